@@ -1,37 +1,19 @@
-/* difference_view.c: `allogram diff`: what grew and what shrank between two traces. A bare sign
- * does not show which trace is subtracted from which, so each change also has a word ("grew"), and
- * the totals show both numbers. */
+/* difference_view.c: `allogram diff`: what grew and what shrank between two traces. The totals show
+ * both numbers. call_difference_view.c compares function counters, if the traces have them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "model/answers/difference.h"
 #include "model/interval.h"
-#include "report/quantity.h"
+#include "report/call_difference_view.h"
+#include "report/change.h"
 #include "report/ranking.h"
-#include "report/table.h"
 #include "report/view.h"
 
-struct change { /* the values of one quantity in the two traces */
-    uint64_t before, after;
-};
-
-static struct change change_of(const struct ag_metrics *before, const struct ag_metrics *after,
-                               enum ag_metric metric) {
-    return (struct change){ag_metric_of(before, metric), ag_metric_of(after, metric)};
-}
-
-static uint64_t size_of(struct change change) {
-    return change.after > change.before ? change.after - change.before
-                                        : change.before - change.after;
-}
-
-static const char *sign_of(struct change change) {
-    return change.after > change.before ? "+" : change.after < change.before ? "-" : "";
-}
-
-static const char *word_of(struct change change) {
-    return change.after > change.before ? "grew" : change.after < change.before ? "shrank" : "same";
+static struct ag_change change_of(const struct ag_metrics *before, const struct ag_metrics *after,
+                                  enum ag_metric metric) {
+    return (struct ag_change){ag_metric_of(before, metric), ag_metric_of(after, metric)};
 }
 
 /* A change of estimates is unsure if its 95 % interval includes 0. */
@@ -42,11 +24,11 @@ static bool is_unsure(const struct ag_metrics *before, const struct ag_metrics *
 }
 
 static const char *word_of_row(const struct ag_difference_row *row, enum ag_metric metric,
-                               struct change change) {
+                               struct ag_change change) {
     if (is_unsure(&row->before, &row->after, metric)) {
         return "unsure";
     }
-    return !row->is_before ? "new" : !row->is_after ? "gone" : word_of(change);
+    return !row->is_before ? "new" : !row->is_after ? "gone" : ag_change_word(change);
 }
 
 static int rank_rows(const struct ag_view *view, const struct ag_difference *difference,
@@ -56,14 +38,14 @@ static int rank_rows(const struct ag_view *view, const struct ag_difference *dif
     const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
     for (size_t i = 0; r == 0 && i < difference->n_rows; i++) {
         const struct ag_difference_row *row = &difference->rows[i];
-        const struct change change = change_of(&row->before, &row->after, view->sort);
-        const struct change change_blocks = change_of(&row->before, &row->after, blocks);
+        const struct ag_change change = change_of(&row->before, &row->after, view->sort);
+        const struct ag_change change_blocks = change_of(&row->before, &row->after, blocks);
         const bool is_same = memcmp(&row->before, &row->after, sizeof none) == 0;
         const uint64_t count =
             change_blocks.before > change_blocks.after ? change_blocks.before : change_blocks.after;
         if (!is_same && count >= view->options->min_count) {
-            ag_ranking_add(ranking, (struct ag_rank){.first = size_of(change),
-                                                     .second = size_of(change_blocks),
+            ag_ranking_add(ranking, (struct ag_rank){.first = ag_change_size(change),
+                                                     .second = ag_change_size(change_blocks),
                                                      .row = (uint32_t)i});
         }
     }
@@ -91,7 +73,7 @@ static void write_change_ci(struct ag_json *json, const struct ag_metrics *befor
 static void write_changes_json(struct ag_json *json, const struct ag_difference *difference,
                                const struct ag_metrics *before, const struct ag_metrics *after) {
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
-        const struct change change = change_of(before, after, metric);
+        const struct ag_change change = change_of(before, after, metric);
         if (difference->is_sampled && metric == AG_METRIC_TEMPORARY_BLOCKS) {
             ag_json_null(json, ag_metric_name(metric));
         } else {
@@ -151,8 +133,8 @@ static void write_process(struct ag_page *page, const char *which,
 
 static void write_total(struct ag_view *view, const struct ag_difference *difference,
                         const char *name, enum ag_metric metric) {
-    const struct change bytes = change_of(&difference->before, &difference->after, metric);
-    const struct change blocks =
+    const struct ag_change bytes = change_of(&difference->before, &difference->after, metric);
+    const struct ag_change blocks =
         change_of(&difference->before, &difference->after, ag_metric_blocks_of(metric));
     struct ag_page *page = view->page;
     struct ag_quantity number;
@@ -163,13 +145,9 @@ static void write_total(struct ag_view *view, const struct ag_difference *differ
         ag_page_print(page, AG_STYLE_BRIGHT, "%s by %s",
                       is_unsure(&difference->before, &difference->after, metric)
                           ? "uncertain, changed"
-                          : word_of(bytes),
-                      ag_quantity_bytes(&number, size_of(bytes)));
-        if (bytes.before > 0) {
-            const double percent = (double)size_of(bytes) / (double)bytes.before * 100;
-            ag_page_print(page, AG_STYLE_PLAIN, " (%s%.*f %%)", sign_of(bytes),
-                          percent < 10 ? 1 : 0, percent);
-        }
+                          : ag_change_word(bytes),
+                      ag_quantity_bytes(&number, ag_change_size(bytes)));
+        ag_change_write_share(page, bytes);
         ag_page_print(page, AG_STYLE_PLAIN, ": before %s",
                       ag_quantity_bytes(&number, bytes.before));
         ag_page_print(page, AG_STYLE_PLAIN, ", after %s", ag_quantity_bytes(&number, bytes.after));
@@ -177,34 +155,25 @@ static void write_total(struct ag_view *view, const struct ag_difference *differ
     if (blocks.before == blocks.after) {
         ag_page_text(page, AG_STYLE_DIM, "; blocks the same\n");
     } else {
-        ag_page_print(page, AG_STYLE_DIM, "; blocks %s%s\n", sign_of(blocks),
-                      ag_quantity_count(&number, size_of(blocks)));
+        ag_page_print(page, AG_STYLE_DIM, "; blocks %s%s\n", ag_change_sign(blocks),
+                      ag_quantity_count(&number, ag_change_size(blocks)));
     }
-}
-
-/* Adds a cell such as "+412.3". */
-static void signed_cell(struct ag_table *table, struct change change, struct ag_unit unit) {
-    struct ag_quantity number;
-    char text[64];
-    snprintf(text, sizeof text, "%s%s", sign_of(change),
-             ag_quantity_in(&number, size_of(change), unit));
-    ag_table_cell(table, text);
 }
 
 static void add_row(struct ag_view *view, struct ag_table *table,
                     const struct ag_difference_row *row, struct ag_unit unit,
                     struct ag_unit blocks_unit) {
-    const struct change change = change_of(&row->before, &row->after, view->sort);
-    const struct change blocks =
+    const struct ag_change change = change_of(&row->before, &row->after, view->sort);
+    const struct ag_change blocks =
         change_of(&row->before, &row->after,
                   ag_metric_is_bytes(view->sort) ? ag_metric_blocks_of(view->sort)
                                                  : AG_METRIC_ALLOCATED_BLOCKS);
     struct ag_quantity number;
-    signed_cell(table, change, unit);
+    ag_change_cell(table, change, unit);
     ag_table_cell(table, word_of_row(row, view->sort, change));
     ag_table_cell(table, ag_quantity_in(&number, change.before, unit));
     ag_table_cell(table, ag_quantity_in(&number, change.after, unit));
-    signed_cell(table, blocks, blocks_unit);
+    ag_change_cell(table, blocks, blocks_unit);
     ag_table_key_cells(table, view->options->by, row->label, &row->frame);
 }
 
@@ -213,7 +182,7 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
     uint64_t largest = 0;
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_difference_row *row = &difference->rows[ranking->ranks[i].row];
-        const struct change change = change_of(&row->before, &row->after, view->sort);
+        const struct ag_change change = change_of(&row->before, &row->after, view->sort);
         const uint64_t larger = change.before > change.after ? change.before : change.after;
         largest = larger > largest ? larger : largest;
     }
@@ -252,8 +221,22 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
     return r;
 }
 
+/* --sort selects one of the two tables. Without --sort, the text has each table for which one of
+ * the traces has data. */
+static bool shows_calls(const struct ag_view *view, const struct ag_call_difference *calls) {
+    return ag_call_difference_is_there(calls) && view->options->sort == AG_METRIC_DEFAULT &&
+           view->options->by == AG_BY_FUNCTION;
+}
+
+static bool shows_blocks(const struct ag_view *view, const struct ag_difference *difference,
+                         const struct ag_call_difference *calls) {
+    return view->options->call_sort == AG_CALL_METRIC_DEFAULT &&
+           (!shows_calls(view, calls) || difference->n_rows > 0);
+}
+
 static int write_text(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
-                      const struct ag_difference *difference, const struct ag_ranking *ranking) {
+                      const struct ag_difference *difference, const struct ag_ranking *ranking,
+                      const struct ag_call_difference *calls) {
     struct ag_page *page = view->page;
     write_process(page, "before", before);
     write_process(page, "after", after);
@@ -261,44 +244,88 @@ static int write_text(struct ag_view *view, struct ag_profile *before, struct ag
         ag_page_print(page, AG_STYLE_DIM, "only %s\n", view->options->filter);
     }
     ag_page_end_line(page);
-    write_total(view, difference, "allocated", AG_METRIC_ALLOCATED_BYTES);
-    write_total(view, difference, "in use at the end", AG_METRIC_IN_USE_BYTES);
-    write_total(view, difference, "at the peak", AG_METRIC_PEAK_BYTES);
-    ag_page_end_line(page);
-    if (ranking->count == 0) {
-        ag_page_text(page, AG_STYLE_PLAIN, "  no site differs\n");
-        return 0;
+    const bool has_blocks = shows_blocks(view, difference, calls);
+    if (has_blocks) {
+        write_total(view, difference, "allocated", AG_METRIC_ALLOCATED_BYTES);
+        write_total(view, difference, "in use at the end", AG_METRIC_IN_USE_BYTES);
+        write_total(view, difference, "at the peak", AG_METRIC_PEAK_BYTES);
+        ag_page_end_line(page);
     }
-    return write_table(view, difference, ranking);
+    int r = 0;
+    if (has_blocks && ranking->count == 0) {
+        ag_page_text(page, AG_STYLE_PLAIN, "  no site differs\n");
+    } else if (has_blocks) {
+        r = write_table(view, difference, ranking);
+    }
+    if (r < 0 || !shows_calls(view, calls)) {
+        return r;
+    }
+    if (has_blocks) {
+        ag_page_end_line(page);
+    }
+    return ag_call_difference_text(view, calls);
 }
 
-static void write_object(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
-                         const struct ag_difference *difference, const struct ag_ranking *ranking) {
+static int write_object(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
+                        const struct ag_difference *difference, const struct ag_ranking *ranking,
+                        const struct ag_call_difference *calls) {
     ag_json_open(view->json, NULL, '{');
     ag_json_string(view->json, "schema", "allogram-report/1");
     ag_json_string(view->json, "view", "diff");
     ag_heading_json(view->json, after);
     ag_heading_trace_json(view->json, "before", before);
     write_json(view, difference, ranking);
+    const int r = ag_call_difference_is_there(calls) ? ag_call_difference_json(view, calls) : 0;
     ag_heading_damage_json(view->json, "damage", after);
     ag_heading_damage_json(view->json, "before_damage", before);
     ag_json_close(view->json, '}');
+    return r;
+}
+
+/* Whether --sort and --by can be applied to function counters: 0, or -EINVAL with a message. */
+static int check_call_sort(const struct ag_report_options *options,
+                           const struct ag_call_difference *calls, char ret_message[512]) {
+    if (options->call_sort == AG_CALL_METRIC_DEFAULT) {
+        return 0;
+    }
+    const char *name = ag_call_metric_name(options->call_sort);
+    if (options->by != AG_BY_FUNCTION) {
+        snprintf(ret_message, 512, "--sort=%s compares functions; --by=%s does not apply to it",
+                 name, ag_report_key_name(options->by));
+        return -EINVAL;
+    }
+    if (!ag_call_difference_is_there(calls)) {
+        snprintf(ret_message, 512,
+                 "--sort=%s: neither trace has function counters; traces of Erlang, Lua and "
+                 "programs that count with allogram.h have them",
+                 name);
+        return -ENODATA;
+    }
+    return 0;
 }
 
 int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          struct ag_profile *before, struct ag_profile *after,
                          char ret_message[512]) {
     struct ag_difference *difference = NULL;
-    if (options->call_sort != AG_CALL_METRIC_DEFAULT) {
-        snprintf(ret_message, 512, "--sort=calls, own_* and acc_* need report --view=functions");
-        return -EINVAL;
-    }
+    struct ag_call_difference *calls = NULL;
     int r = ag_difference_new(before, after, options->by, &difference);
     if (r < 0) {
         snprintf(ret_message, 512, "%s",
                  r == -EINVAL
                      ? "traces can be compared --by function, line, image, heap or type only"
                      : strerror(-r));
+        return r;
+    }
+    r = ag_call_difference_new(before, after, &calls);
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s", strerror(-r));
+    } else {
+        r = check_call_sort(options, calls, ret_message);
+    }
+    if (r < 0) {
+        (void)ag_difference_free(difference);
+        (void)ag_call_difference_free(calls);
         return r;
     }
     struct ag_page page = ag_report_page(out, options);
@@ -315,14 +342,15 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
     struct ag_ranking ranking = {.ranks = NULL};
     r = rank_rows(&view, difference, &ranking);
     if (r == 0 && options->is_json) {
-        write_object(&view, before, after, difference, &ranking);
+        r = write_object(&view, before, after, difference, &ranking, calls);
     } else if (r == 0) {
-        r = write_text(&view, before, after, difference, &ranking);
+        r = write_text(&view, before, after, difference, &ranking, calls);
     }
     if (r < 0) {
         snprintf(ret_message, 512, "%s", strerror(-r));
     }
     ag_ranking_end(&ranking);
     (void)ag_difference_free(difference);
+    (void)ag_call_difference_free(calls);
     return r;
 }

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 
+import function_changes
 import recorded
 import tap
 
@@ -107,6 +108,19 @@ def program_is_counted(erlang):
     callers = callers_of(tools, trace, "hand_counted:loop_b/1")
     failures.expect("a loop of tail calls", callers, {"hand_counted:loop_a/1": (N, 0)})
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    return failures
+
+
+def changes_are_counted(erlang):
+    """`diff` has what main(200) does more than main(100), as counted by hand."""
+    failures, tools = tap.Failures(), erlang.tools
+    traces = [erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % n], name="n%d" % n)[1]
+              for n in (100, 200)]
+    changed = function_changes.compare(tools, *traces, failures)
+    less, more = (wanted_table(n, erlang.release) for n in (100, 200))
+    for name, (calls, words) in more.items():
+        row = changed.get(name, {"calls": 0, "own_words": 0})
+        failures.expect(name, (row["calls"], row["own_words"]), (calls - less[name][0], words - less[name][1]))
     return failures
 
 
@@ -269,7 +283,7 @@ def run_cases(tools, cases, of_elixir, **options):
 
 def main():
     tools = recorded.tools_of_arguments()
-    cases = [("a program, with four schedulers", program_is_counted), ("processes", processes_have_their_own),
+    cases = [("a program, with four schedulers", program_is_counted), ("changes", changes_are_counted), ("processes", processes_have_their_own),
              ("time", times_are_right),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 
+import function_changes
 import recorded
 import tap
 
@@ -195,6 +196,39 @@ def folded_paths(tools):
     return failures
 
 
+def changes(tools):
+    """`diff` has the counts by hand of the example, as what is new and as what is gone; the same program twice differs
+    in its times only."""
+    failures = tap.Failures()
+    example = os.path.join(tools.build, "examples/function_table")
+    with recorded.Folder() as first, recorded.Folder() as second, recorded.Folder() as third:
+        traces = [recorded.record(tools, command, folder)[1][0]
+                  for folder, command in ((first, [example]), (second, [example]),
+                                          (third, [tools.program("function_counters"), "folded"]))]
+        changed = function_changes.compare(tools, traces[2], traces[0], failures)
+        failures.expect("what is new", {name: (row["calls"], row["own_words"], row["acc_words"]) for name, row in changed.items()
+                                        if name in TABLE},
+                        {name: (calls, words, acc_words) for name, (calls, words, _, _, acc_words) in TABLE.items()})
+        changed = function_changes.compare(tools, traces[0], traces[2], failures)
+        failures.expect("what is gone", {name: (row["calls"], row["own_words"]) for name, row in changed.items() if name in TABLE},
+                        {name: (-calls, -words) for name, (calls, words, _, _, _) in TABLE.items()})
+        changed = function_changes.compare(tools, traces[0], traces[1], failures)
+        failures.expect("twice the same", {(row["calls"], row["own_words"], row["acc_words"]) for row in changed.values()} - {(0, 0, 0)},
+                        set())
+        outcome = recorded.run([tools.allogram, "diff", *traces[:2], "--sort=calls", "--by=line"])
+        failures.expect("by line", (outcome.status, b"does not apply" in outcome.stderr), (2, True))
+    return failures
+
+
+def without_counters(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        plain = recorded.record(tools, [tools.program("temporary")], folder)[1][0]
+        outcome = recorded.run([tools.allogram, "diff", plain, plain, "--sort=own_words"])
+        failures.expect("diff", (outcome.status, b"neither trace has function counters" in outcome.stderr), (1, True))
+    return failures
+
+
 def apart_and_collected(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -230,7 +264,7 @@ ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # 
 def main():
     tools = recorded.tools_of_arguments()
     rules = recorded.cases_of("function_counters")
-    results = tap.Plan(7 + 2 * len(rules) - len(NOT_UNDER_RUN) - len(ONLY_UNDER_RUN))
+    results = tap.Plan(9 + 2 * len(rules) - len(NOT_UNDER_RUN) - len(ONLY_UNDER_RUN))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if shutil.which("pkg-config") and shutil.which("cc"):
@@ -240,6 +274,8 @@ def main():
     results.run("neither library nor profiler", lambda: rule_without_the_library(tools))
     results.run("recursion folded into paths", lambda: folded_paths(tools))
     results.run("one name, several functions", lambda: one_name(tools))
+    results.run("changes from trace to trace", lambda: changes(tools))
+    results.run("traces without counters", lambda: without_counters(tools))
     results.run("what stands apart, and a process' collection", lambda: apart_and_collected(tools))
     for case in rules:
         if case not in ONLY_UNDER_RUN:

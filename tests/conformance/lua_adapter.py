@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import adapter_kit
+import function_changes
 import recorded
 import sampled_runs
 import tap
@@ -208,6 +209,20 @@ def calls_are_counted(tools):
     return failures
 
 
+def changes_of_calls(tools):
+    """`diff` has the counts by hand, which are new in comparison with a script that has none of the functions."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder, recorded.Folder() as other:
+        after = run(tools, "calls_and_words", folder, failures, options=("--calls",))
+        before = run(tools, "hand_counted", other, failures, options=("--calls",))
+        changed = function_changes.compare(tools, before, after, failures)
+        changed = {name.split()[-1]: row for name, row in changed.items()}
+        for name, (calls, words) in CALLS.items():
+            row = changed.get(name, {})
+            failures.expect(name, (row.get("calls"), row.get("own_words") if words is not None else None), (calls, words))
+    return failures
+
+
 FINALIZERS = """
 local function helper() return {} end
 helper()
@@ -309,6 +324,7 @@ def main():
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,
         "coverage": coverage_is_reported,
         "calls and words": calls_are_counted,
+        "changes of calls and words": changes_of_calls,
         "words and no calls in finalizers": finalizers_have_words_without_calls,
         "samples stand for all": samples_stand_for_all,
         "an unknown release": an_unknown_release_is_refused,

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "model/answers/call_difference.h"
 #include "model/answers/functions.h"
 #include "model/profile.h"
 #include "trace_builder.h"
@@ -20,20 +21,22 @@ static struct ag_bytes text_of(const char *text) {
 }
 
 /* Frames 1 to 6: "new" in two files, twice in one of them, without file and line, and of another
- * runtime; and "old". */
-static void trace_namesakes(struct trace_builder *trace) {
+ * runtime; and "old". LINES is added to the lines, as if the files were longer, and WORDS to the
+ * words of each function. */
+static void trace_changed_namesakes(struct trace_builder *trace, uint32_t lines, uint64_t words) {
     static const struct {
         const char *runtime, *function, *file;
         uint32_t line;
     } frames[] = {{"vm", "new", "a.vm", 1}, {"vm", "new", "b.vm", 1}, {"vm", "new", "b.vm", 9},
                   {"vm", "new", "", 0},     {"c", "new", "", 0},      {"vm", "old", "a.vm", 1}};
     for (uint32_t i = 0; i < COUNT(frames); i++) {
-        const struct ag_record record = {.kind = AG_RECORD_FRAME,
-                                         .u.frame = {.frame = i + 1,
-                                                     .line = frames[i].line,
-                                                     .runtime = text_of(frames[i].runtime),
-                                                     .function = text_of(frames[i].function),
-                                                     .file = text_of(frames[i].file)}};
+        const struct ag_record record = {
+            .kind = AG_RECORD_FRAME,
+            .u.frame = {.frame = i + 1,
+                        .line = frames[i].line != 0 ? frames[i].line + lines : 0,
+                        .runtime = text_of(frames[i].runtime),
+                        .function = text_of(frames[i].function),
+                        .file = text_of(frames[i].file)}};
         trace_record(trace, &record);
     }
     const struct ag_record functions = {
@@ -41,8 +44,12 @@ static void trace_namesakes(struct trace_builder *trace) {
         .u.functions = {.tree = 7, .snapshot = 1, .n_calls = COUNT(frames), .word_bytes = 8}};
     trace_record(trace, &functions);
     for (uint32_t i = 1; i <= 6; i++) { /* function i has i calls, by function i - 1 */
-        trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, i, 10 * i, 0}, 1);
+        trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, i, 10 * i + words, 0}, 1);
     }
+}
+
+static void trace_namesakes(struct trace_builder *trace) {
+    trace_changed_namesakes(trace, /* lines= */ 0, /* words= */ 0);
 }
 
 static struct ag_profile *finish(struct trace_builder *trace) {
@@ -119,10 +126,64 @@ static void functions_that_were_seen_from_outside_are_one_by_name(void **state) 
     assert_null(ag_profile_close(profile));
 }
 
+static void functions_of_one_name_are_compared_in_the_order_of_their_lines(void **state) {
+    (void)state;
+    struct trace_builder first, second;
+    trace_begin(&first, 0);
+    trace_namesakes(&first);
+    struct ag_profile *before = finish(&first);
+    trace_begin(&second, 0);
+    trace_changed_namesakes(&second, /* lines= */ 30, /* words= */ 7);
+    struct ag_profile *after = finish(&second);
+    struct ag_call_difference *difference;
+    assert_int_equal(ag_call_difference_new(before, after, &difference), 0);
+    assert_int_equal(difference->n_rows, 6);
+    for (size_t i = 0; i < difference->n_rows; i++) {
+        const struct ag_call_difference_row *row = &difference->rows[i];
+        assert_true(row->is_before && row->is_after);
+        assert_int_equal(row->after.calls, row->before.calls);
+        assert_int_equal(row->after.own_words, row->before.own_words + 7);
+        assert_true(row->frame->line == 0 || row->frame->line > 30);
+    }
+    assert_int_equal(difference->before->total.own_words, 210);
+    assert_int_equal(difference->after->total.own_words, 210 + 6 * 7);
+    assert_null(ag_call_difference_free(difference));
+    assert_null(ag_profile_close(before));
+    assert_null(ag_profile_close(after));
+}
+
+static void a_function_of_one_trace_is_new_or_gone(void **state) {
+    (void)state;
+    struct trace_builder first, second;
+    trace_begin(&first, 0);
+    struct ag_profile *nothing = finish(&first);
+    trace_begin(&second, 0);
+    trace_namesakes(&second);
+    struct ag_profile *namesakes = finish(&second);
+    for (int is_gone = 0; is_gone < 2; is_gone++) {
+        struct ag_call_difference *difference;
+        assert_int_equal(ag_call_difference_new(is_gone ? namesakes : nothing,
+                                                is_gone ? nothing : namesakes, &difference),
+                         0);
+        assert_int_equal(difference->n_rows, 6);
+        for (size_t i = 0; i < difference->n_rows; i++) {
+            const struct ag_call_difference_row *row = &difference->rows[i];
+            assert_int_equal(row->is_before, is_gone);
+            assert_int_equal(row->is_after, !is_gone);
+            assert_int_equal(row->before.calls + row->after.calls > 0, 1);
+        }
+        assert_null(ag_call_difference_free(difference));
+    }
+    assert_null(ag_profile_close(nothing));
+    assert_null(ag_profile_close(namesakes));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_one_name_are_told_apart_by_their_places),
         cmocka_unit_test(functions_that_were_seen_from_outside_are_one_by_name),
+        cmocka_unit_test(functions_of_one_name_are_compared_in_the_order_of_their_lines),
+        cmocka_unit_test(a_function_of_one_trace_is_new_or_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

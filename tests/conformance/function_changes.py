@@ -1,0 +1,46 @@
+"""Compares `allogram diff` of traces with function counters with their views of functions."""
+
+import json
+import os
+
+import recorded
+
+METRICS = "calls own_words own_bytes own_ns acc_words acc_bytes acc_ns".split()
+
+
+def counts_of(view):
+    """{(runtime, file, function, number among those that agree in all of these, by line): {metric: count}}"""
+    counts, numbers = {}, {}
+    for row in sorted(view["functions"], key=lambda row: row["line"] or 0):
+        key = row["runtime"], os.path.basename(row["file"] or ""), row["function"]
+        numbers[key] = numbers.get(key, -1) + 1
+        counts[key + (numbers[key],)] = {metric: row[metric] for metric in METRICS}
+    return counts
+
+
+def change_of(before, after):
+    return tuple(after.get(metric, 0) - before.get(metric, 0) for metric in METRICS)
+
+
+def compare(tools, before, after, failures):
+    """Each change of a function, and the totals, must be those of the two views. Returns {function: its changes} for functions
+    with unique names."""
+    views = [recorded.report(tools, trace, "--view=functions", "--limit=0") for trace in (before, after)]
+    counts = [counts_of(view) for view in views]
+    outcome = recorded.run([tools.allogram, "diff", before, after, "--json"])
+    difference = json.loads(outcome.stdout)
+    wanted = {}
+    for key in set(counts[0]) | set(counts[1]):
+        change = change_of(counts[0].get(key, {}), counts[1].get(key, {}))
+        if any(change):
+            wanted.setdefault(key[:3], []).append(change)
+    found = {}
+    for row in difference["functions"]:
+        key = row["runtime"], os.path.basename(row["file"] or ""), row["function"]
+        if any(row[metric] for metric in METRICS):
+            found.setdefault(key, []).append(tuple(row[metric] for metric in METRICS))
+    failures.expect("changes of functions", {key: sorted(rows) for key, rows in found.items()},
+                    {key: sorted(rows) for key, rows in wanted.items()})
+    failures.expect("change of the totals", tuple(difference["functions_total"][metric] for metric in METRICS),
+                    change_of(views[0]["total"], views[1]["total"]))
+    return {key[2]: dict(zip(METRICS, rows[0])) for key, rows in found.items() if len(rows) == 1}
