@@ -91,8 +91,9 @@ static int gate_print(const struct ag_gate *gate) {
         const struct ag_gate_result *result = &results[i];
         const char *text = ag_gate_text(gate, result->expression);
         if (result->unknown_site != NULL) {
-            ag_say("report: %s: --fail-if: no function %s allocates in this trace; it counts as 0",
-                   result->trace, result->unknown_site);
+            ag_say("report: %s: --fail-if: no function %s %s in this trace; it counts as 0",
+                   result->trace, result->unknown_site,
+                   result->is_counted ? "has counters" : "allocates");
         }
         switch (result->outcome) {
         case AG_GATE_PASSED:

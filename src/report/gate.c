@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/call_difference.h"
 #include "model/answers/difference.h"
 #include "model/interval.h"
 #include "report/view.h"
@@ -39,6 +40,7 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
         AG_GATE_KEY_TABLE(KEY_VALUE)
 #undef KEY_VALUE
     case AG_GATE_SITE:
+    case AG_GATE_FUNCTION:
     case AG_GATE_KEY_END:
         break;
     }
@@ -55,6 +57,7 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 struct quantity { /* a number of a trace, and its bounds */
     uint64_t value, low, high;
     bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
+    const char *lack; /* "has no ...": why the trace does not contain the quantity; NULL: it does */
 };
 
 static void widen(struct quantity *quantity, enum ag_metric metric, struct ag_interval interval) {
@@ -89,8 +92,45 @@ static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *
     return 0;
 }
 
+/* What FUNCTIONS lack for METRIC; NULL: nothing. A gate must not pass because the trace has no such
+ * counts. */
+static const char *find_lack(const struct ag_functions *functions, enum ag_call_metric metric) {
+    const bool is_time = metric == AG_CALL_METRIC_OWN_NS || metric == AG_CALL_METRIC_ACC_NS;
+    if (functions->n_trees == 0) {
+        return "has no function counters";
+    }
+    return is_time && functions->total.own_ns == 0 ? "has no times of functions" : NULL;
+}
+
+static int quantity_of_function(const struct ag_gate_term *term, struct ag_profile *profile,
+                                struct quantity *ret_quantity, bool *ret_is_known) {
+    const struct ag_functions *functions;
+    struct ag_call_counts counts = {0};
+    int r = ag_profile_functions(profile, &functions);
+    if (r < 0) {
+        return r;
+    }
+    *ret_is_known = true;
+    if (term->site == NULL) {
+        counts = functions->total;
+    } else {
+        r = ag_profile_function_counts(profile, term->site, &counts);
+        *ret_is_known = r == 0;
+        r = r == -ENOENT ? 0 : r;
+    }
+    const uint64_t value = ag_call_metric_of(&counts, term->call_metric);
+    *ret_quantity = (struct quantity){.value = value,
+                                      .low = value,
+                                      .high = value,
+                                      .lack = find_lack(functions, term->call_metric)};
+    return r;
+}
+
 static int quantity_in(const struct ag_gate_term *term, struct ag_profile *profile,
                        struct quantity *ret_quantity, bool *ret_is_known) {
+    if (term->key == AG_GATE_FUNCTION) {
+        return quantity_of_function(term, profile, ret_quantity, ret_is_known);
+    }
     if (term->key == AG_GATE_SITE) {
         return quantity_of_site(term, profile, ret_quantity, ret_is_known);
     }
@@ -140,7 +180,8 @@ static struct ag_gate_range put_growth(FILE *words, const struct quantity *befor
     return range;
 }
 
-/* Finds the bounds of a term, and writes "TERM = VALUE" for people. */
+/* Finds the bounds of a term, and writes "TERM = VALUE" for people, or "TERM: REASON". Returns 0,
+ * -ENOMEM, or -ENODATA: a trace does not have the quantity. */
 static int find_value(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile *base, struct ag_gate_range *ret_range, bool *ret_is_known,
                       FILE *words) {
@@ -149,6 +190,12 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
     int r = term->of != AG_GATE_OF_TRACE ? quantity_in(term, base, &before, &is_known_before) : 0;
     if (r == 0 && term->of != AG_GATE_OF_BASE) {
         r = quantity_in(term, profile, &after, &is_known_after);
+    }
+    if (r == 0 && (before.lack != NULL || after.lack != NULL)) {
+        fprintf(words, "%.*s: the trace%s %s", (int)term->text_len, term->text,
+                before.lack != NULL ? " of --base" : "",
+                before.lack != NULL ? before.lack : after.lack);
+        return -ENODATA;
     }
     fprintf(words, "%.*s = ", (int)term->text_len, term->text);
     *ret_is_known = is_known_before || is_known_after;
@@ -266,10 +313,75 @@ static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *p
     return r;
 }
 
+/* The metric by which functions are compared: an acc metric is always largest for the outermost
+ * function, so the own metric decides. */
+static enum ag_call_metric own_metric(enum ag_call_metric metric) {
+    return metric >= AG_CALL_METRIC_ACC_WORDS
+               ? metric - AG_CALL_METRIC_ACC_WORDS + AG_CALL_METRIC_OWN_WORDS
+               : metric;
+}
+
+/* Among the functions with the name that the term has, the one with the most of the quantity. */
+static int place_of_named(const struct ag_gate_term *term, struct ag_profile *profile,
+                          struct ag_gate_place *place) {
+    const struct ag_functions *functions;
+    const int r = ag_profile_functions(profile, &functions);
+    if (r < 0) {
+        return r;
+    }
+    bool *is_named = calloc(functions->n_rows + 1, sizeof *is_named);
+    if (is_named == NULL) {
+        return -ENOMEM;
+    }
+    (void)ag_functions_find_named(functions, profile, term->site, is_named);
+    const struct ag_function_row *best = NULL;
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        const struct ag_function_row *row = &functions->rows[i];
+        if (is_named[i] &&
+            (best == NULL || ag_call_metric_of(&row->counts, term->call_metric) >
+                                 ag_call_metric_of(&best->counts, term->call_metric))) {
+            best = row;
+        }
+    }
+    free(is_named);
+    const struct ag_frame *frame = best != NULL ? ag_profile_frame(profile, best->frame) : NULL;
+    return frame != NULL ? set_place(place, frame->function, frame->file, frame->line) : 0;
+}
+
+/* The function that has the most of the quantity, or that grew most. */
+static int place_of_function(const struct ag_gate_term *term, struct ag_profile *profile,
+                             struct ag_profile *base, struct ag_gate_place *place) {
+    struct ag_call_difference *difference;
+    const bool is_growth = term->of == AG_GATE_OF_GROWTH;
+    int r = ag_call_difference_new(is_growth ? base : profile, profile, &difference);
+    if (r < 0) {
+        return r;
+    }
+    const enum ag_call_metric metric = own_metric(term->call_metric);
+    const struct ag_frame *best = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < difference->n_rows; i++) {
+        const struct ag_call_difference_row *row = &difference->rows[i];
+        const uint64_t before = is_growth ? ag_call_metric_of(&row->before, metric) : 0;
+        const uint64_t after = ag_call_metric_of(&row->after, metric);
+        if (after > before && after - before > most) {
+            most = after - before;
+            best = row->frame;
+        }
+    }
+    r = best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
+    (void)ag_call_difference_free(difference);
+    return r;
+}
+
 /* Finds the place that has the largest part of the quantity. *ret_place must be zeroed by the
  * caller; it stays zeroed if there is no such place. 0 or -ENOMEM. */
 static int find_place(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile *base, struct ag_gate_place *ret_place) {
+    if (term->key == AG_GATE_FUNCTION) {
+        return term->site != NULL ? place_of_named(term, profile, ret_place)
+                                  : place_of_function(term, profile, base, ret_place);
+    }
     int r = term->of == AG_GATE_OF_GROWTH && !term->is_total
                 ? place_of_growth(term, profile, base, ret_place)
                 : 0;
@@ -304,11 +416,16 @@ static int compute(struct ag_gate_result *result, const struct ag_gate_expressio
         bool is_known;
         fputs(i > 0 ? ", " : "", words);
         const int r = find_value(&terms[i], profile, base, &values[i], &is_known, words);
+        if (r == -ENODATA) {
+            result->outcome = AG_GATE_FAILED;
+            return 0;
+        }
         if (r < 0) {
             return r;
         }
         if (!is_known && result->unknown_site == NULL) {
             result->unknown_site = strdup(terms[i].site);
+            result->is_counted = terms[i].key == AG_GATE_FUNCTION;
         }
     }
     enum ag_gate_answer answer = AG_GATE_NO;
@@ -323,7 +440,9 @@ static int compute(struct ag_gate_result *result, const struct ag_gate_expressio
     result->outcome = holds ? AG_GATE_HOLDS : AG_GATE_PASSED;
     result->is_unsure = answer == AG_GATE_UNSURE;
     for (size_t i = 0; r == 0 && holds && i < n_terms; i++) {
-        if (terms[i].metric != AG_METRIC_DEFAULT && terms[i].of != AG_GATE_OF_BASE) {
+        const bool has_place =
+            terms[i].metric != AG_METRIC_DEFAULT || terms[i].key == AG_GATE_FUNCTION;
+        if (has_place && terms[i].of != AG_GATE_OF_BASE) {
             return find_place(&terms[i], profile, base, &result->place);
         }
     }

@@ -29,9 +29,9 @@ struct ag_gate_result {
     enum ag_gate_outcome { AG_GATE_PASSED, AG_GATE_HOLDS, AG_GATE_FAILED } outcome;
     bool is_unsure; /* AG_GATE_PASSED: samples cannot decide whether the condition holds */
     char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: the reason */
-    char
-        *unknown_site; /* the first site in the expression that the trace lacks (it counts as 0); or
-                        * NULL */
+    char *unknown_site; /* the first site or function in the expression that the trace lacks (it
+                        * counts as 0); or NULL */
+    bool is_counted;    /* unknown_site is a function of the function counters */
     struct ag_gate_place place; /* for AG_GATE_HOLDS */
 };
 

@@ -153,7 +153,7 @@ static int refuse(struct reader *reader, size_t place, const char *format, ...) 
 /* All keys with a space before each. */
 static const char *list_keys(char list[MESSAGE_BYTES]) {
     size_t used = 0;
-    for (enum ag_gate_key key = AG_GATE_SITE + 1; key < AG_GATE_KEY_END; key++) {
+    for (enum ag_gate_key key = AG_GATE_FUNCTION + 1; key < AG_GATE_KEY_END; key++) {
         used += (size_t)snprintf(list + used, MESSAGE_BYTES - used, " %s", key_names[key]);
     }
     return list;
@@ -163,6 +163,15 @@ static const char *list_metrics(char list[MESSAGE_BYTES]) {
     size_t used = 0;
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
         used += (size_t)snprintf(list + used, MESSAGE_BYTES - used, " %s", ag_metric_name(metric));
+    }
+    return list;
+}
+
+static const char *list_counters(char list[MESSAGE_BYTES]) {
+    size_t used = 0;
+    for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_END; metric++) {
+        used +=
+            (size_t)snprintf(list + used, MESSAGE_BYTES - used, " %s", ag_call_metric_name(metric));
     }
     return list;
 }
@@ -271,11 +280,11 @@ metric:;
     return 0;
 }
 
-/* Parses what follows "sites". A name begins and ends with the same kind of quote, so it can
- * contain the other kind. */
-static int read_site(struct reader *reader, struct ag_gate_term *term) {
+/* Parses ["NAME OF A FUNCTION"] after WORD. A name begins and ends with the same kind of quote, so
+ * it can contain the other kind. */
+static int read_name(struct reader *reader, const char *word, struct ag_gate_term *term) {
     if (!takes_word(reader, "[")) {
-        return refuse(reader, reader->at, "sites is followed by [\"NAME OF A FUNCTION\"]");
+        return refuse(reader, reader->at, "%s is followed by [\"NAME OF A FUNCTION\"]", word);
     }
     const char *start = rest_of(reader);
     const char *end = *start == '"' || *start == '\'' ? strchr(start + 1, *start) : NULL;
@@ -288,16 +297,52 @@ static int read_site(struct reader *reader, struct ag_gate_term *term) {
     }
     term->site = name;
     reader->at += (size_t)(end - start) + 1;
-    if (!takes_word(reader, "]")) {
-        return refuse(reader, reader->at, "the name of a site ends with ]");
+    return takes_word(reader, "]")
+               ? 0
+               : refuse(reader, reader->at, "the name of a function ends with ]");
+}
+
+/* Parses what follows "sites". */
+static int read_site(struct reader *reader, struct ag_gate_term *term) {
+    const int r = read_name(reader, "sites", term);
+    return r < 0 ? r : read_metric(reader, term);
+}
+
+/* Whether a metric of function counters follows, which is then read. */
+static bool takes_counter(struct reader *reader, struct ag_gate_term *term) {
+    char name[64];
+    const char *start = rest_of(reader);
+    const size_t length = word_length(start);
+    snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0, start);
+    if (!ag_call_metric_parse(name, &term->call_metric)) {
+        return false;
     }
-    return read_metric(reader, term);
+    term->key = AG_GATE_FUNCTION;
+    reader->at += length;
+    return true;
+}
+
+/* Parses what follows "functions". */
+static int read_function(struct reader *reader, struct ag_gate_term *term) {
+    char list[MESSAGE_BYTES];
+    const int r = read_name(reader, "functions", term);
+    if (r < 0) {
+        return r;
+    }
+    if (!takes_word(reader, ".")) {
+        return refuse(reader, reader->at, "functions[\"NAME\"] is followed by .METRIC, one of%s",
+                      list_counters(list));
+    }
+    return takes_counter(reader, term)
+               ? 0
+               : refuse(reader, reader->at, "not a metric of a function; the metrics are%s",
+                        list_counters(list));
 }
 
 static int read_key(struct reader *reader, struct ag_gate_term *term) {
     const char *start = rest_of(reader);
     const size_t length = word_length(start);
-    for (enum ag_gate_key key = AG_GATE_SITE + 1; key < AG_GATE_KEY_END; key++) {
+    for (enum ag_gate_key key = AG_GATE_FUNCTION + 1; key < AG_GATE_KEY_END; key++) {
         if (strlen(key_names[key]) == length && strncmp(key_names[key], start, length) == 0) {
             term->key = key;
             term->metric = key_metrics[key];
@@ -305,11 +350,14 @@ static int read_key(struct reader *reader, struct ag_gate_term *term) {
             return 0;
         }
     }
-    char list[MESSAGE_BYTES];
+    if (takes_counter(reader, term)) {
+        return 0;
+    }
+    char keys[MESSAGE_BYTES], counters[MESSAGE_BYTES];
     return refuse(reader, reader->at,
-                  "not a key; the keys are%s, sites[\"NAME\"].METRIC, "
-                  "and base.KEY or growth.KEY with --base",
-                  list_keys(list));
+                  "not a key; the keys are%s, sites[\"NAME\"].METRIC, for function counters%s and "
+                  "functions[\"NAME\"].METRIC, and base.KEY or growth.KEY with --base",
+                  list_keys(keys), list_counters(counters));
 }
 
 static int read_term(struct reader *reader) {
@@ -328,7 +376,9 @@ static int read_term(struct reader *reader) {
     if (term->of != AG_GATE_OF_TRACE && !takes_word(reader, ".")) {
         return refuse(reader, reader->at, "base and growth are followed by .KEY");
     }
-    const int r = takes_word(reader, "sites") ? read_site(reader, term) : read_key(reader, term);
+    const int r = takes_word(reader, "sites")       ? read_site(reader, term)
+                  : takes_word(reader, "functions") ? read_function(reader, term)
+                                                    : read_key(reader, term);
     term->text_len = reader->at - place;
     add_node(reader,
              (struct node){.what = NODE_TERM, .term = expression->n_terms - 1, .place = place});

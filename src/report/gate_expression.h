@@ -6,8 +6,10 @@
  *     sum        = sum "+" sum | sum "-" sum | sum "*" sum | sum "/" sum | "-" sum
  *                | NUMBER [k | K | M | G | %] | ["base." | "growth."] quantity | "(" sum ")"
  *     quantity   = KEY | "sites" "[" STRING "]" "." ["own." | "total."] METRIC
+ *                | COUNTER | "functions" "[" STRING "]" "." COUNTER
  *
- * STRING: the name of a function in double quotation marks.
+ * STRING: the name of a function in double quotation marks. COUNTER: a metric of function counters,
+ * such as own_words; without a function it is the sum over all functions.
  *
  * From the loosest to the tightest binding: "or"; "and"; "not"; comparisons, which cannot be
  * chained; "+" and "-"; "*" and "/"; the minus of a number. The suffix k is 1000; K, M and G are
@@ -45,7 +47,8 @@
     X(DURATION, duration_ns, DEFAULT, ag_profile_recording_ns(profile))
 
 enum ag_gate_key {
-    AG_GATE_SITE, /* not a key: the metric of a site */
+    AG_GATE_SITE,     /* not a key: the metric of a site */
+    AG_GATE_FUNCTION, /* not a key: a metric of function counters */
 #define AG_GATE_KEY_MEMBER(NAME, name, METRIC, value) AG_GATE_##NAME,
     AG_GATE_KEY_TABLE(AG_GATE_KEY_MEMBER) AG_GATE_KEY_END,
 #undef AG_GATE_KEY_MEMBER
@@ -56,10 +59,12 @@ enum ag_gate_of { AG_GATE_OF_TRACE, AG_GATE_OF_BASE, AG_GATE_OF_GROWTH };
 struct ag_gate_term {
     enum ag_gate_of of;
     enum ag_gate_key key;
-    const char *site;      /* AG_GATE_SITE: the name of the function; otherwise NULL */
+    const char *site;      /* AG_GATE_SITE: the name of the function; AG_GATE_FUNCTION: the same, or
+                            * NULL for all functions; otherwise NULL */
     bool is_total;         /* AG_GATE_SITE: with everything that the function calls */
     enum ag_metric metric; /* AG_GATE_SITE: the metric asked for; a key: see AG_GATE_KEY_TABLE */
-    const char *text;      /* its part of the expression, text_len bytes, not terminated */
+    enum ag_call_metric call_metric; /* AG_GATE_FUNCTION: the metric asked for */
+    const char *text; /* its part of the expression, text_len bytes, not terminated */
     size_t text_len;
 };
 

@@ -190,6 +190,13 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
     wrong("1.2.3 > 0", "at character 1, ", "not a number");
     wrong(". > 0", "at character 1, ", "not a number");
     wrong("1 > 0 -", "at its end: ", "not a key");
+    wrong("functions > 1", "at character 11, ", "is followed by [\"NAME OF A FUNCTION\"]");
+    wrong("functions['f'] > 1", "at character 16, ",
+          "is followed by .METRIC, one of calls own_words");
+    wrong("functions['f'].peak_bytes > 1", "at character 16, ", "the metrics are calls own_words");
+    wrong("functions['f'.calls > 1", "at character 14, ", "ends with ]");
+    wrong("sites['f'].calls > 1", "at character 12, ", "not a metric of a site");
+    wrong("own_wrds > 1", "at character 1, ", "for function counters calls own_words own_bytes");
 }
 
 static char *repeated(const char *word, size_t times, const char *before, const char *behind) {

@@ -492,26 +492,6 @@ void ag_functions_end(struct ag_profile *profile) {
 
 /* ---- callers ---- */
 
-/* Whether NAME is the name of the row or of its function. The runtime in brackets ("[vm] ") may
- * precede the name. */
-static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
-                      const char *name) {
-    const size_t mark = strlen(frame->label) - strlen(frame->function);
-    name += mark > 0 && strncmp(frame->label, name, mark) == 0 ? mark : 0;
-    return strcmp(frame->function, name) == 0 || (row->name && strcmp(row->name, name) == 0);
-}
-
-/* Sets is_named for each row that has this NAME. Returns the number of these rows. */
-static size_t find_named(const struct ag_profile *profile, const char *name, bool *is_named) {
-    size_t count = 0;
-    for (size_t i = 0; i < profile->functions.n_rows; i++) {
-        const struct ag_function_row *row = &profile->functions.rows[i];
-        is_named[i] = !row->is_group && is_called(row, ag_profile_frame(profile, row->frame), name);
-        count += is_named[i];
-    }
-    return count;
-}
-
 /* Adds the own counts of the functions that IS_NAMED selects to the rows of their callers. The last
  * element of ROWS is for places without a caller. */
 static void add_up_callers(const struct ag_profile *profile, const bool *is_named,
@@ -540,7 +520,9 @@ int ag_profile_callers(struct ag_profile *profile, const char *name,
     }
     bool *is_named = calloc(functions->n_rows + 1, sizeof(*is_named));
     struct ag_caller_row *rows = calloc(functions->n_rows + 1, sizeof(*rows));
-    r = !is_named || !rows ? -ENOMEM : find_named(profile, name, is_named) == 0 ? -ENOENT : 0;
+    r = !is_named || !rows                                                 ? -ENOMEM
+        : ag_functions_find_named(functions, profile, name, is_named) == 0 ? -ENOENT
+                                                                           : 0;
     if (r < 0) {
         free(is_named);
         free(rows);

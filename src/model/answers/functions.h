@@ -87,6 +87,16 @@ struct ag_caller_row {
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count);
 
+/* Sets is_named for each row whose name is NAME, as in ag_profile_callers. Returns the number of
+ * these rows. */
+size_t ag_functions_find_named(const struct ag_functions *functions,
+                               const struct ag_profile *profile, const char *name, bool *is_named);
+/* Adds up the counts of all functions with the name NAME, as in ag_profile_callers. The acc counts
+ * contain each path once, even if several of these functions are on it. Returns 0, -ENOMEM, or
+ * -ENOENT: no function has that name. */
+int ag_profile_function_counts(struct ag_profile *profile, const char *name,
+                               struct ag_call_counts *ret_counts);
+
 /* A pair of a calling and a called function, with the callee's counts summed over all paths on
  * which this caller called it. In calls and own_*, as in ag_profile_callers, the caller of a
  * function that calls itself is the one that made the outermost of these calls. acc_* includes all
