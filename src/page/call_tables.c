@@ -1,35 +1,42 @@
-/* call_tables.c: writes the block "calls" of the page: functions with their counters, and their
- * callers. It stores pairs of functions instead of call paths, because the page shows only callers
- * and callees, and a program has some hundred call paths for each pair. In the figure, u is a
- * varint.
+/* call_tables.c: writes the blocks "calls" and "paths" of the page: functions with their counters,
+ * pairs of callers and callees, and call paths for the flame graph. In the figure, u is a varint.
  *
  *     calls     n, the number of functions; columns, each n long: u name, u runtime, u calls,
  *               u own_words, u own_ns, u acc_words, u acc_ns; then m pairs, ordered by callee:
  *               u callee - previous callee, u caller + 1 (0: no caller), u calls, u own_words,
  *               u own_ns, u acc_words, u acc_ns
  *
+ *     paths     n, the number of call paths; columns, each n long: u number of the path - number of
+ *               its caller's path (the paths are numbered from 1; 0: no caller), u number of the
+ *               function in "calls" + 1 (0: other), u calls, u own_words, u own_ns
+ *
  * own_ counters are of a function alone, acc_ counters also of what it called. Functions with the
  * largest shares of words, time or calls come first. If there are more functions than a page holds,
- * those with the smallest shares are left out, and all pairs that contain them. viewer/src/calls.js
- * reads the block. */
+ * those with the smallest shares are left out, and all pairs that contain them. If there are more
+ * call paths than a page holds, those with the smallest shares (of a path and all paths below it)
+ * are added up in paths "other", so that the sums are exact. viewer/src/trace.js reads both
+ * blocks. */
 #include "page/call_tables.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "model/answers/functions.h"
+#include "table/array.h"
 
 enum {
     FUNCTIONS_MOST = 20000, /* about 30 bytes each, compressed, with the name */
     EDGES_MOST = 100000,    /* about 12 bytes each */
+    PATHS_MOST = 100000,    /* about 8 bytes each, without paths "other" */
     FUNCTION_COLUMNS = 7,
     EDGE_COLUMNS = 7,
+    PATH_COLUMNS = 5,
 };
 
 struct ranked {
     double share; /* the function's share of all words, plus its shares of all time and of all
                    * calls */
-    uint32_t row;
+    uint32_t row; /* of a function, or the node of a call path */
 };
 
 static int by_share(const void *a, const void *b) {
@@ -42,6 +49,10 @@ static double share_of(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
+static bool has_counts(const struct ag_call_counts *counts) {
+    return counts->calls != 0 || counts->acc_words != 0 || counts->acc_ns != 0;
+}
+
 /* Functions with any counts, largest shares first. NULL: out of memory. */
 static struct ranked *rank(const struct ag_functions *functions, size_t *ret_count) {
     struct ranked *ranks = calloc(functions->n_rows + 1, sizeof(*ranks));
@@ -49,7 +60,7 @@ static struct ranked *rank(const struct ag_functions *functions, size_t *ret_cou
     const struct ag_call_counts *total = &functions->total;
     for (size_t i = 0; ranks && i < functions->n_rows; i++) {
         const struct ag_call_counts *counts = &functions->rows[i].counts;
-        if (counts->calls != 0 || counts->acc_words != 0 || counts->acc_ns != 0) {
+        if (has_counts(counts)) {
             ranks[count++] =
                 (struct ranked){.share = share_of(counts->own_words, total->own_words) +
                                          share_of(counts->own_ns, total->own_ns) +
@@ -146,8 +157,129 @@ static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges,
     return 0;
 }
 
-static int fill_block(struct ag_page_trace *trace, const struct ag_functions *functions,
+/* ---- call paths ---- */
+
+struct page_path {
+    uint32_t parent, function; /* numbers on the page + 1; 0: none, other */
+    struct ag_call_counts counts;
+};
+struct path_list {
+    struct page_path *paths;
+    size_t count;
+    /* by node of the functions: number on the page + 1 of its path, and of the path "other" below
+     * it; 0: none */
+    uint32_t *path_of, *other_of;
+};
+
+enum path_kind {             /* of a node, as uint8_t */
+                 PATH_EMPTY, /* neither the node nor a node below it has counts */
+                 PATH_SMALL, /* its counts are in a path "other" */
+                 PATH_KEPT,  /* it gets a path of its own */
+};
+
+/* Sets the kind of each node. A caller has at least the shares of the paths below it and a smaller
+ * number, so a node is kept only if its caller is. */
+static int choose_paths(const struct ag_functions *functions, uint8_t *kinds) {
+    const struct ag_call_counts *total = &functions->total;
+    struct ranked *ranks = calloc(functions->n_nodes + 1, sizeof(*ranks));
+    uint64_t *calls = calloc(functions->n_nodes + 1, sizeof(*calls));
+    size_t count = 0;
+    for (size_t i = functions->n_nodes; ranks && calls && i-- > 1;) {
+        const struct ag_function_node *node = &functions->nodes[i];
+        calls[i] += node->counts.calls;
+        calls[node->parent] += calls[i];
+        if (calls[i] != 0 || has_counts(&node->counts)) {
+            kinds[i] = PATH_SMALL;
+            ranks[count++] =
+                (struct ranked){.share = share_of(node->counts.acc_words, total->own_words) +
+                                         share_of(node->counts.acc_ns, total->own_ns) +
+                                         share_of(calls[i], total->calls),
+                                .row = (uint32_t)i};
+        }
+    }
+    const int r = ranks && calls ? 0 : -ENOMEM;
+    if (count > PATHS_MOST) {
+        qsort(ranks, count, sizeof(*ranks), by_share);
+        count = PATHS_MOST;
+    }
+    for (size_t i = 0; i < count; i++) {
+        kinds[ranks[i].row] = PATH_KEPT;
+    }
+    free(ranks);
+    free(calls);
+    return r;
+}
+
+static int add_path(struct path_list *list, uint32_t parent, uint32_t function,
+                    uint32_t *ret_path) {
+    const struct page_path path = {.parent = parent, .function = function};
+    const int r = AG_ARRAY_ADD(list->paths, list->count, path);
+    *ret_path = r == 0 ? (uint32_t)list->count : 0;
+    return r;
+}
+
+/* Adds the path of a node, or the counts of the node to a path "other". */
+static int add_node(struct path_list *list, const struct ag_functions *functions, uint32_t at,
+                    const uint8_t *kinds, const uint32_t *number_of) {
+    const struct ag_function_node *node = &functions->nodes[at];
+    const bool is_below_other = node->parent != 0 && kinds[node->parent] == PATH_SMALL;
+    int r = 0;
+    if (kinds[at] == PATH_KEPT) {
+        r = add_path(list, list->path_of[node->parent], number_of[node->row], &list->path_of[at]);
+    } else if (is_below_other) {
+        list->path_of[at] = list->path_of[node->parent];
+    } else {
+        if (list->other_of[node->parent] == 0) {
+            r = add_path(list, list->path_of[node->parent], /* function= */ 0,
+                         &list->other_of[node->parent]);
+        }
+        list->path_of[at] = list->other_of[node->parent];
+    }
+    if (r == 0) {
+        ag_call_counts_add_own(&list->paths[list->path_of[at] - 1].counts, &node->counts);
+    }
+    return r;
+}
+
+static void write_path_columns(struct ag_byte_list *all, const struct path_list *list) {
+    struct ag_byte_list columns[PATH_COLUMNS] = {{0}};
+    for (size_t i = 0; i < list->count; i++) {
+        const struct page_path *path = &list->paths[i];
+        const uint64_t numbers[PATH_COLUMNS] = {
+            i + 1 - path->parent,   path->function,      path->counts.calls,
+            path->counts.own_words, path->counts.own_ns,
+        };
+        for (size_t k = 0; k < PATH_COLUMNS; k++) {
+            ag_byte_list_number(&columns[k], numbers[k]);
+        }
+    }
+    ag_byte_list_number(all, list->count);
+    ag_byte_list_join(all, columns, PATH_COLUMNS);
+}
+
+static int fill_paths(const struct ag_functions *functions, const uint32_t *number_of,
                       struct ag_byte_list *all) {
+    struct path_list list = {.path_of = calloc(functions->n_nodes + 1, sizeof(*list.path_of)),
+                             .other_of = calloc(functions->n_nodes + 1, sizeof(*list.other_of))};
+    uint8_t *kinds = calloc(functions->n_nodes + 1, sizeof(*kinds));
+    int r = list.path_of && list.other_of && kinds ? choose_paths(functions, kinds) : -ENOMEM;
+    for (uint32_t i = 1; i < functions->n_nodes && r == 0; i++) {
+        if (kinds[i] != PATH_EMPTY) {
+            r = add_node(&list, functions, i, kinds, number_of);
+        }
+    }
+    if (r == 0) {
+        write_path_columns(all, &list);
+    }
+    free(list.paths);
+    free(list.path_of);
+    free(list.other_of);
+    free(kinds);
+    return r;
+}
+
+static int fill_blocks(struct ag_page_trace *trace, const struct ag_functions *functions,
+                       struct ag_byte_list *calls, struct ag_byte_list *paths) {
     struct ag_call_edge *edges = NULL;
     size_t n_edges = 0, count = 0;
     struct ranked *ranks = rank(functions, &count);
@@ -158,9 +290,10 @@ static int fill_block(struct ag_page_trace *trace, const struct ag_functions *fu
         for (size_t i = 0; i < count; i++) {
             number_of[ranks[i].row] = (uint32_t)i + 1;
         }
-        add_functions(all, trace, functions, ranks, count);
-        r = add_edges(all, edges, n_edges, number_of);
+        add_functions(calls, trace, functions, ranks, count);
+        r = add_edges(calls, edges, n_edges, number_of);
     }
+    r = r < 0 ? r : fill_paths(functions, number_of, paths);
     free(ranks);
     free(number_of);
     free(edges);
@@ -169,14 +302,16 @@ static int fill_block(struct ag_page_trace *trace, const struct ag_functions *fu
 
 int ag_call_tables_write(struct ag_page_trace *trace, FILE *out) {
     const struct ag_functions *functions;
-    struct ag_byte_list all = {0};
+    struct ag_byte_list calls = {0}, paths = {0};
     int r = ag_profile_functions(trace->profile, &functions);
     if (r < 0 || functions->n_trees == 0) {
         return r;
     }
-    r = fill_block(trace, functions, &all);
-    r = r < 0 ? r : ag_data_block_write(out, trace->number, "calls", &all);
-    ag_byte_list_done(&all);
+    r = fill_blocks(trace, functions, &calls, &paths);
+    r = r < 0 ? r : ag_data_block_write(out, trace->number, "calls", &calls);
+    r = r < 0 ? r : ag_data_block_write(out, trace->number, "paths", &paths);
+    ag_byte_list_done(&calls);
+    ag_byte_list_done(&paths);
     return r;
 }
 

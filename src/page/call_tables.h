@@ -7,7 +7,7 @@
 #include "page/page_tables.h"
 #include "text/json_writer.h"
 
-/* Writes the block "calls", or nothing if no function was counted. Adds names to trace->names. 0 or
+/* Writes the blocks "calls" and "paths", or nothing if no function was counted. Adds names to trace->names. 0 or
  * negative errno. */
 int ag_call_tables_write(struct ag_page_trace *trace, FILE *out);
 /* Writes the key "functions" of the block "facts": sums, and words that no function allocated.

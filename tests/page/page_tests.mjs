@@ -303,7 +303,7 @@ const tests = {
     await page.click("[data-side=callees]");
     const top = await page.evaluate(() => {
       const { allogram: app } = window;
-      const tree = app.treeOfSide();
+      const tree = app.source.tree;
       return app.trace.functions[tree.key[tree.child[0]]].name;
     });
     equal(top, "hold_much", "the function at the top, from allocations up");
@@ -691,6 +691,101 @@ const tests = {
     equal([page, other, nonsense, none].map(({ complaints }) => complaints), [[], [], [], []], "complaints");
   },
 
+  "the flame graph of call paths has the numbers of report --view=functions": async (browser, urls) => {
+    for (const name of ["counted", "table", "paths", "lua", "erlang"].filter((one) => urls[one])) {
+      const page = await open(browser, `${urls[name]}#counter=calls`);
+      await page.waitForFunction(() => window.allogram.paths !== undefined);
+      const { functions, total } = report(`${name}.allogram`, "--view=functions");
+      const seen = await page.evaluate(() => {
+        const { paths, trace } = window.allogram;
+        const tree = paths.tree("callers");
+        const { functions: list } = paths;
+        const rows = {};
+        const sums = {};
+        const nodes = {};
+        for (const counter of ["calls", "words", "ns"]) {
+          const { own, total: all } = tree.byKey(paths.values(counter), list.length);
+          sums[counter] = [tree.totals(paths.values(counter))[0], trace.facts.functions[counter]];
+          const up = paths.tree("callees");
+          const ownUp = new Float64Array(list.length); // the first level of the other direction has the own values
+          up.totals(paths.values(counter)).forEach((value, node) => {
+            if (node > 0 && up.parent[node] === 0) ownUp[up.key[node]] += value;
+          });
+          list.forEach(({ id, name: fn }) => { if (id > 0) (rows[fn] ??= {})[counter] = [own[id], all[id], ownUp[id]]; });
+          const ownOf = tree.own(paths.values(counter));
+          for (let node = 1; node < tree.count; node++) {
+            const path = tree.path(node).map((at) => list[tree.key[at]].name).join(" > ");
+            (nodes[path] ??= {})[counter] = ownOf[node];
+          }
+        }
+        return { rows, sums, nodes };
+      });
+      equal(seen.sums, { calls: [total.calls, total.calls], words: [total.own_words, total.own_words],
+        ns: [total.own_ns, total.own_ns] }, `${name}: sums`);
+      const isFolded = name === "paths"; // small paths are added up there
+      check(isFolded === (seen.rows.other.calls[0] > 0), `${name}: ${seen.rows.other.calls[0]} calls are in "other"`);
+      if (isFolded) {
+        check(Object.keys(seen.nodes).length > 50000, "too few paths");
+        const rest = functions.reduce((sum, row) => sum + row.calls - seen.rows[row.function].calls[0], 0);
+        equal(seen.rows.other.calls[0], rest, "calls of the small paths");
+        continue;
+      }
+      const names = functions.map((row) => row.function);
+      for (const row of functions.filter(({ function: fn }) => names.indexOf(fn) === names.lastIndexOf(fn))) {
+        const { calls, words, ns } = seen.rows[row.function];
+        equal([calls[0], calls[2], ...words, ...ns], [row.calls, row.calls, row.own_words, row.acc_words, row.own_words,
+          row.own_ns, row.acc_ns, row.own_ns], `${name}: ${row.function}`);
+      }
+      const compare = (node, path) => {
+        for (const child of node.children) {
+          const below = path ? `${path} > ${child.function}` : child.function;
+          if (names.indexOf(child.function) === names.lastIndexOf(child.function)) {
+            const { calls, words, ns } = seen.nodes[below];
+            equal([calls, words, ns], [child.calls, child.own_words, child.own_ns], `${name}: ${below}`);
+            compare(child, below);
+          }
+        }
+      };
+      compare(report(`${name}.allogram`, "--view=functions", "--tree").root, "");
+      equal(page.complaints, [], "complaints");
+      await page.close();
+    }
+  },
+
+  "a trace of function counters alone opens on its call paths": async (browser, urls) => {
+    const page = await open(browser, urls.table);
+    const boxes = () => page.evaluate(() => window.allogram.flame.rows.map((row) => row.length));
+    check((await boxes()).length > 5, `rows of boxes: ${await boxes()}`);
+    equal(await page.textContent("#total"), "Words allocated by functions: 200 words, whole recording", "the sum");
+    equal(await page.locator("#metrics").isHidden(), true, "metrics of blocks are offered");
+    equal(await page.locator("#counters button").allInnerTexts(), ["Words", "Calls", "Time"], "counters");
+    equal(await page.evaluate(() => window.allogram.flame.describe(1)), "200 words  100 %  main", "the outermost box");
+    await page.click("[data-counter=calls]");
+    await page.waitForFunction(() => document.querySelector("#total").textContent.includes("152 calls"));
+    await page.keyboard.press("m");
+    await page.waitForFunction(() => document.querySelector("#total").textContent.startsWith("Time spent in functions"));
+    await page.click("[data-counter=words]");
+    await page.click("[data-side=callees]");
+    await page.fill("#search", "cons");
+    await page.waitForFunction(() => document.querySelector("#found").textContent.startsWith("60 words, 30 %"));
+    await page.click("#copy");
+    const copied = await page.evaluate(() => window.allogram.copied);
+    check(copied.split("\n").some((line) => /^ +60 words  30 %  cons$/.test(line)), copied);
+    await page.click("#panel ol button:has-text(\"cons\")");
+    await page.waitForSelector("#view[data-view=call]");
+    equal(await page.textContent("#view h2"), "cons", "the function that was opened");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("#flame:not([hidden])");
+    const back = await open(browser, page.url()); // the address has the counter and the direction
+    equal(await back.getAttribute("[data-counter=words]", "aria-pressed"), "true", "the counter");
+    const both = await open(browser, urls.lua || urls.counted);
+    equal(await both.locator("#counters").isVisible(), true, "no counters next to the metrics of blocks");
+    const none = await open(browser, `${urls.phases}#counter=words`);
+    equal([await none.locator("#counters").isHidden(), await none.locator("#metrics").isHidden()], [true, false],
+      "counters of a trace that has none");
+    equal([page, back, both, none].map(({ complaints }) => complaints), [[], [], [], []], "complaints");
+  },
+
   "names that are markup, script or terminal commands do nothing": async (browser, urls) => {
     const page = await open(browser, urls.hostile);
     const titleBefore = await page.title();
@@ -807,13 +902,20 @@ function makePages() {
   record("filtered", [join(programs, "filtered")], "--follow=none", "--filter=size=1K..,!type=list*");
   record("unfiltered", [join(programs, "filtered")], "--follow=none");
   record("counted", [join(programs, "counted_functions")]);
+  record("table", [join(programs, "../../examples/function_table")]);
+  record("paths", [join(programs, "function_counters"), "many_paths"]);
+  const lua = existsSync("/usr/bin/lua5.4");
+  if (lua) record("lua", ["/usr/bin/lua5.4", join(sources, "lua/lua_cases.lua"), "calls_and_words"], "--calls");
   const erlang = recordErlang();
   const typed = existsSync(join(programs, "cxx_containers"));
   if (typed) record("typed", [join(programs, "cxx_containers")]);
   return {
     typed: typed && view("typed", "typed"),
     erlang: erlang && view("erlang", "erlang"),
+    lua: lua && view("lua", "lua"),
     counted: view("counted", "counted"),
+    table: view("table", "table"),
+    paths: view("paths", "paths"),
     phases: view("phases", "phases"),
     both: view("both", "phases", "before"),
     many: view("many", "many"),

@@ -61,6 +61,7 @@ function offText(off) {
 
 function describe(row, line) {
   return [row.name, `${short(row.words)} words`, time(row.ns), `${short(row.calls)} calls`,
+    row.words > 0 && row.ns > 0 ? `${rate(row.words, row.ns)} words/µs` : "",
     row.words > 0 && row.ns > 0 && line > 0 ? offText(offOf(row, line)) : ""]
     .filter(Boolean).join("  ·  ");
 }

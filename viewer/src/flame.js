@@ -239,14 +239,18 @@ export class Flame {
   }
 }
 
-// One hue for each image, out of eight that color-blind readers can distinguish.
-export function imageColours(trace, host) {
+// The bytes that the functions of each image allocated.
+export function imageWeights({ groups, nodes, functionOf, functions }) {
   const weight = new Map();
-  const { groups, nodes, functionOf, functions } = trace;
   for (let i = 0; i < groups.count; i++) {
     const { image } = functions[functionOf[nodes.frame[groups.node[i]]]];
     weight.set(image, (weight.get(image) ?? 0) + groups.allocated_bytes[i]);
   }
+  return weight;
+}
+
+// One hue for each image, out of eight that color-blind readers can distinguish.
+export function imageColours(functions, weight, host) {
   const images = new Set([...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)));
   for (const { image } of functions) images.add(image);
   const ranks = new Map([...images].filter((image) => image !== "").map((image, i) => [image, i]));

@@ -4,7 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
 import { showCall, showCalls, totalText } from "./calls.js";
-import { Flame, imageColours } from "./flame.js";
+import { Flame, imageColours, imageWeights } from "./flame.js";
 import { boundsText, interval, spreadOf, weightsOf } from "./estimate.js";
 import { findings } from "./findings.js";
 import { DEFAULTS, read, write } from "./fragment.js";
@@ -12,6 +12,7 @@ import { showFunction } from "./function_page.js";
 import { showDifference } from "./difference.js";
 import { showLives } from "./histogram.js";
 import { fillChoice, labelText, showLabels } from "./labels.js";
+import { countersOf, Paths } from "./paths.js";
 import { METRICS, Range } from "./range.js";
 import { showSites, siteRows } from "./sites.js";
 import { showStacks } from "./stacks.js";
@@ -42,6 +43,7 @@ class App {
     this.trace = new Trace(0);
     this.before = Trace.isThere(1) ? new Trace(1) : null;
     if (this.trace.isSampled) delete METRICS.temporary; // unknown in a sampled trace
+    this.counters = countersOf(this.trace);
     this.state = read(location.hash);
     this.wholeRange = new Range(this.trace, 0, this.trace.facts.slices.count);
     this.range = this.wholeRange;
@@ -89,6 +91,10 @@ class App {
       const { count } = await trace.loadCalls();
       if (state.call > count) state.call = 0;
     }
+    if (this.counter) {
+      await Promise.all([trace.loadCalls(), trace.loadPaths()]);
+      this.paths ??= new Paths(this);
+    }
     const isWhole = state.to === 0 || state.from >= state.to || state.to > slices ||
       (state.from === 0 && state.to === slices);
     let range = isWhole ? this.wholeRange : this.range.all;
@@ -129,7 +135,25 @@ class App {
   }
 
   setMetric(metric) {
-    this.set(this.state.tab === "leaks" ? { metric, tab: "stacks" } : { metric });
+    this.set(this.state.tab === "leaks" ? { metric, tab: "stacks" } : { metric, ...this.counterState("") });
+  }
+
+  // The counter of functions that the flame graph shows; "" if it shows blocks, or another tab is open. If the
+  // trace has no blocks, the flame graph shows call paths.
+  get counter() {
+    const { state, trace, counters } = this;
+    if (state.tab !== "flame" || state.fn || state.call || !trace.hasCalls) return "";
+    return state.counter in counters ? state.counter : trace.hasBlocks ? "" : Object.keys(counters)[0] ?? "";
+  }
+
+  // The changes of the state for another counter. The flame graphs of blocks and of call paths have different
+  // nodes, so none remains zoomed.
+  counterState(counter) {
+    return { counter, zoom: (counter === "") === (this.counter === "") ? this.state.zoom : 0 };
+  }
+
+  setCounter(counter) {
+    this.set(this.counterState(counter));
   }
 
   sortOf(id) {
@@ -209,7 +233,8 @@ class App {
         `${this.before.facts.filter ? `with --filter=${this.before.facts.filter}` : "without a filter"
         }: differences may come from the filter` : "",
       facts.has_only_samples ? "This trace contains no blocks: the process was observed from outside. " +
-        "Its CPU time is in allogram report --view=functions --tree, its collections are in --view=gc. " +
+        `Its CPU time is in ${this.trace.hasCalls ? "the flame graph and the tab Functions"
+          : "allogram report --view=functions --tree"}, its collections are in allogram report --view=gc. ` +
         "allogram observe --growth and --maps record which functions make memory grow." : "",
     ].filter(Boolean);
     $("folded").textContent = facts.folded.stacks === 0 ? ""
@@ -234,6 +259,8 @@ class App {
       ...(this.trace.isSampled ? [] : [["temporary",
         share(summary.temporary_blocks, summary.allocated_blocks),
         blocksOf(summary.temporary_blocks)]]),
+      ...(facts.functions ? [["functions", facts.functions.words > 0 ? `${short(facts.functions.words)} words`
+        : time(facts.functions.ns), `${short(facts.functions.calls)} ${facts.is_observed ? "samples" : "calls"}`]] : []),
       ["stacks", count(summary.unique_stacks), `${count(summary.threads)} thread${
         summary.threads === 1 ? "" : "s"}`],
     ];
@@ -274,6 +301,9 @@ class App {
     fill($("metrics"), ...Object.entries(METRICS).map(([metric, { label, hint }]) =>
       make("button", { "data-metric": metric, title: hint, onclick: () => this.setMetric(metric) },
         label)));
+    fill($("counters"), ...Object.entries(this.counters).map(([counter, { label, hint }]) =>
+      make("button", { "data-counter": counter, title: hint, onclick: () => this.setCounter(counter) },
+        label)));
     fill($("units"), ...["bytes", "blocks"].map((unit) =>
       make("button", { "data-unit": unit, onclick: () => this.set({ unit }) }, unit)));
     fill($("tabs"), ...this.tabs().map(([id, label]) => make("button", {
@@ -284,7 +314,7 @@ class App {
     this.flame = new Flame($("flame-canvas"), {
       onHover: (node) => this.showNode(node < 0 ? this.flame.zoomed : node),
       onSelect: (node) => this.set({ zoom: node }),
-      onOpen: (node) => this.open(this.flame.tree.key[node]),
+      onOpen: (node) => this.source.open(this.flame.tree.key[node]),
       describe: (node) => this.describe(node),
     });
     fill($("sides"), ...[["callers", "from main down"], ["callees", "from allocations up"]]
@@ -304,7 +334,10 @@ class App {
     const metric = METRICS[this.metric];
     this.showRangeLine();
     for (const button of document.querySelectorAll("[data-metric]")) {
-      button.setAttribute("aria-pressed", String(button.dataset.metric === this.metric));
+      button.setAttribute("aria-pressed", String(!this.counter && button.dataset.metric === this.metric));
+    }
+    for (const button of document.querySelectorAll("[data-counter]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.counter === this.counter));
     }
     for (const button of document.querySelectorAll("[data-unit]")) {
       button.setAttribute("aria-pressed", String(button.dataset.unit === this.unitOfMetric));
@@ -316,19 +349,26 @@ class App {
     }
     for (const button of document.querySelectorAll("[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === state.side));
+      if (button.dataset.side === "callees") {
+        button.textContent = this.counter ? "from functions up" : "from allocations up";
+      }
     }
     for (const button of document.querySelectorAll("[data-colour]")) {
       button.setAttribute("aria-pressed", String(state.colour === "change"));
     }
     const isCalls = state.call > 0 || (state.tab === "calls" && !state.fn);
-    $("metrics").hidden = isCalls; // the choices of metric and unit do not apply to function counters
-    $("units").hidden = isCalls;
-    $("label").hidden = isCalls || !this.trace.hasLabels;
+    // The choices of metric, unit and label do not apply to function counters.
+    const isOfBlocks = !isCalls && !this.counter;
+    const isFlame = state.tab === "flame" && !state.fn && !state.call;
+    $("metrics").hidden = isCalls || (isFlame && !this.trace.hasBlocks && this.counter !== "");
+    $("counters").hidden = !isFlame || Object.keys(this.counters).length === 0;
+    $("units").hidden = !isOfBlocks;
+    $("label").hidden = !isOfBlocks || !this.trace.hasLabels;
+    for (const button of document.querySelectorAll("[data-colour]")) button.hidden = !isOfBlocks;
     $("label").value = state.label;
     $("label").classList.toggle("chosen", this.range.isOfLabel);
     this.showTotal(metric, isCalls);
     if ($("search").value !== state.query) $("search").value = state.query;
-    const isFlame = state.tab === "flame" && !state.fn && !state.call;
     $("flame").hidden = !isFlame;
     $("view").hidden = isFlame;
     $("view").dataset.view = state.call ? "call" : state.fn ? "function" : state.tab;
@@ -352,6 +392,12 @@ class App {
     if (isCalls) {
       $("total").textContent = totalText(this.trace.facts);
       $("total").title = "";
+      return;
+    }
+    if (this.counter) {
+      const { text, title } = this.paths.totalText(this.counter);
+      $("total").textContent = text;
+      $("total").title = title;
       return;
     }
     const whole = this.range.total(this.metricName);
@@ -387,30 +433,38 @@ class App {
       point.rate ? `${bytes(point.rate)}/s` : ""].filter(Boolean).join("   ") : "";
   }
 
-  treeOfSide() {
-    if (this.state.side !== "callees") return this.tree;
-    this.inverted ??= callees(this.trace);
-    return this.inverted;
+  // What the flame graph shows: blocks, or call paths. VALUES has an element for each group of the tree.
+  get source() {
+    const { trace, paths, counter, state: { side } } = this;
+    if (counter && paths) { // paths is undefined until follow() has loaded it
+      return { functions: paths.functions, tree: paths.tree(side), values: paths.values(counter),
+        text: this.counters[counter].text, weights: () => paths.imageWeights,
+        open: (key) => this.openCall(key - 1) };
+    }
+    if (side === "callees") this.inverted ??= callees(trace);
+    return { functions: trace.functions, tree: side === "callees" ? this.inverted : this.tree,
+      values: this.range.values(this.metricName), text: (value) => inUnit(value, this.unitOfMetric),
+      weights: () => imageWeights(trace), open: (key) => this.open(key) };
   }
 
   showFlame() {
-    const { trace, state } = this;
-    const tree = this.treeOfSide();
-    this.values = tree.totals(this.range.values(this.metricName));
-    this.colours ??= imageColours(trace, $("flame"));
+    const { state, source, source: { functions, tree, text } } = this;
+    this.values = tree.totals(source.values);
+    this.colours ??= new Map();
+    if (!this.colours.has(functions)) {
+      this.colours.set(functions, imageColours(functions, source.weights(), $("flame")));
+    }
+    const colours = this.colours.get(functions);
     const matches = this.nameMatcher();
     const look = {
-      name: (key) => trace.functions[key].name,
-      colour: (node) => this.colours[tree.key[node]] ?? this.colours[OTHER],
-      label: (node) => (node === 0 ? `all · ${inUnit(this.values[0], this.unitOfMetric)}`
-        : shortName(trace.functions[tree.key[node]].name)),
-      matches: matches
-        ? Uint8Array.from(trace.functions, ({ id, name }) => (id > 1 && matches(name) ? 1 : 0))
-        : null,
+      name: (key) => functions[key].name,
+      colour: (node) => colours[tree.key[node]] ?? colours[OTHER],
+      label: (node) => (node === 0 ? `all · ${text(this.values[0])}` : shortName(functions[tree.key[node]].name)),
+      matches: matches ? Uint8Array.from(functions, ({ id, name }) => (id > 1 && matches(name) ? 1 : 0)) : null,
     };
     this.flame.zoomed = state.zoom < tree.count ? state.zoom : 0;
     this.flame.tree = tree;
-    const isChange = this.before && state.colour === "change";
+    const isChange = this.before && state.colour === "change" && !this.counter;
     this.flame.show(tree, this.values,
       isChange ? lookOfChange(this, tree, this.values, look) : look);
     this.showMatches(tree, look.matches);
@@ -434,21 +488,21 @@ class App {
       isBelow[i] = isMatch || isBelow[tree.parent[i]] ? 1 : 0;
       places += isMatch && this.values[i] > 0 ? 1 : 0;
     }
-    $("found").textContent = `${inUnit(sum, this.unitOfMetric)}, ${
+    $("found").textContent = `${this.source.text(sum)}, ${
       share(sum, this.values[0])} in ${count(places)} place${places === 1 ? "" : "s"}`;
   }
 
   describe(node) {
-    const tree = this.treeOfSide();
-    return `${inUnit(this.values[node], this.unitOfMetric)}  ${this.sureOf(node)}${
-      share(this.values[node], this.values[0])}  ${this.trace.functions[tree.key[node]].name}`;
+    const { functions, tree, text } = this.source;
+    return `${text(this.values[node])}  ${this.sureOf(node)}${
+      share(this.values[node], this.values[0])}  ${functions[tree.key[node]].name}`;
   }
 
   // "±12 %  " for a node of the flame graph; "" in an exact trace.
   sureOf(node) {
-    const variances = this.range.variances(this.metricName);
+    const variances = this.counter ? null : this.range.variances(this.metricName);
     if (!variances) return "";
-    const tree = this.treeOfSide();
+    const { tree } = this.source;
     const weights = weightsOf(this.trace.groups, (group) => {
       let at = tree.groupNode[group];
       while (at > node) at = tree.parent[at]; // parents have smaller numbers
@@ -462,10 +516,9 @@ class App {
 
   // The panel to the right of the flame graph.
   showNode(node) {
-    const { trace, unitOfMetric: unit } = this;
-    const tree = this.treeOfSide();
-    const { id, name, image, file, line } = trace.functions[tree.key[node]];
-    const own = tree.own(this.range.values(this.metricName))[node];
+    const { functions, tree, text, values, open } = this.source;
+    const { id, name, image, file, line } = functions[tree.key[node]];
+    const own = tree.own(values)[node];
     const below = [];
     for (let i = tree.firstChild[node]; i < tree.firstChild[node + 1]; i++) {
       const child = tree.child[i];
@@ -474,27 +527,30 @@ class App {
     below.sort((a, b) => this.values[b] - this.values[a]);
     const path = tree.path(node).slice(0, -1).reverse();
     const step = (at) => make("li", {}, make("button", { class: "link", title:
-      trace.functions[tree.key[at]].name, onclick: () => this.set({ zoom: at }) },
-    shortName(trace.functions[tree.key[at]].name)),
-    make("span", { class: "note" }, inUnit(this.values[at], unit)));
+      functions[tree.key[at]].name, onclick: () => this.set({ zoom: at }) },
+    shortName(functions[tree.key[at]].name)),
+    make("span", { class: "note" }, text(this.values[at])));
     const list = (title, nodes) => (nodes.length === 0 ? null : make("section", {},
       make("h3", {}, title), make("ol", {}, ...nodes.slice(0, 8).map(step)),
       nodes.length > 8 ? make("p", { class: "note" }, `and ${nodes.length - 8} more`) : null));
     fill($("panel"),
       make("h2", {}, node === 0 ? "everything" : name),
       id === OTHER ? make("p", { class: "note" },
-        "small stacks: the functions that allocate are shown below, their callers together") : null,
+        this.counter ? "the sum of small call paths"
+          : "small stacks: the functions that allocate are shown below, their callers together") : null,
       make("p", { class: "note" }, [file && `${file}${line ? `:${line}` : ""}`, image]
         .filter(Boolean).join(" · ")),
       make("dl", {},
         make("dt", {}, "total"), make("dd", { title: count(this.values[node]) },
-          make("b", {}, inUnit(this.values[node], unit)), ` ${
+          make("b", {}, text(this.values[node])), ` ${
             share(this.values[node], this.values[0])}`),
-        make("dt", {}, this.state.side === "callees" ? "allocated here" : "own"),
-        make("dd", { title: count(own) }, inUnit(own, unit))),
-      id > 1 ? make("button", { class: "open", onclick: () => this.open(id) },
+        // Paths that begin at the counted function have no own value of a caller.
+        ...(this.state.side === "callees" && this.counter ? [] : [
+          make("dt", {}, this.state.side === "callees" ? "allocated here" : "own"),
+          make("dd", { title: count(own) }, text(own))])),
+      id > 1 ? make("button", { class: "open", onclick: () => open(id) },
         "open the function") : null,
-      node === 0 ? this.allocators() : list(this.state.side === "callees" ? "called by" : "calls",
+      node === 0 ? (this.counter ? this.greatest() : this.allocators()) : list(this.state.side === "callees" ? "called by" : "calls",
         below),
       list(this.state.side === "callees" ? "on the way to" : "called by", path));
   }
@@ -508,14 +564,25 @@ class App {
     tree.groupNode.forEach((node, i) => {
       own[tree.key[this.ownPlaces[node]]] += values[i];
     });
+    const { functions, text, open } = this.source;
+    return this.listOfFunctions("who allocates most of it", "itself, or through functions of libraries", own, functions,
+      text, open);
+  }
+
+  // The functions with the most of the counter themselves, for the panel when no function is selected.
+  greatest() {
+    const { functions, values, text, open } = this.source;
+    const { own } = this.paths.tree("callers").byKey(values, functions.length);
+    return this.listOfFunctions("functions with most of it", "itself, without the functions that it calls", own, functions, text, open);
+  }
+
+  listOfFunctions(title, hint, own, functions, text, open) {
     const best = [...own.keys()].filter((fn) => fn > 1 && own[fn] > 0)
       .sort((a, b) => own[b] - own[a]).slice(0, 10);
-    return best.length === 0 ? null : make("section", {}, make("h3", { title:
-      "itself, or through functions of libraries" }, "who allocates most of it"),
+    return best.length === 0 ? null : make("section", {}, make("h3", { title: hint }, title),
       make("ol", {}, ...best.map((fn) => make("li", {}, make("button", { class: "link",
-        title: this.trace.functions[fn].name, onclick: () => this.open(fn) },
-      shortName(this.trace.functions[fn].name)),
-      make("span", { class: "note" }, inUnit(own[fn], this.unitOfMetric))))));
+        title: functions[fn].name, onclick: () => open(fn) }, shortName(functions[fn].name)),
+      make("span", { class: "note" }, text(own[fn]))))));
   }
 
   // ---- mouse and keyboard ----
@@ -616,6 +683,11 @@ class App {
   }
 
   nextMetric() {
+    if (this.counter) {
+      const counters = Object.keys(this.counters);
+      this.setCounter(counters[(counters.indexOf(this.counter) + 1) % counters.length]);
+      return;
+    }
     const names = Object.keys(METRICS);
     this.setMetric(names[(names.indexOf(this.metric) + 1) % names.length]);
   }

@@ -152,6 +152,15 @@ export class Trace {
     return this.calls;
   }
 
+  async loadPaths() {
+    this.paths ??= await this.part("paths", readPaths);
+    return this.paths;
+  }
+
+  get hasBlocks() {
+    return this.facts.summary.allocated_blocks > 0;
+  }
+
   // Numbers the functions. A function is a name in an image. Function 0 is the root, function 1 is the sum of
   // all functions that are too small to be listed.
   nameFunctions() {
@@ -334,6 +343,18 @@ function readCalls(reader) {
     reader.number());
   for (let i = 1; i < edges.callee.length; i++) edges.callee[i] += edges.callee[i - 1];
   return { count, functions, edges };
+}
+
+// Reads the call paths of function counters. Paths are numbered from 1; parent 0 means no caller. CALL is the
+// number of the function as in readCalls; 0 means the sum of small paths.
+function readPaths(reader) {
+  const count = reader.number();
+  const paths = { count };
+  for (const column of ["parent", "call", "calls", "words", "ns"]) {
+    paths[column] = reader.numbers(new Float64Array(count));
+  }
+  for (let i = 0; i < count; i++) paths.parent[i] = i + 1 - paths.parent[i];
+  return paths;
 }
 
 function readThreads(reader, sliceCount) {

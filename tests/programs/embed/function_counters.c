@@ -261,6 +261,34 @@ static void many(void) {
 }
 
 /* Four functions with one name, which differ in file and line where these are known. */
+enum { WIDTH = 10, LEVELS = 5 };
+
+static void call_all(const allogram_function functions[WIDTH], int level) {
+    for (unsigned i = 0; i < WIDTH; i++) {
+        allogram_enter(set, functions[i]);
+        allogram_count_words(set, i + 1);
+        if (level < LEVELS) {
+            call_all(functions, level + 1);
+        }
+        allogram_leave(set);
+    }
+}
+
+/* Ten functions, of which each calls all of them, five levels deep: 111,110 call paths. */
+static void many_paths(void) {
+    allogram_function functions[WIDTH];
+    char name[8];
+    for (unsigned i = 0; i < WIDTH; i++) {
+        snprintf(name, sizeof(name), "p%u", i);
+        const struct allogram_function_options options = {.size = sizeof(options), .name = name};
+        functions[i] = allogram_function_new(&options);
+        want(name, 11111, 11111 * (uint64_t)(i + 1), 0);
+    }
+    start();
+    call_all(functions, 1);
+    finish();
+}
+
 static void one_name(void) {
     static const struct {
         const char *file;
@@ -532,6 +560,7 @@ static const struct {
     {"threads", threads},
     {"processes", processes},
     {"many", many},
+    {"many_paths", many_paths},
     {"one_name", one_name},
     {"too_deep", too_deep},
     {"exit_without_stop", exit_without_stop},
