@@ -17,7 +17,7 @@ N = 1000
 class Erlang:
     """The installed emulator, or that of another Debian below `root`, with the tracer and the compiled programs."""
 
-    def __init__(self, tools, folder, root=None, programs=("hand_counted",)):
+    def __init__(self, tools, folder, root=None, programs=("hand_counted", "attached_node")):
         self.tools, self.folder = tools, folder
         self.inside = ["chroot", root, "/usr/bin/env", "-C", folder] if root else []
         self.tracer = os.path.join(tools.build, "adapters/erlang/inside")
@@ -217,6 +217,60 @@ def from_erlang(erlang):
     return failures
 
 
+UNTRACED = """Untraced = fun() -> {A, B, C, _, _, D} = attached_node:left(), {A, B, C, D} =:= {[], [], {all, false}, []} end,
+  Of = fun(Table) -> {lists:sum([C || {_, _, {hand_counted, cons, 1}, C, _, _} <- Table]),
+                      lists:sum([W || {_, _, {hand_counted, cons, 1}, _, W, _} <- Table])} end,
+  Wait = fun Wait(Is) -> case Is() of true -> true; false -> timer:sleep(5), Wait(Is) end end,
+  Endless = fun Endless() -> hand_counted:cons(9), Endless() end, """
+
+
+def run_takes_funs(erlang):
+    """allogram:run/1 and run/2. A function that raises is counted up to there, and its exception reaches the caller."""
+    failures = tap.Failures()
+    printed = erlang.evaluate(UNTRACED + "{R, T} = allogram:run(fun() -> length(hand_counted:cons(50)) end), "
+                              "{R, T2} = allogram:run(fun() -> length(hand_counted:cons(50)) end, #{trace => [{hand_counted, '_', '_'}]}), "
+                              "io:format(\"~w ~w ~w ~w ~w\", [R, Of(T), Of(T2), allogram:table(), Untraced()])")
+    failures.expect("funs", printed, "50 {51,100} {51,100} undefined true")
+    for raised in ("throw:ball", "error:badarith", "exit:normal"):
+        name, reason = raised.split(":")
+        output = os.path.join(erlang.folder, name + ".allogram")
+        printed = erlang.evaluate(UNTRACED + (
+            "F = fun() -> hand_counted:cons(50), erlang:%s(%s) end, "
+            "{C, Y, S} = try allogram:run(F, #{output => \"%s\"}) catch A:B:D -> {A, B, D} end, "
+            "io:format(\"~w:~w ~w ~w ~w ~w\", [C, Y, is_list(S), Of(allogram:table()), Untraced(), processes() -- [self() | Before]])")
+            .replace("F =", "Before = processes(), F =", 1) % (name, reason, output))
+        failures.expect(raised, printed, raised + " true {51,100} true []")
+        failures.expect("the trace of it", rows_of(erlang.tools, output).get("hand_counted:cons/1"), (51, 100))
+    printed = erlang.evaluate(UNTRACED + "{'EXIT', Why} = (catch allogram:run(fun() -> hand_counted:cons(50), exit(self(), kill), "
+                              "timer:sleep(infinity) end)), io:format(\"~w ~w ~w\", [Why, Of(allogram:table()), Untraced()])")
+    failures.expect("killed", printed, "killed {51,100} true")
+    return failures
+
+
+def run_ends_with_its_caller(erlang):
+    """Nothing stays traced when the process that called allogram:run is killed, or the one that keeps the run. A second run at the
+    same time is refused."""
+    failures = tap.Failures()
+    begin = UNTRACED + ("Before = processes(), Self = self(), "
+                        "Caller = spawn(fun() -> Self ! {failed, catch allogram:run(Endless, #{output => \"%s\"})} end), "
+                        "Wait(fun() -> not Untraced() end), timer:sleep(100), ")
+    output = os.path.join(erlang.folder, "left.allogram")
+    printed = erlang.evaluate(begin % output + "exit(Caller, kill), Wait(Untraced), Wait(fun() -> processes() -- Before =:= [] end), "
+                              "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~w ~w\", [Of(T), Untraced()])")
+    failures.expect("the caller is killed", printed, "{10,18} true")
+    calls, words = rows_of(erlang.tools, output).get("hand_counted:cons/1", (0, 0))
+    failures.require("its trace is whole: %d calls, %d words" % (calls, words), calls > 0 and abs(words - 1.8 * calls) < 20)
+    printed = erlang.evaluate(begin % output + "exit(whereis(allogram_run), kill), Wait(Untraced), "
+                              "Wait(fun() -> processes() -- Before =:= [] end), "
+                              "receive {failed, {'EXIT', {{allogram, Why}, _}}} -> ok end, "
+                              "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~s ~w\", [Why, Of(T)])")
+    failures.expect("the keeper is killed", printed, "the process that kept the run ended: killed {10,18}")
+    printed = erlang.evaluate(begin % output + "{'EXIT', {{allogram, Why}, _}} = (catch allogram:run(fun() -> 1 end)), "
+                              "exit(Caller, kill), Wait(Untraced), io:format(\"~s\", [Why])")
+    failures.expect("a second one", printed, "this node is counted already")
+    return failures
+
+
 def others_are_left_alone(erlang):
     """--adapters=none and --mode=sample trace no call; an environment variable that the user has set keeps its value."""
     failures = tap.Failures()
@@ -286,6 +340,7 @@ def main():
     cases = [("a program, with four schedulers", program_is_counted), ("changes", changes_are_counted), ("processes", processes_have_their_own),
              ("time", times_are_right),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
+             ("allogram:run and exceptions", run_takes_funs), ("the end of the caller of allogram:run", run_ends_with_its_caller),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
     return run_cases(tools, cases, [elixir_is_named])
 

@@ -92,6 +92,7 @@ def native_half_is_missing(erlang):
     failures.require("one line that says why: %s" % lines, lines and lines[-1].startswith("allogram: ") and "not loaded" in lines[0])
     outcome = recorded.run([*erlang.inside, "erl", "-noshell", "-pa", broken, "-pa", erlang.folder, "-eval",
                             "{ok, T} = allogram:run(hand_counted, main, [1000]), "
+                            "{'EXIT', killed} = (catch allogram:run(fun() -> exit(self(), kill) end)), true = is_list(allogram:table()), "
                             "[io:format(\"~w:~w ~w ~w~n\", [M, F, C, W]) || {_, 0, {M, F, _}, C, W, _} <- T, M =:= hand_counted], halt()."],
                            cwd=erlang.folder)
     failures.expect("status", outcome.status, 0)

@@ -99,6 +99,8 @@ def main():
     own_mounts.enter()
     cases = [("a program, with four schedulers", erlang_counted.program_is_counted),
              ("messages and arguments", erlang_counted.stands_apart), ("allogram:run from Erlang", erlang_counted.from_erlang),
+             ("allogram:run and exceptions", erlang_counted.run_takes_funs),
+             ("the end of the caller of allogram:run", erlang_counted.run_ends_with_its_caller),
              ("the compiler, as tprof counts it", as_tprof_counts),
              ("everyday programs", erlang_everyday.heaps_grow_by_what_is_counted),
              ("servers, sleepers, ports", erlang_everyday.servers_and_sleepers),
@@ -108,7 +110,7 @@ def main():
     with recorded.Folder() as folder:
         for seen in ("/dev/shm", "/proc", build, folder):
             own_mounts.bind(seen, root + seen)
-        erlang = erlang_counted.Erlang(tools, folder, root, programs=("hand_counted", "everyday", "phases"))
+        erlang = erlang_counted.Erlang(tools, folder, root, programs=("attached_node", "hand_counted", "everyday", "phases"))
         for name, case in cases:
             plan.run(f"OTP {erlang.release}: {name}", lambda case=case: case(erlang))
     own_mounts.unbind(root + folder)

@@ -5,7 +5,7 @@
 -module(allogram).
 
 %% for users
--export([run/3, run/4]).
+-export([run/1, run/2, run/3, run/4, table/0]).
 %% for `allogram run` and `allogram attach`
 -export([inject/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, untrace/0, others/0, has_sessions/0, join_session/1,
@@ -23,7 +23,7 @@
 -nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
-       name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
+       name_process/3, keep_process/1, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, report_runtime/2, count_calls/4, say/1]).
 
 %% The native library is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set the
@@ -60,6 +60,7 @@ find_layout() -> erlang:nif_error(not_loaded).
 learn(_Pid) -> erlang:nif_error(not_loaded).
 learned() -> erlang:nif_error(not_loaded).
 name_process(_Pid, _Name, _InitialCall) -> erlang:nif_error(not_loaded).
+keep_process(_Pid) -> erlang:nif_error(not_loaded).
 forget_all() -> erlang:nif_error(not_loaded).
 is_recording() -> erlang:nif_error(not_loaded).
 table(_Pid) -> erlang:nif_error(not_loaded).
@@ -73,59 +74,131 @@ say(_Text) -> erlang:nif_error(not_loaded).
 
 %% ---- for users ----
 
-%% Applies the function in a process of its own and counts the calls, words and time of that process. Returns {Result, Table}. A row of
-%% the table is {Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}: the function {M, F, A} as it is called on one call path. Node is the
-%% number of the path, Parent that of the caller's path (0: it has no caller). A row with undefined in place of {M, F, A} has the words
-%% that were allocated outside of traced functions.
+%% run(Fun[, Options]) and run(Module, Function, Arguments[, Options]) call the function in a process of its own, count the calls, words
+%% and time of that process, and return {Result, Table}. A row of the table is {Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}: the
+%% function {M, F, A} as it is called on one call path. Node is the number of the path, Parent that of the caller's path (0: it has no
+%% caller). A row with undefined in place of {M, F, A} has the words that were allocated outside of traced functions.
+%%
+%% If the function raises an exception, run raises the same one, and table/0 returns the table. If the calling process ends before run
+%% returns, the function's process is killed. In each case nothing on the node is traced afterwards.
+%%
+%% Options: output => the file name of a trace, which is kept; trace => patterns as in start/1; spawned => true: the processes that
+%% the function starts are counted as well, in the trace.
 %%
 %% If the emulator is not known, or the native half cannot be loaded, a line on standard error says so, and the table has the emulator's
 %% own counters. Then each function has Parent 0, and Words is undefined before OTP 26.
+run(Fun) ->
+    run(Fun, #{}).
+
 run(Module, Function, Arguments) ->
     run(Module, Function, Arguments, #{}).
 
-%% Options: output => the file name of a trace, which is kept; trace => patterns as in start/1; spawned => true: the processes that
-%% the function starts are counted as well, in the trace.
-run(Module, Function, Arguments, Options) ->
-    _ = [erlang:error({allogram, "this node is counted already, as a whole"}) || is_counted()],
-    case ready() of
-        ok -> run_traced(Module, Function, Arguments, Options);
-        Why -> allogram_built_in:run(Why, Module, Function, Arguments, Options)
+run(Module, Function, Arguments, Options) when is_atom(Module), is_atom(Function), is_list(Arguments) ->
+    run(fun() -> apply(Module, Function, Arguments) end, Options).
+
+run(Fun, Options) when is_function(Fun, 0), is_map(Options) ->
+    _ = [erlang:error({allogram, "this node is counted already"}) || is_counted() orelse whereis(allogram_attached) =/= undefined],
+    Caller = self(),
+    {Keeper, Tag} = spawn_monitor(fun() -> receive {Caller, Tag} -> keep_run(Fun, Options, Caller, Tag) end end),
+    Keeper ! {Caller, Tag},
+    receive
+        {Tag, refused, Why} -> forget_keeper(Tag), erlang:error({allogram, Why});
+        {Tag, begun, Worker, End} -> return(Tag, Worker, End)
     end.
 
-run_traced(Module, Function, Arguments, Options) ->
+%% Returns the table of the last run on this node if its function raised an exception or was killed; otherwise undefined.
+table() -> persistent_term:get({?MODULE, table}, undefined).
+
+return(Tag, Worker, End) ->
+    receive
+        {Tag, ended, Table} ->
+            forget_keeper(Tag),
+            receive
+                {Worker, returned, Value} -> {Value, Table};
+                {Worker, raised, Class, Reason, Stack} -> erlang:raise(Class, Reason, Stack)
+            end;
+        {Tag, killed, Reason} ->
+            forget_keeper(Tag),
+            exit(Reason);
+        {'DOWN', Tag, process, _, Why} ->
+            exit(Worker, kill),
+            _ = End(),
+            erlang:error({allogram, "the process that kept the run ended: " ++ text(Why)})
+    end.
+
+forget_keeper(Monitor) -> erlang:demonitor(Monitor, [flush]).
+
+%% The keeper of a run, a process that is not traced. It starts the function's process (the worker) and ends the tracing when that process
+%% or the caller has ended. Its registered name shows that a run is active.
+keep_run(Fun, Options, Caller, Tag) ->
+    CallerMonitor = erlang:monitor(process, Caller),
+    Keeper = self(),
+    try
+        _ = [throw("another allogram:run is active") || true =/= (catch register(allogram_run, Keeper))],
+        _ = persistent_term:erase({?MODULE, table}),
+        {Worker, Monitor} = spawn_monitor(fun() -> receive {Keeper, go} -> work(Fun, Caller, Keeper) end end),
+        {Worker, Monitor, begin_run(Worker, Options)}
+    of
+        {Worker, Monitor, End} ->
+            Caller ! {Tag, begun, Worker, End},
+            Worker ! {Keeper, go},
+            Outcome = receive
+                          {Worker, Ended} -> Ended;
+                          {'DOWN', Monitor, process, _, Reason} -> {killed, Reason};
+                          {'DOWN', CallerMonitor, process, _, _} -> exit(Worker, kill), abandoned
+                      end,
+            Table = End(),
+            Worker ! {Keeper, go},
+            _ = [persistent_term:put({?MODULE, table}, Table) || Outcome =/= returned, Outcome =/= abandoned],
+            true = unregister(allogram_run),
+            Caller ! case Outcome of
+                         {killed, Why} -> {Tag, killed, Why};
+                         _ -> {Tag, ended, Table}
+                     end
+    catch
+        throw:Why -> Caller ! {Tag, refused, Why};
+        error:{allogram, Why} -> Caller ! {Tag, refused, Why}
+    end.
+
+%% The outcome is sent to the caller itself, so that it is copied once. The worker lives until its table has been read.
+work(Fun, Caller, Keeper) ->
+    Ended = try
+                Value = Fun(),
+                Caller ! {self(), returned, Value},
+                returned
+            catch
+                Class:Reason:Stack ->
+                    Caller ! {self(), raised, Class, Reason, Stack},
+                    raised
+            end,
+    Keeper ! {self(), Ended},
+    receive {Keeper, go} -> ok end.
+
+%% Begins to count the process. Returns a function that ends this and returns the table.
+begin_run(Worker, Options) ->
+    Patterns = maps:get(trace, Options, [{'_', '_', '_'}]),
+    case ready() of
+        ok -> begin_traced_run(Worker, Patterns, Options);
+        Why -> allogram_built_in:begin_run(Why, Worker, Patterns, Options)
+    end.
+
+begin_traced_run(Worker, Patterns, Options) ->
     Session = session(maps:get(output, Options, temporary())),
-    Self = self(),
     ok = report_runtime(erlang:system_info(otp_release), ""),
-    {Pid, Monitor} =
-        spawn_monitor(fun() ->
-                              receive {Self, go} -> ok end,
-                              Self ! {self(), result, apply(Module, Function, Arguments)},
-                              receive {Self, go} -> ok end
-                      end),
-    trace_processes([Pid], maps:get(trace, Options, [{'_', '_', '_'}]),
+    ok = keep_process(Worker),
+    trace_processes([Worker], Patterns,
                     case maps:get(spawned, Options, false) of
                         true -> flags();
                         false -> flags() -- [set_on_spawn]
                     end),
-    Pid ! {Self, go},
-    Outcome = receive
-                  {Pid, result, Result} -> {ok, Result};
-                  {'DOWN', Monitor, process, Pid, Reason} -> {failed, Reason}
-              end,
-    untrace(),
-    Table = table(Pid),
-    erlang:demonitor(Monitor, [flush]),
-    Pid ! {Self, go},
-    forget_all(),
-    _ = [end_run(Options) || Session =:= ok],
-    case Outcome of
-        {ok, Value} -> {Value, Table};
-        {failed, Why} -> erlang:error({allogram, Why, Table})
+    fun() ->
+            untrace(),
+            Table = table(Worker),
+            forget_all(),
+            Trace = case Session of ok -> end_session(); joined -> none end,
+            _ = [file:delete(Trace) || Trace =/= none, not maps:is_key(output, Options)],
+            Table
     end.
-
-end_run(Options) ->
-    Trace = end_session(),
-    _ = [file:delete(Trace) || not maps:is_key(output, Options)].
 
 temporary() ->
     filename:join(os:getenv("TMPDIR", "/tmp"), "allogram.run.%p.allogram").
@@ -195,7 +268,8 @@ start_traced(Options) ->
                     end,
                     maps:get(trace, Options, [{'_', '_', '_'}]), flags()).
 
-is_counted() -> persistent_term:get({?MODULE, is_counted}, false).
+%% Whether `allogram run`, start/1 or run/1,2,3,4 counts this node or a process of it.
+is_counted() -> persistent_term:get({?MODULE, is_counted}, false) orelse whereis(allogram_run) =/= undefined.
 
 stop() ->
     allogram_built_in:stop(),

@@ -71,7 +71,7 @@ keep(Options) ->
 
 begin_recording(#{owner := Owner, live := Live} = Options) ->
     _ = [fail("it is recorded already, by another allogram attach") || not is_first()],
-    _ = [fail("it is counted already, by allogram run or allogram:start") || allogram:is_counted()],
+    _ = [fail("it is counted already, by allogram run, allogram:start or allogram:run") || allogram:is_counted()],
     process_flag(priority, high),
     Patterns = patterns(Options),
     Processes = processes(Options),

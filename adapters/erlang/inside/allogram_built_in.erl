@@ -2,7 +2,7 @@
 %% without callers: words (call_memory) from OTP 26 on, calls and time (call_time) in older releases, too.
 -module(allogram_built_in).
 
--export([run/5, start/2, stop/0]).
+-export([begin_run/4, start/2, stop/0]).
 
 counters() ->
     case list_to_integer(erlang:system_info(otp_release)) >= 26 of
@@ -17,33 +17,16 @@ line(Why) ->
             _ -> "; time by call_time, words are not counted"
         end.
 
-run(Why, Module, Function, Arguments, Options) ->
+%% For allogram:run: begins to count the process. Returns a function that ends this and returns the table.
+begin_run(Why, Worker, Patterns, Options) ->
     allogram:complain(line(Why)),
-    Patterns = maps:get(trace, Options, [{'_', '_', '_'}]),
-    Self = self(),
-    {Pid, Monitor} =
-        spawn_monitor(fun() ->
-                              receive {Self, go} -> ok end,
-                              Self ! {self(), result, apply(Module, Function, Arguments)}
-                      end),
     begin_counting(Patterns),
-    erlang:trace(Pid, true, [call | [set_on_spawn || maps:get(spawned, Options, false)]]),
-    Pid ! {Self, go},
-    Outcome = receive
-                  {Pid, result, Result} ->
-                      erlang:demonitor(Monitor, [flush]),
-                      {ok, Result};
-                  {'DOWN', Monitor, process, Pid, Reason} ->
-                      {failed, Reason}
-              end,
-    _ = (catch erlang:trace(Pid, false, [all])),
-    Counts = read_counts(Patterns),
-    end_counting(Patterns),
-    Table = [{Node, 0, MFA, Calls, Words, Ns}
-             || {Node, {MFA, {Calls, Words, Ns}}} <- lists:zip(lists:seq(1, length(Counts)), Counts)],
-    case Outcome of
-        {ok, Value} -> {Value, Table};
-        {failed, Because} -> erlang:error({allogram, Because, Table})
+    erlang:trace(Worker, true, [call | [set_on_spawn || maps:get(spawned, Options, false)]]),
+    fun() ->
+            _ = (catch erlang:trace(Worker, false, [all])),
+            Counts = read_counts(Patterns),
+            end_counting(Patterns),
+            [{Node, 0, MFA, Calls, Words, Ns} || {Node, {MFA, {Calls, Words, Ns}}} <- lists:zip(lists:seq(1, length(Counts)), Counts)]
     end.
 
 begin_counting(Patterns) ->

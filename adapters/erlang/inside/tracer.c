@@ -80,6 +80,10 @@ static struct {
     bool is_same;
 } learning;
 
+/* The process whose counters are kept when it ends, until all are forgotten (run in allogram.erl).
+ * It is written before the process is traced. */
+static ERL_NIF_TERM kept_pid; /* 0: none */
+
 /* ---- parts of an event ---- */
 
 struct event {      /* not zeroed, since that takes as long as reading the clock */
@@ -417,7 +421,7 @@ static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         take_spawn(env, argv[2], argv[4]);
     } else if (argv[0] == atoms.spawned) {
         take_birth(env, argv[2], argv[4]);
-    } else if (argv[0] == atoms.exit) {
+    } else if (argv[0] == atoms.exit && argv[2] != kept_pid) {
         ag_traced_process_end(argv[2]);
     } else if (argv[0] == atoms.registered) {
         struct ag_traced_process *process = ag_traced_process_find(argv[2]);
@@ -500,10 +504,18 @@ static ERL_NIF_TERM name_process(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     return atoms.ok;
 }
 
+static ERL_NIF_TERM keep_process(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    kept_pid = argv[0];
+    return atoms.ok;
+}
+
 static ERL_NIF_TERM forget_all(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;
     (void)argc;
     (void)argv;
+    kept_pid = 0;
     ag_traced_processes_end_all();
     return atoms.ok;
 }
@@ -705,6 +717,7 @@ static ErlNifFunc functions[] = {
     {"learn", 1, learn, 0},
     {"learned", 0, learned, 0},
     {"name_process", 3, name_process, 0},
+    {"keep_process", 1, keep_process, 0},
     {"forget_all", 0, forget_all, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"table", 1, table, 0},
     {"is_recording", 0, is_recording, 0},
