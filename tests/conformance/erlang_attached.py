@@ -386,12 +386,14 @@ def node_goes_away(place):
 # ---- other tracers ----
 
 def others_are_left_alone(place):
-    """Trace patterns and flags of other tools are as before, and these tools receive exactly the trace messages that they asked
-    for."""
+    """Trace patterns and flags of other tools are as before, or as these tools have set them meanwhile, and these tools receive
+    exactly the trace messages that they asked for."""
     failures = tap.Failures()
     theirs = ("[erlang:trace_info(F, match_spec) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,reverse,1}]] ++ "
               "[erlang:trace_info(F, traced) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,map,2}]] ++ "
               "[erlang:trace_info({maps,from_list,1}, meta), erlang:trace_info(whereis(traced), flags)]")
+    patterns = ("[{erlang:trace_info(F, traced), erlang:trace_info(F, match_spec)} || "
+                "F <- [{lists,sum,1}, {lists,nth,2}, {lists,max,1}]]")
     with Node(place) as node:
         node.ask("register(tool, spawn(fun() -> (fun F(Seen) -> receive {seen, P} -> P ! {seen, Seen}, F(Seen); "
                  "{trace, _, call, {M, N, _}} -> F([{M, N} | Seen]); _ -> F(Seen) end end)([]) end))")
@@ -406,8 +408,18 @@ def others_are_left_alone(place):
                             "true")
             node.ask("traced ! {go, self()}, receive done -> ok end")
             node.ask("hand_counted:cons(19)")
+            node.ask("[erlang:trace_pattern({lists,Name,Arity}, Match, [Scope]) || {Name, Arity, Match, Scope} <- "
+                     "[{sum,1,true,local}, {nth,2,[{'_',[],[{return_trace}]}],local}, {max,1,true,global}]]")
+            failures.expect("a pattern is taken away", node.ask("erlang:trace_pattern({lists,seq,2}, false, [global])"), "1")
+            meanwhile = node.ask(patterns)
             status, said = attached.end()
         failures.expect("status", status, 0)
+        failures.expect("patterns set while all was traced", node.ask(patterns), meanwhile)
+        failures.expect("no other is left", node.ask("length(element(2, attached_node:left()))"), "4")
+        failures.expect("nor what watched them", node.ask("erlang:trace_info({erts_internal,trace_pattern,3}, meta)"), "{meta,false}")
+        node.ask("[erlang:trace_pattern({lists,seq,2}, [{['_','_'],[],[{message,hello}]}], [global])] ++ "
+                 "[erlang:trace_pattern({lists,Name,Arity}, false, [Scope]) || {Name, Arity, Scope} <- "
+                 "[{sum,1,local}, {nth,2,local}, {max,1,global}]]")
         release = int(node.ask("list_to_integer(erlang:system_info(otp_release))"))
         cons = 20
         if release < 27:

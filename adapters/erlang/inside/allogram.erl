@@ -8,7 +8,7 @@
 -export([run/1, run/2, run/3, run/4, table/0]).
 %% for `allogram run` and `allogram attach`
 -export([inject/0, start/1, stop/0]).
--export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, untrace/0, others/0, has_sessions/0, join_session/1,
+-export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
          report_session/0, end_session/0, forget_all/0, report_runtime/2]).
 %% for allogram_built_in
 -export([native/0, session/1, text/1, complain/1, count_calls/4]).
@@ -309,23 +309,39 @@ trace_processes(Processes, Patterns, Flags) ->
         true ->
             Session = trace:session_create(?MODULE, {?MODULE, []}, []),
             persistent_term:put(?MODULE, Session),
-            set_patterns(fun(Pattern, Match) -> trace:function(Session, Pattern, Match, [local]) end, Patterns, []),
+            trace_functions(Patterns),
             [catch trace:process(Session, Process, true, Flags) || Process <- Processes],
             catch trace:process(Session, self(), false, [all]);
         false ->
-            Theirs = their_patterns(),
-            _ = [persistent_term:put({?MODULE, their_patterns}, Theirs) || Theirs =/= []],
-            set_patterns(fun(Pattern, Match) -> erlang:trace_pattern(Pattern, Match, [local]) end, Patterns, match_but(others())),
-            restore(Theirs),
+            trace_functions(Patterns),
             [catch erlang:trace(Process, true, [{tracer, ?MODULE, []} | Flags]) || Process <- Processes],
             catch erlang:trace(self(), false, [all])
     end,
     ok.
 
-set_patterns(Set, Patterns, Match) ->
-    [Set(Pattern, Match) || Pattern <- Patterns],
-    _ = [Set(on_load, Match) || {'_', '_', '_'} <- Patterns],
-    [Set({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached], Patterns =/= []].
+%% Sets the trace patterns: for trace_processes/3, and again where code was loaded meanwhile.
+trace_functions(Patterns) ->
+    case has_sessions() of
+        true ->
+            set_patterns(Patterns, []);
+        false ->
+            Theirs = their_patterns(),
+            Match = match(),
+            set_patterns(Patterns, Match),
+            restore(Theirs),
+            watch_patterns(Theirs, Match)
+    end.
+
+set_patterns(Patterns, Match) ->
+    [set_pattern(Pattern, Match) || Pattern <- Patterns],
+    _ = [set_pattern(on_load, Match) || {'_', '_', '_'} <- Patterns],
+    [set_pattern({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached], Patterns =/= []].
+
+set_pattern(Pattern, Match) ->
+    case has_sessions() of
+        true -> trace:function(persistent_term:get(?MODULE), Pattern, Match, [local]);
+        false -> erlang:trace_pattern(Pattern, Match, [local])
+    end.
 
 %% When untrace/0 returns, nothing is traced, and no scheduler that runs Erlang code is inside of an event.
 untrace() ->
@@ -341,10 +357,10 @@ untrace() ->
             end;
         false ->
             untrace_ours(),
+            Theirs = their_patterns(),
             erlang:trace_pattern({'_', '_', '_'}, false, [local]),
             erlang:trace_pattern(on_load, false, [local]),
-            restore(persistent_term:get({?MODULE, their_patterns}, [])),
-            persistent_term:erase({?MODULE, their_patterns})
+            restore(Theirs)
     end,
     ok.
 
@@ -384,15 +400,50 @@ is_ours(Pid) ->
 others() ->
     [Pid || not has_sessions(), Pid <- erlang:processes(), has_another(Pid)].
 
-%% A match specification that excludes the processes of other tracers. Trace patterns hold for the whole node: without it, the other
-%% tracers would get events of the functions that this tracer traces.
-match_but([]) -> [];
-match_but(Others) -> [{'_', [{'=/=', {self}, {const, Pid}} || Pid <- Others], []}].
+%% The match specification of this tracer's patterns. Where there are no sessions, trace patterns hold for the whole node. There it
+%% excludes the processes of other tracers, which would otherwise get events of the functions that this tracer traces.
+match() ->
+    case others() of
+        [] -> [];
+        Others -> [{'_', [{'=/=', {self}, {const, Pid}} || Pid <- Others], []}]
+    end.
 
-%% The trace patterns that other tracers have set, as {Function, Match, local or global}, so that restore/1 can set them again. Takes
-%% 2 ms for 7,000 functions.
-their_patterns() ->
+%% The trace patterns that are set, as {Function, Match, local or global}, so that restore/1 can set them again. Takes 2 ms for 7,000
+%% functions.
+all_patterns() ->
     [Pattern || {Module, _} <- code:all_loaded(), Function <- functions(Module), Pattern <- pattern(Function)] ++ pattern(on_load).
+
+%% The patterns of others are those that were there before this tracer set its own, those that look different, and those that others
+%% have set since then. The latter may look like this tracer's own, so this process is notified of each call that sets patterns. A match
+%% specification as a mark would cost a third more for each traced call.
+-define(SETS_PATTERNS, {erts_internal, trace_pattern, 3}).
+
+watch_patterns(Before, Match) ->
+    persistent_term:put({?MODULE, patterns}, {Before, Match}),
+    case erlang:trace_info(?SETS_PATTERNS, meta) of
+        {meta, Free} when Free =:= false; Free =:= [] -> erlang:trace_pattern(?SETS_PATTERNS, true, [{meta, self()}]);
+        _ -> ok % another tracer watches it
+    end.
+
+their_patterns() ->
+    {Before, Match} = persistent_term:get({?MODULE, patterns}, {[], none}), % none: this tracer has set none
+    _ = persistent_term:erase({?MODULE, patterns}),
+    _ = [erlang:trace_pattern(?SETS_PATTERNS, false, [meta]) || {meta, self()} =:= erlang:trace_info(?SETS_PATTERNS, meta)],
+    Since = patterns_set(),
+    [Pattern || {Function, Specification, Scope} = Pattern <- all_patterns(),
+                {Specification, Scope} =/= {Match, local} orelse lists:member(Pattern, Before) orelse
+                    lists:any(fun(Set) -> is_for(Function, Set) end, Since)].
+
+%% The functions for which others have set patterns, from the messages to this process.
+patterns_set() ->
+    receive {trace_ts, _, call, {erts_internal, trace_pattern, [Set | _]}, _} -> [Set | patterns_set()]
+    after 0 -> []
+    end.
+
+is_for(Function, Function) -> true;
+is_for({M, F, A}, {SetM, SetF, SetA}) ->
+    (SetM =:= M orelse SetM =:= '_') andalso (SetF =:= F orelse SetF =:= '_') andalso (SetA =:= A orelse SetA =:= '_');
+is_for(_, _) -> false.
 
 functions(Module) ->
     try
@@ -446,19 +497,13 @@ check() ->
     ok = learn(Pid),
     trace_processes([Pid], [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}],
                     [call, return_to, arity]),
-    _ = [trace_check(Check) || Check <- [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}]],
+    _ = [set_pattern(Check, []) || Check <- [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}]],
     Pid ! {Self, go},
     receive {'DOWN', Monitor, process, Pid, _} -> ok end,
     untrace(),
     case learned() of
         ok -> ok;
         Why -> erlang:error(Why)
-    end.
-
-trace_check(Pattern) ->
-    case has_sessions() of
-        true -> trace:function(persistent_term:get(?MODULE), Pattern, [], [local]);
-        false -> erlang:trace_pattern(Pattern, [], [local])
     end.
 
 check_tail(0) -> check_leaf(0);

@@ -179,7 +179,7 @@ look_for_new_code(#{is_paused := false, patterns := Patterns, reloaded := Reload
     Lost = [Pattern || {Module, _, _} = Pattern <- Patterns, Module =/= '_', not is_traced(Pattern)],
     case Lost =/= [] andalso has_code(Lost) of
         true ->
-            [set_again(Pattern) || Pattern <- Patterns],
+            allogram:trace_functions(Patterns),
             State#{reloaded := [Module || {Module, _, _} <- Lost] ++ Reloaded};
         false ->
             State
@@ -200,12 +200,6 @@ information(Function) ->
     case allogram:has_sessions() of
         true -> trace:info(persistent_term:get(allogram), Function, traced);
         false -> erlang:trace_info(Function, traced)
-    end.
-
-set_again(Pattern) ->
-    case allogram:has_sessions() of
-        true -> trace:function(persistent_term:get(allogram), Pattern, [], [local]);
-        false -> erlang:trace_pattern(Pattern, [], [local])
     end.
 
 %% ---- what the command line says ----
