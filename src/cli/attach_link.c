@@ -260,7 +260,7 @@ static enum outcome record_once(struct attachment *at) {
         finish_recording(at, REPORT_PATIENCE_MS);
         return outcome;
     }
-    if (attach->kind->stop(at->link, text) < 0) {
+    if (attach->kind->stop(at->link, /* is_again= */ outcome == WAS_RESET, text) < 0) {
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);
         finish_recording(at, STUCK_PATIENCE_MS);
         return FAILED;

@@ -59,11 +59,12 @@ struct ag_link_kind {
                  char ret_text[AG_LINK_TEXT_BYTES]);
     /* The next event, without waiting. Called at least every ten seconds. */
     enum ag_link_event (*next)(struct ag_link *link);
-    /* The machine stops recording. Afterwards no code of allogram runs in it. On success the text
-     * holds a remark, or "". */
-    int (*stop)(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]);
+    /* The machine stops recording. Afterwards no code of allogram runs in it, unless IS_AGAIN: then
+     * start is called again next (after AG_LINK_RESET). On success the text holds a remark, or "".
+     */
+    int (*stop)(struct ag_link *link, bool is_again, char ret_text[AG_LINK_TEXT_BYTES]);
     /* Performs ACTION: pause, resume, reset, dump or stop. Can be called on any link, not only on
-     * the one that started the recording. */
+     * the one that started the recording. A reset ends when the next recording has begun. */
     int (*control)(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]);
 };
 

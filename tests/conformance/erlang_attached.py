@@ -253,21 +253,26 @@ def control_is_obeyed(place):
             failures.require("a dump", wait_until(whole))
             failures.expect("the dump has all until then", rows_of(place, dump).get("hand_counted:cons/1"), (30, 2 * 28))
             control("reset")
-            second = attached.trace[:-len(".allogram")] + "-2.allogram"
-            failures.require("a second trace", wait_until(lambda: os.path.exists(second)))
-            failures.require("which is recorded", wait_until(
-                lambda: place.allogram("control", node.name, "resume").status == 0))
             node.ask("hand_counted:cons(4)")
+            control("reset")
+            node.ask("hand_counted:cons(2)")
+            control("pause")
+            control("reset")
+            failures.expect("paused also after a reset", node.ask("element(1, attached_node:left())"), "[]")
+            control("resume")
+            node.ask("hand_counted:cons(3)")
             control("stop")
             status, said = attached.end(number=None)
         failures.expect("status", status, 0)
         failures.expect("before the reset", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 2 * 28))
-        failures.expect("after it", rows_of(place, second).get("hand_counted:cons/1"), (5, 8))
+        for number, counts in ((2, (5, 8)), (3, (3, 4)), (4, (4, 6))):
+            trace = attached.trace[:-len(".allogram")] + "-%d.allogram" % number
+            failures.expect("trace %d" % number, rows_of(place, trace).get("hand_counted:cons/1"), counts)
+            os.remove(trace)
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
         outcome = place.allogram("control", node.name, "pause")
         failures.expect("nothing is recorded any more", (outcome.status, outcome.stderr.decode()),
                         (1, "allogram: %s: nothing is recorded there\n" % node.name))
-        os.remove(second)
     return failures
 
 

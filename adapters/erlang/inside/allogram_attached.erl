@@ -9,8 +9,9 @@
 %% patterns, so the node runs as it did before the attach.
 -module(allogram_attached).
 
--export([attach/1, control/1, detach/0]).
+-export([attach/1, control/1, detach/1]).
 
+-define(IS_RECORDED, "it is recorded already, by another allogram attach").
 -define(LOOK_MS, 1000).
 -define(FIRST_REPORT_MS, 5000).
 -define(NAMES_MOST, 10000).
@@ -22,14 +23,16 @@
 %% sample; processes, functions: the texts of the command line; removes: whether the keeper removes the modules when the command is gone.
 %% Returns {ok, [Note]}, or {error, Line} if nothing was changed.
 attach(Options) ->
-    {Keeper, Monitor} = spawn_monitor(fun() -> keep(Options) end),
-    Keeper ! {attach, self(), Monitor},
-    receive
-        {Monitor, Answer} -> erlang:demonitor(Monitor, [flush]), Answer;
-        {'DOWN', Monitor, process, _, Why} -> {error, line(Why)}
+    case whereis(?MODULE) of
+        undefined ->
+            {Keeper, Monitor} = spawn_monitor(fun keep/0),
+            call(Keeper, Monitor, {attach, Options});
+        Keeper ->
+            call(Keeper, erlang:monitor(process, Keeper), {attach, Options})
     end.
 
-%% The actions are pause, resume, reset, dump and stop. Returns ok or {error, Line}; for stop when the recording is over.
+%% The actions are pause, resume, reset, dump and stop. Returns ok or {error, Line}; for reset when the next recording has begun, for stop
+%% when the recording is over.
 control(stop) ->
     case call(stop) of
         ok -> wait_for_end();
@@ -38,19 +41,27 @@ control(stop) ->
 control(Action) ->
     call(Action).
 
-%% Ends the recording and returns {ok, [Note]}. If the keeper was killed, this process does its work.
-detach() ->
-    case call(detach) of
+%% Ends the recording and returns {ok, [Note]}. How is over, or again if the command attaches again right away. If the keeper was killed,
+%% this process does its work.
+detach(How) ->
+    case call({detach, How}) of
         {error, _} -> finish(), {ok, ["the process that kept the recording was killed; all of it was taken off nevertheless"]};
         Answer -> Answer
     end.
 
 call(Request) ->
-    Monitor = erlang:monitor(process, ?MODULE),
-    catch ?MODULE ! {Request, self(), Monitor},
+    case whereis(?MODULE) of
+        undefined -> {error, "nothing is recorded there"};
+        Keeper -> call(Keeper, erlang:monitor(process, Keeper), Request)
+    end.
+
+call(Keeper, Monitor, Request) ->
+    Keeper ! {Request, self(), Monitor},
     receive
         {Monitor, Answer} -> erlang:demonitor(Monitor, [flush]), Answer;
-        {'DOWN', Monitor, process, _, _} -> {error, "nothing is recorded there"}
+        {'DOWN', Monitor, process, _, noproc} -> {error, "nothing is recorded there"};
+        {'DOWN', Monitor, process, _, normal} -> {error, "nothing is recorded there"};
+        {'DOWN', Monitor, process, _, Why} -> {error, line(Why)}
     end.
 
 wait_for_end() ->
@@ -59,35 +70,37 @@ wait_for_end() ->
 
 %% ---- the keeper ----
 
-keep(Options) ->
+keep() ->
     receive
-        {attach, From, Tag} ->
-            case catch begin_recording(Options) of
+        {{attach, Options}, From, Tag} ->
+            case catch begin_first(Options) of
                 {ok, State} -> From ! {Tag, {ok, notes(State)}}, loop(State);
-                {error, Line} -> From ! {Tag, {error, Line}};
-                {'EXIT', Why} -> From ! {Tag, {error, line(Why)}}
+                Failure -> From ! {Tag, {error, line(Failure)}}
             end
     end.
 
-begin_recording(#{owner := Owner, live := Live} = Options) ->
-    _ = [fail("it is recorded already, by another allogram attach") || not is_first()],
+begin_first(#{owner := Owner} = Options) ->
+    _ = [fail(?IS_RECORDED) || not is_first()],
     _ = [fail("it is counted already, by allogram run, allogram:start or allogram:run") || allogram:is_counted()],
     process_flag(priority, high),
-    Patterns = patterns(Options),
     Processes = processes(Options),
-    Others = length(allogram:others()),
     ok = allogram:prepare(),
     erlang:monitor_node(node(Owner), true),
+    begin_recording(Options, Processes, false).
+
+begin_recording(#{live := Live} = Options, Processes, IsPaused) ->
+    Patterns = patterns(Options),
+    Others = length(allogram:others()),
     case allogram:join_session(Live) of
         ok -> ok;
         Why -> fail(Why)
     end,
     Now = erlang:monotonic_time(millisecond),
-    State = #{options => Options, patterns => Patterns, others => Others, reloaded => [], is_paused => false,
-              began => Now, reported => Now},
+    State = #{options => Options, patterns => Patterns, others => Others, reloaded => [], is_paused => IsPaused,
+              waiting => [], began => Now, reported => Now},
     try
         ok = allogram:report_runtime(erlang:system_info(otp_release), note(Options)),
-        trace(Processes, State),
+        _ = [trace(Processes, State) || not IsPaused],
         {ok, State}
     catch
         _:Failure -> finish(), {error, line(Failure)}
@@ -103,9 +116,10 @@ note(_) -> "collections only: no call was traced (--mode=exact counts functions)
 loop(#{options := #{owner := Owner} = Options} = State) ->
     Node = node(Owner),
     receive
-        {detach, From, Tag} ->
+        {{detach, How}, From, Tag} ->
             finish(),
-            From ! {Tag, {ok, notes(State)}};
+            From ! {Tag, {ok, notes(State)}},
+            _ = [wait_for_command(State) || How =:= again];
         {nodedown, Node} ->
             finish(),
             _ = [remove() || maps:get(removes, Options)];
@@ -117,7 +131,13 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
             _ = [trace(again(Options), State) || maps:get(is_paused, State)],
             From ! {Tag, ok},
             loop(State#{is_paused := false});
-        {Action, From, Tag} when Action =:= stop; Action =:= reset; Action =:= dump ->
+        {reset, From, Tag} ->
+            Owner ! {allogram, reset},
+            loop(State#{waiting := [{From, Tag} | maps:get(waiting, State)]});
+        {{attach, _}, From, Tag} ->
+            From ! {Tag, {error, ?IS_RECORDED}},
+            loop(State);
+        {Action, From, Tag} when Action =:= stop; Action =:= dump ->
             _ = [allogram:report_session() || Action =:= dump],
             Owner ! {allogram, Action},
             From ! {Tag, ok},
@@ -127,6 +147,32 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
             loop(State)
     after ?LOOK_MS ->
         loop(report_when_due(look_for_new_code(State)))
+    end.
+
+%% After a reset: waits until the command attaches again, and then answers all that asked for a reset.
+wait_for_command(#{options := #{owner := Owner} = Options, waiting := Waiting} = State) ->
+    Node = node(Owner),
+    receive
+        {{attach, #{owner := Owner} = Again}, From, Tag} ->
+            Begun = (catch begin_recording(Again, again(Again), maps:get(is_paused, State))),
+            Answer = case Begun of
+                         {ok, _} -> ok;
+                         Failure -> {error, line(Failure)}
+                     end,
+            [To ! {ToTag, Answer} || {To, ToTag} <- Waiting],
+            case Begun of
+                {ok, New} -> From ! {Tag, {ok, notes(New)}}, loop(New);
+                _ -> From ! {Tag, Answer}
+            end;
+        {reset, From, Tag} ->
+            wait_for_command(State#{waiting := [{From, Tag} | Waiting]});
+        {{attach, _}, From, Tag} ->
+            From ! {Tag, {error, ?IS_RECORDED}},
+            wait_for_command(State);
+        {{detach, _}, From, Tag} ->
+            From ! {Tag, {ok, []}};
+        {nodedown, Node} ->
+            _ = [remove() || maps:get(removes, Options)]
     end.
 
 %% Writes the counts when a tenth of the recording's time has passed since the last time, because each time all counts are written.
@@ -310,6 +356,7 @@ names(Word) ->
 fail(Line) -> throw({error, Line}).
 
 line({error, Line}) -> line(Line);
+line({'EXIT', Why}) -> line(Why);
 line({{error, Line}, _}) -> line(Line);
 line({Why, [{_, _, _, _} | _]}) -> line(Why);
 line({nocatch, Why}) -> line(Why);

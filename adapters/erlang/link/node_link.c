@@ -394,11 +394,14 @@ static enum ag_link_event next_event(struct ag_link *link) {
     return link->connection.is_gone ? AG_LINK_GONE : AG_LINK_QUIET;
 }
 
-static int node_link_stop(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+static int node_link_stop(struct ag_link *link, bool is_again, char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff arguments;
-    begin_arguments(&arguments, 0);
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_atom(&arguments, is_again ? "again" : "over");
     const int r = call_for_answer(link, "detach", &arguments, ret_text);
-    remove_modules(link);
+    if (!is_again || r < 0) {
+        remove_modules(link);
+    }
     return r;
 }
 
