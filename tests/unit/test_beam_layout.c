@@ -104,6 +104,17 @@ static void a_heap_top_that_is_nowhere_or_twice_is_refused(void **state) {
     refuses("the top of a process' heap");
 }
 
+/* A heap that begins at its top, and ends as far above as the stack's top may be. */
+static void an_empty_heap_is_not_its_top(void **state) {
+    (void)state;
+    process[HEAP] = process[HEAP_TOP];
+    process[HEAP + 1] = (uint64_t)(uintptr_t)&heap[210];
+    process[HEAP + 3] = 110;
+    assert_null(find());
+    assert_int_equal(ag_process_layout.heap_top, HEAP_TOP);
+    assert_int_equal(ag_process_layout.heap, HEAP);
+}
+
 static void a_size_that_is_not_the_heaps_is_refused(void **state) {
     (void)state;
     process[HEAP + 3]--;
@@ -121,6 +132,7 @@ int main(void) {
         cmocka_unit_test_setup(a_process_is_found_wherever_its_words_are, make),
         cmocka_unit_test_setup(another_process_is_refused, make),
         cmocka_unit_test_setup(a_heap_top_that_is_nowhere_or_twice_is_refused, make),
+        cmocka_unit_test_setup(an_empty_heap_is_not_its_top, make),
         cmocka_unit_test_setup(a_size_that_is_not_the_heaps_is_refused, make),
         cmocka_unit_test_setup(fragments_that_do_not_grow_by_what_was_made_are_refused, make),
     };

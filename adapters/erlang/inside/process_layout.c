@@ -28,12 +28,19 @@ enum {
     SPARE_CELLS = 64,
 };
 
+/* Whether word I is the begin of the heap, by the size of the heap in word I + 3. */
+static bool has_size(const uint64_t *process, uint32_t i) {
+    return process[i + 3] == (process[i + 1] - process[i]) / sizeof(uint64_t);
+}
+
+/* An empty heap begins at its top, and a stack of few words begins near its end, so the words of
+ * the heap itself could also fit. */
 static uint32_t find_heap_top(const uint64_t *process, uint64_t top, uint64_t limit) {
     uint32_t found = NOT_FOUND;
-    for (uint32_t i = 1; i + 1 < FIRST_WORDS; i++) {
+    for (uint32_t i = 1; i + 3 < FIRST_WORDS; i++) {
         const bool is_stack = process[i + 1] >= limit && process[i + 1] > top &&
                               process[i + 1] <= limit + STACK_RESERVE * sizeof(uint64_t);
-        if (process[i] == top && is_stack) {
+        if (process[i] == top && is_stack && !has_size(process, i)) {
             if (found != NOT_FOUND) {
                 return NOT_FOUND;
             }
@@ -48,8 +55,7 @@ static uint32_t find_heap(const uint64_t *process, uint32_t heap_top) {
     const uint64_t top = process[heap_top], stack = process[heap_top + 1];
     for (uint32_t i = heap_top + 2; i + 3 < FIRST_WORDS; i++) {
         const uint64_t heap = process[i], end = process[i + 1];
-        if (heap != 0 && heap <= top && end >= stack && end > heap &&
-            process[i + 3] == (end - heap) / sizeof(uint64_t)) {
+        if (heap != 0 && heap <= top && end >= stack && end > heap && has_size(process, i)) {
             if (found != NOT_FOUND) {
                 return NOT_FOUND;
             }
