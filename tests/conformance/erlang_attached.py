@@ -310,10 +310,10 @@ def cycles_leave_nothing(place):
         for cycle in range(cycles):
             options = ("--mode=exact",) if cycle % 3 else ("--trace=attached_node:_,lists:_",) if cycle % 2 else ()
             outcome = place.allogram("attach", node.name, "-q", "-o", "cycle.allogram", "--duration=10ms", *options)
-            os.remove(os.path.join(place.folder, "cycle.allogram"))
             if outcome.status != 0:
                 failures.append("cycle %d: %s" % (cycle, outcome.stderr.decode()))
                 break
+            os.remove(os.path.join(place.folder, "cycle.allogram"))
             sizes.append(node.rss_kib())
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
         failures.expect("the load's results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"),
@@ -322,6 +322,45 @@ def cycles_leave_nothing(place):
         early, late = max(sizes[:third]), min(sizes[-third:])
         print("# %d cycles; resident KiB early %d, late %d" % (len(sizes), early, late))
         failures.require("it does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.3 + 20000)
+    return failures
+
+
+def nothing_stays_mapped(place):
+    """After a detach neither allogram's code nor its memory is in the node, so `attach PID` can record it. While a dirty scheduler
+    is busy the library stays, and the next attach removes it."""
+    failures = tap.Failures()
+
+    def mapped(node):
+        with open("/proc/%d/maps" % node.process.pid, encoding="utf-8") as file:
+            return [line.split()[-1] for line in file if "allogram" in line]
+
+    fifo = os.path.join(place.folder, "fifo")
+    os.mkfifo(fifo)
+    with Node(place) as node:
+        with Attached(node, "--mode=exact") as attached:
+            node.ask("attached_node:work(100)")
+            failures.require("it is loaded", len(mapped(node)) > 1)
+            status, said = attached.end()
+        failures.expect("status", status, 0)
+        failures.expect("mapped", mapped(node), [])
+        outcome = place.allogram("attach", str(node.process.pid), "-q", "-o", "pid.allogram", "--duration=100ms")
+        failures.expect("attach PID", (outcome.status, outcome.stderr), (0, b""))
+        node.ask("register(blocked, spawn(fun() -> file:open(\"fifo\", [read, raw]) end))")
+        with Attached(node, "--mode=exact") as attached:
+            node.ask("hand_counted:cons(9)")
+            status, said = attached.end()
+        failures.expect("with a busy scheduler", status, 0)
+        failures.require("it is said: %s" % said, "dirty schedulers are busy" in said)
+        failures.require("and mapped", mapped(node))
+        with open(fifo, "wb"):
+            failures.require("the scheduler is free", wait_until(lambda: node.ask("whereis(blocked)") == "undefined"))
+        for _ in range(2):
+            with Attached(node, "--mode=exact") as attached:
+                node.ask("hand_counted:cons(9)")
+                attached.end()
+            failures.expect("counts", rows_of(place, attached.trace).get("hand_counted:cons/1"), (10, 18))
+            failures.expect("mapped in the end", mapped(node), [])
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 
@@ -533,7 +572,7 @@ def main():
     tools = recorded.Tools(arguments.build)
     cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
              ("collections", collections_are_seen), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
-             ("cycles", cycles_leave_nothing), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
+             ("cycles", cycles_leave_nothing), ("mappings", nothing_stays_mapped), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
              ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
     cases = [(name, case) for name, case in cases if arguments.case in name]
     results = tap.Plan(len(cases))

@@ -9,7 +9,7 @@
 %% for `allogram run` and `allogram attach`
 -export([inject/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
-         report_session/0, end_session/0, forget_all/0, report_runtime/2]).
+         report_session/0, end_session/0, forget_all/0, report_runtime/2, wait_for_dirty/0, allow_unmapping/0]).
 %% for allogram_built_in
 -export([native/0, session/1, text/1, complain/1, count_calls/4]).
 %% for init and the emulator
@@ -24,7 +24,8 @@
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
        name_process/3, keep_process/1, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
-       end_session/0, report_runtime/2, count_calls/4, say/1]).
+       end_session/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/2, count_calls/4,
+       say/1]).
 
 %% The native library is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set the
 %% library's folder as a variable of the application, and gets the reason if the library does not load. In a node that was started with
@@ -68,6 +69,10 @@ begin_session(_Options) -> erlang:nif_error(not_loaded).
 join_session(_Live) -> erlang:nif_error(not_loaded).
 report_session() -> erlang:nif_error(not_loaded).
 end_session() -> erlang:nif_error(not_loaded).
+begin_meeting() -> erlang:nif_error(not_loaded).
+meet_cpu(_N) -> erlang:nif_error(not_loaded).
+meet_io(_N) -> erlang:nif_error(not_loaded).
+allow_unmapping() -> erlang:nif_error(not_loaded).
 report_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
 count_calls(_Mfa, _Calls, _Words, _Ns) -> erlang:nif_error(not_loaded).
 say(_Text) -> erlang:nif_error(not_loaded).
@@ -363,6 +368,16 @@ untrace() ->
             restore(Theirs)
     end,
     ok.
+
+%% After untrace/0: returns true if no dirty scheduler is inside of an event any more, or false if some are too busy to find out.
+wait_for_dirty() ->
+    meet(fun meet_cpu/1, erlang:system_info(dirty_cpu_schedulers_online)) andalso
+        meet(fun meet_io/1, erlang:system_info(dirty_io_schedulers)).
+
+meet(Meet, N) ->
+    ok = begin_meeting(),
+    Processes = [spawn_opt(fun() -> exit({met, Meet(N)}) end, [monitor, {priority, high}]) || _ <- lists:seq(1, N)],
+    [] =:= [Answer || {_, Monitor} <- Processes, Answer <- [receive {'DOWN', Monitor, process, _, Why} -> Why end], Answer =/= {met, true}].
 
 untrace_ours() ->
     case is_alone() of

@@ -12,10 +12,10 @@
 -export([attach/1, control/1, detach/1]).
 
 -define(IS_RECORDED, "it is recorded already, by another allogram attach").
+-define(STAYS_MAPPED, "the dirty schedulers are busy, so allogram's library stays in memory; the next attach removes it").
 -define(LOOK_MS, 1000).
 -define(FIRST_REPORT_MS, 5000).
 -define(NAMES_MOST, 10000).
--define(DIRTY_EVENT_MS, 20).
 
 %% ---- what the command calls ----
 
@@ -117,8 +117,8 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
     Node = node(Owner),
     receive
         {{detach, How}, From, Tag} ->
-            finish(),
-            From ! {Tag, {ok, notes(State)}},
+            HasEnded = finish(),
+            From ! {Tag, {ok, notes(State) ++ [?STAYS_MAPPED || not HasEnded]}},
             _ = [wait_for_command(State) || How =:= again];
         {nodedown, Node} ->
             finish(),
@@ -198,15 +198,19 @@ flags(#{mode := sample}) -> [garbage_collection, procs, set_on_spawn];
 flags(#{processes := []}) -> allogram:flags();
 flags(_) -> allogram:flags() -- [set_on_spawn].
 
-%% Collections also run on dirty schedulers, which may still be inside of their last event when untrace/0 returns.
+%% Collections also run on dirty schedulers, which may still be inside of their last event when allogram:untrace/0 returns. Returns whether
+%% all of them have left it.
 untrace() ->
     allogram:untrace(),
-    timer:sleep(?DIRTY_EVENT_MS),
-    allogram:forget_all().
+    HasEnded = allogram:wait_for_dirty() orelse allogram:wait_for_dirty(),
+    allogram:forget_all(),
+    HasEnded.
 
 finish() ->
-    untrace(),
-    allogram:end_session().
+    HasEnded = untrace(),
+    allogram:end_session(),
+    _ = [allogram:allow_unmapping() || HasEnded],
+    HasEnded.
 
 %% No code of these modules runs after this function.
 remove() ->

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/pages.h"
+#include "base/own_memory.h"
 
 enum { SLOTS = 1 << 21, MOST = 1048575, NAME_BYTES = 768 };
 
@@ -31,8 +31,8 @@ static struct {
 
 int ag_function_handles_start(void) {
     if (handles.slots == NULL) {
-        handles.slots = ag_pages_map(SLOTS * sizeof(struct slot));
-        handles.by_handle = ag_pages_map((MOST + 1) * sizeof(uint32_t));
+        handles.slots = ag_own_memory_take(SLOTS * sizeof(struct slot));
+        handles.by_handle = ag_own_memory_take((MOST + 1) * sizeof(uint32_t));
     }
     return handles.slots != NULL && handles.by_handle != NULL ? 0 : -ENOMEM;
 }

@@ -3,8 +3,8 @@
  *
  * Only the thread that runs a process uses its entry, and each thread remembers the entry that it
  * used last. So the locks of the table, one for each of its rows, are taken only when another
- * process is scheduled. Entries are reused and their memory is never freed. A remembered entry may
- * belong to another process by now; the identifier in the entry shows that. */
+ * process is scheduled. Entries are reused; their memory is freed when the module is unloaded. A
+ * remembered entry may belong to another process by now; the identifier in the entry shows that. */
 #include "traced_processes.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/pages.h"
+#include "base/own_memory.h"
 #include "function_handles.h"
 
 enum {
@@ -62,7 +62,7 @@ struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid) {
 static struct ag_traced_process *new_entry(void) {
     (void)pthread_mutex_lock(&pool.lock);
     if (pool.free == NULL) {
-        struct ag_traced_process *more = ag_pages_map(ENTRIES_AT_ONCE * sizeof(*more));
+        struct ag_traced_process *more = ag_own_memory_take(ENTRIES_AT_ONCE * sizeof(*more));
         for (uint32_t i = 0; more != NULL && i < ENTRIES_AT_ONCE; i++) {
             more[i].next = pool.free;
             pool.free = &more[i];
@@ -157,13 +157,13 @@ bool ag_traced_process_has_level(struct ag_traced_process *process) {
     }
     const uint32_t wanted =
         process->level_room < MORE_LEVELS ? MORE_LEVELS : process->level_room * 2;
-    struct ag_level *more = wanted != 0 ? ag_pages_map(wanted * sizeof(*more)) : NULL;
+    struct ag_level *more = wanted != 0 ? ag_own_memory_take(wanted * sizeof(*more)) : NULL;
     if (more == NULL) {
         return false;
     }
     memcpy(more, process->levels, process->n_levels * sizeof(*more));
     if (process->levels != process->first_levels) {
-        ag_pages_unmap(process->levels, process->level_room * sizeof(*more));
+        ag_own_memory_give(process->levels);
     }
     process->levels = more;
     process->level_room = wanted;

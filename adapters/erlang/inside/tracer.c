@@ -37,17 +37,22 @@
 #include <dlfcn.h>
 #include <erl_nif.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "allogram/allogram.h"
+#include "base/clock.h"
 #include "base/compiler.h"
+#include "base/own_memory.h"
 #include "event_clock.h"
 #include "function_handles.h"
 #include "heap_growth.h"
 #include "process_layout.h"
+#include "record/recorder.h"
 #include "traced_processes.h"
 
 enum { WORD = sizeof(ERL_NIF_TERM), RETURN_WORDS_MOST = 4 };
@@ -83,6 +88,13 @@ static struct {
 /* The process whose counters are kept when it ends, until all are forgotten (run in allogram.erl).
  * It is written before the process is traced. */
 static ERL_NIF_TERM kept_pid; /* 0: none */
+
+/* Whether the library may be unmapped when the module is unloaded: no thread is in an event, and
+ * none can begin one. */
+static bool may_unmap;
+/* A reference to the library, which keeps it mapped since an unloading that might not unmap it;
+ * NULL: none. */
+static void *kept_library;
 
 /* ---- parts of an event ---- */
 
@@ -574,6 +586,7 @@ static ERL_NIF_TERM begin_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 static ERL_NIF_TERM join_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char path[4096], message[512] = "";
     (void)argc;
+    may_unmap = false;
     if (enif_get_string(env, argv[0], path, sizeof path, ERL_NIF_LATIN1) <= 0) {
         return enif_make_badarg(env);
     }
@@ -595,6 +608,66 @@ static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     (void)argv;
     (void)allogram_stop(); /* no session need be running */
     return enif_make_string(env, allogram_trace(), ERL_NIF_LATIN1);
+}
+
+/* ---- leaving the node ---- */
+
+/* Dirty schedulers (threads for long work) also have events. Unlike the other schedulers they are
+ * not stopped when a module is unloaded. So each of them has to call this function at a time when
+ * nothing is traced: meet(N) returns true if N schedulers are in it at once. */
+static _Atomic uint32_t n_meeting;
+
+static ERL_NIF_TERM begin_meeting(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    atomic_store_explicit(&n_meeting, 0, memory_order_relaxed);
+    return atoms.ok;
+}
+
+static ERL_NIF_TERM meet(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    enum { MEET_NS = 200 * 1000 * 1000, LOOK_NS = 50 * 1000 };
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    const uint64_t until_ns = ag_monotonic_ns() + MEET_NS;
+    unsigned n = 0;
+    (void)argc;
+    if (!enif_get_uint(env, argv[0], &n)) {
+        return enif_make_badarg(env);
+    }
+    atomic_fetch_add_explicit(&n_meeting, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&n_meeting, memory_order_relaxed) < n) {
+        if (ag_monotonic_ns() > until_ns) {
+            return atoms.no;
+        }
+        (void)nanosleep(&pause, NULL); /* a signal only shortens it */
+    }
+    return atoms.yes;
+}
+
+static ERL_NIF_TERM allow_unmapping(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    may_unmap = true;
+    return atoms.ok;
+}
+
+/* The emulator calls this when the module is purged, while no scheduler runs except dirty ones, and
+ * then closes the library. */
+static void tracer_unload(ErlNifEnv *env, void *private_data) {
+    Dl_info place;
+    (void)env;
+    (void)private_data;
+    if (may_unmap) {
+        ag_recorder_unmap();
+        ag_own_memory_give_back();
+        if (kept_library != NULL) {
+            (void)dlclose(kept_library); /* the emulator has another reference */
+        }
+    } else if (kept_library == NULL && dladdr(&may_unmap, &place) != 0) {
+        kept_library = dlopen(place.dli_fname, RTLD_NOW | RTLD_NOLOAD); /* cannot fail: it is
+                                                                         * loaded */
+    }
 }
 
 /* Records the lines about the runtime at the top of a report: report_runtime(Release, Note). Note
@@ -725,9 +798,13 @@ static ErlNifFunc functions[] = {
     {"join_session", 1, join_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"report_session", 0, report_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"end_session", 0, end_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"begin_meeting", 0, begin_meeting, 0},
+    {"meet_cpu", 1, meet, ERL_NIF_DIRTY_JOB_CPU_BOUND},
+    {"meet_io", 1, meet, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"allow_unmapping", 0, allow_unmapping, 0},
     {"report_runtime", 2, report_runtime, 0},
     {"count_calls", 4, count_calls, 0},
     {"say", 1, say, 0},
 };
 
-ERL_NIF_INIT(allogram, functions, tracer_load, NULL, NULL, NULL)
+ERL_NIF_INIT(allogram, functions, tracer_load, NULL, NULL, tracer_unload)
