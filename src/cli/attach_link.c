@@ -224,13 +224,28 @@ static void say_text(const struct attachment *at, const char *text) {
     }
 }
 
+/* The default costs little. What costs more was requested by an option, and its price is printed
+ * before anything is changed in the machine. */
+static void say_price(const struct ag_link_attach *attach) {
+    const char *price =
+        attach->functions.count > 0 ? "each call of the selected functions takes about 0.5 us more"
+        : attach->is_exact
+            ? "each call takes about 0.5 us more, so code with many calls is ten to fifty times slower"
+        : attach->processes.count > 0
+            ? "each garbage collection of the selected processes takes about 5 us more"
+            : NULL;
+    if (!attach->is_quiet && price) {
+        ag_say("%s: %s", attach->name, price);
+    }
+}
+
 static void say_begin(const struct attachment *at) {
-    if (!at->attach->is_quiet) {
-        ag_say(
-            "recording %s%s; Ctrl-C ends the recording and removes the agent", at->attach->name,
-            at->attach->is_exact
-                ? ": every call is counted, which slows code with many calls by a factor of ten and more"
-                : ": collections only; --mode=exact counts every call");
+    const struct ag_link_attach *attach = at->attach;
+    if (!attach->is_quiet) {
+        ag_say("recording %s%s; Ctrl-C ends the recording and removes the agent", attach->name,
+               attach->is_exact || attach->processes.count > 0
+                   ? ""
+                   : ": some collections; --mode=exact counts every call");
     }
 }
 
@@ -295,6 +310,7 @@ int ag_attach_link(const struct ag_link_attach *attach) {
     at.supervisor.signal_fd = take_signals();
     at.until_ms =
         attach->duration_ns > 0 ? ag_supervisor_now_ms() + attach->duration_ns / 1000000 + 1 : 0;
+    say_price(attach);
     enum outcome outcome = WAS_RESET;
     while (outcome == WAS_RESET) {
         outcome = record_once(&at);

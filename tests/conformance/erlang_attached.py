@@ -230,6 +230,54 @@ def collections_are_seen(place):
     return failures
 
 
+def default_costs_little(place):
+    """A server that begins a process for each request answers nearly as many requests for each second of CPU time as while the
+    recording is paused. The detached node has the memory that it had before, with 50,000 processes."""
+    failures = tap.Failures()
+    with Node(place, "+sbwt", "none") as node:
+        ratios = []
+        with Attached(node) as attached:
+            time.sleep(1.2)
+            for _ in range(40 if FULL else 9):
+                recorded_rate = int(node.ask("attached_node:request_rate(500)"))
+                place.allogram("control", node.name, "pause")
+                ratios.append(recorded_rate / int(node.ask("attached_node:request_rate(500)")))
+                place.allogram("control", node.name, "resume")
+            attached.end()
+        median = sorted(ratios)[len(ratios) // 2]
+        print("# requests for each second of CPU time, recorded / paused: %.3f" % median)
+        failures.require("requests, recorded / paused: %s" % sorted(ratios), median > (0.9 if FULL else 0.8))
+        found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
+        failures.require("collections of processes that began meanwhile: %d" % len(found), len(found) > 100)
+        note = [row["note"] for row in recorded.report(place.tools, attached.trace)["runtimes"] if row["name"] == "beam"]
+        failures.require("it says that these are some: %s" % note, re.match(r"\d+ of \d+ collections: some", note[0]))
+        seen = int(re.search(r"of (\d+)", note[0])[1])
+        failures.require("of those that the tracer saw: %s" % note, note[0].startswith("%d of " % len(found)) and seen >= len(found))
+        failures.expect("processes", node.ask("attached_node:many(50000)"), "50000")
+        before = node.rss_kib()
+        for _ in range(3):
+            with Attached(node) as attached:
+                time.sleep(1.5)
+                attached.end()
+        after = node.rss_kib()
+    print("# resident KiB with 50,000 processes: %d before, %d after" % (before, after))
+    failures.require("resident KiB %d, then %d" % (before, after), after < before + 40000)
+    return failures
+
+
+def price_comes_first(place):
+    """What an option costs is printed before the node is changed."""
+    failures = tap.Failures()
+    with Node(place) as node:
+        for options, price in ((["--mode=exact"], "ten to fifty times slower"), (["--trace=lists:_"], "each call of the selected functions"),
+                               (["--process=init"], "5 us"), ([], "")):
+            with Attached(node, *options) as attached:
+                _, said = attached.end()
+            failures.require("%s: %s" % (options, said), price in said.splitlines()[0 if price else -1] and
+                             said.splitlines()[1 if price else 0].startswith("allogram: recording "))
+    return failures
+
+
 # ---- control ----
 
 def control_is_obeyed(place):
@@ -488,6 +536,7 @@ def refusals_are_one_line(place):
         outcome = place.allogram("attach", *arguments, "-o", output, env=env)
         said = outcome.stderr.decode()
         failures.expect(what + ": status", outcome.status, status)
+        said = re.sub(r"allogram: \S+: each [^\n]* takes about [^\n]*\n", "", said)  # the price
         failures.require("%s: one line: %s" % (what, said), said.count("\n") == 1 and re.search(pattern, said))
         failures.require(what + ": no trace stays", not os.path.exists(os.path.join(place.folder, "no.allogram")))
 
@@ -571,7 +620,7 @@ def main():
     arguments = parser.parse_args()
     tools = recorded.Tools(arguments.build)
     cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
-             ("collections", collections_are_seen), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
+             ("collections", collections_are_seen), ("cost", default_costs_little), ("price", price_comes_first), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
              ("cycles", cycles_leave_nothing), ("mappings", nothing_stays_mapped), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
              ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
     cases = [(name, case) for name, case in cases if arguments.case in name]

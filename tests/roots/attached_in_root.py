@@ -20,7 +20,8 @@ def main():
     if erlang_counted.why_not(tools):
         own_mounts.skip_all(erlang_counted.why_not(tools))
     own_mounts.enter()
-    cases = [("exact counts", erlang_attached.counts_are_exact), ("control", erlang_attached.control_is_obeyed),
+    cases = [("exact counts", erlang_attached.counts_are_exact), ("cost", erlang_attached.default_costs_little),
+             ("control", erlang_attached.control_is_obeyed),
              ("cycles", erlang_attached.cycles_leave_nothing), ("mappings", erlang_attached.nothing_stays_mapped), ("ends", erlang_attached.ends_in_every_way),
              ("other tracers", erlang_attached.others_are_left_alone)]
     plan = tap.Plan(len(cases))

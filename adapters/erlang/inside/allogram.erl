@@ -8,7 +8,8 @@
 -export([run/1, run/2, run/3, run/4, table/0]).
 %% for `allogram run` and `allogram attach`
 -export([inject/0, start/1, stop/0]).
--export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
+-export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_processes/4, trace_new_processes/1,
+         trace_process/1, take_collections/0, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
          report_session/0, end_session/0, forget_all/0, report_runtime/2, wait_for_dirty/0, allow_unmapping/0]).
 %% for allogram_built_in
 -export([native/0, session/1, text/1, complain/1, count_calls/4]).
@@ -24,7 +25,7 @@
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
        name_process/3, keep_process/1, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
-       end_session/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/2, count_calls/4,
+       end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/2, count_calls/4,
        say/1]).
 
 %% The native library is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set the
@@ -69,6 +70,7 @@ begin_session(_Options) -> erlang:nif_error(not_loaded).
 join_session(_Live) -> erlang:nif_error(not_loaded).
 report_session() -> erlang:nif_error(not_loaded).
 end_session() -> erlang:nif_error(not_loaded).
+take_collections() -> erlang:nif_error(not_loaded).
 begin_meeting() -> erlang:nif_error(not_loaded).
 meet_cpu(_N) -> erlang:nif_error(not_loaded).
 meet_io(_N) -> erlang:nif_error(not_loaded).
@@ -310,18 +312,39 @@ has_sessions() ->
     list_to_integer(erlang:system_info(otp_release)) >= 27.
 
 trace_processes(Processes, Patterns, Flags) ->
+    trace_processes(Processes, Patterns, Flags, []).
+
+%% State: collections or some_collections if the only flag is garbage_collection, see tracer.c; otherwise [].
+trace_processes(Processes, Patterns, Flags, State) ->
     case has_sessions() of
         true ->
-            Session = trace:session_create(?MODULE, {?MODULE, []}, []),
+            Session = trace:session_create(?MODULE, {?MODULE, State}, []),
             persistent_term:put(?MODULE, Session),
             trace_functions(Patterns),
             [catch trace:process(Session, Process, true, Flags) || Process <- Processes],
             catch trace:process(Session, self(), false, [all]);
         false ->
             trace_functions(Patterns),
-            [catch erlang:trace(Process, true, [{tracer, ?MODULE, []} | Flags]) || Process <- Processes],
+            [catch erlang:trace(Process, true, [{tracer, ?MODULE, State} | Flags]) || Process <- Processes],
             catch erlang:trace(self(), false, [all])
     end,
+    ok.
+
+%% For the state some_collections: whether processes that are spawned from now on are traced, too, if no other tracer traces them.
+trace_new_processes(IsOn) ->
+    case has_sessions() of
+        true ->
+            trace:process(persistent_term:get(?MODULE), new_processes, IsOn, [garbage_collection]);
+        false ->
+            _ = [erlang:trace(new_processes, IsOn, [{tracer, ?MODULE, some_collections}, garbage_collection])
+                 || not has_another(new_processes)]
+    end.
+
+trace_process(Pid) ->
+    _ = case has_sessions() of
+            true -> catch trace:process(persistent_term:get(?MODULE), Pid, true, [garbage_collection]);
+            false -> catch erlang:trace(Pid, true, [{tracer, ?MODULE, some_collections}, garbage_collection])
+        end,
     ok.
 
 %% Sets the trace patterns: for trace_processes/3, and again where code was loaded meanwhile.

@@ -61,6 +61,7 @@ static struct {
     ERL_NIF_TERM call, in, out, trace, discard, ok, known, found, joined, yes, no, undefined;
     ERL_NIF_TERM gc_minor_start, gc_minor_end, gc_major_start, gc_major_end;
     ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
+    ERL_NIF_TERM collections, some_collections;
     ERL_NIF_TERM proc_lib, init_p, gen, init_it, init, gen_event;
     ERL_NIF_TERM spawn, spawned, exit, registered, extra, messages, spawn_arguments, profiler;
 } atoms;
@@ -287,10 +288,52 @@ static uint64_t heap_bytes(ErlNifEnv *env, ERL_NIF_TERM list) {
     return words * WORD;
 }
 
+/* Where no call is traced, only a process with a name has an entry (allogram_attached.erl). The
+ * collections of the others are recorded through a set of the thread: an entry for each process
+ * would take 2 KiB, and more time than a short process lives. A collection begins and ends in one
+ * thread. */
+static allogram_counters *set_of_thread(ERL_NIF_TERM pid) {
+    static _Thread_local struct {
+        allogram_counters *set;
+        ERL_NIF_TERM pid; /* the process whose name it has */
+    } thread;
+    const struct allogram_counters_options options = {.size = sizeof options,
+                                                      .runtime = AG_BEAM_RUNTIME,
+                                                      .process = "?",
+                                                      .word_bytes = sizeof(ERL_NIF_TERM),
+                                                      .clock = ALLOGRAM_NO_CLOCK};
+    if (thread.set == NULL) {
+        thread.set = allogram_counters_new(&options);
+    }
+    if (thread.pid != pid) {
+        char name[AG_PROCESS_NAME_BYTES];
+        (void)enif_snprintf(name, sizeof name, "%T", pid);
+        allogram_counters_rename(thread.set, name);
+        thread.pid = pid;
+    }
+    return thread.set;
+}
+
+static void take_collection(ErlNifEnv *env, ERL_NIF_TERM tag, ERL_NIF_TERM pid,
+                            ERL_NIF_TERM facts) {
+    const struct ag_traced_process *process = ag_traced_process_find(pid);
+    allogram_counters *set = process != NULL ? process->counters : set_of_thread(pid);
+    if (tag == atoms.gc_minor_start || tag == atoms.gc_major_start) {
+        allogram_counters_gc_begin(set, 0, heap_bytes(env, facts));
+    } else if (tag == atoms.gc_minor_end || tag == atoms.gc_major_end) {
+        allogram_counters_gc_end(set, tag == atoms.gc_minor_end ? "minor" : "major",
+                                 heap_bytes(env, facts));
+    }
+}
+
 static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     struct event event;
     event.begin = ag_event_clock_now();
     (void)argc;
+    if (argv[1] == atoms.collections || argv[1] == atoms.some_collections) {
+        take_collection(env, argv[0], argv[2], argv[3]);
+        return atoms.ok;
+    }
     event.process = ag_traced_process_get(argv[2], NULL, "");
     if (event.process == NULL || !read_event(env, argv[2], 0, &event)) {
         return atoms.ok;
@@ -457,6 +500,75 @@ static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     (void)argc;
     (void)argv;
     return atoms.trace;
+}
+
+/* ---- which collections are recorded ---- */
+
+/* Before the events of a collection the emulator makes a list of facts, which takes some 5 us,
+ * longer than many collections. So with the state `some_collections` a thread records about
+ * A_PERIOD_MOST collections in 10 ms, 1 % of its time: each with the same probability, which
+ * follows from the number of collections in the 10 ms before. */
+enum { PERIOD_NS = 10 * 1000 * 1000, A_PERIOD_MOST = 20 };
+struct collection_choice {
+    uint64_t period_ns;      /* begin of the period */
+    uint32_t n_in_period;    /* collections in it */
+    uint32_t probability;    /* * 2^-32; 0: not computed yet */
+    uint64_t random;         /* state of an xorshift generator */
+    ERL_NIF_TERM chosen_pid; /* whose collection is recorded now; 0: none */
+};
+static _Thread_local struct collection_choice choice;
+static _Atomic uint64_t n_collections, n_recorded; /* with that state */
+
+static uint32_t draw(void) {
+    choice.random ^= choice.random << 13;
+    choice.random ^= choice.random >> 7;
+    choice.random ^= choice.random << 17;
+    return (uint32_t)(choice.random >> 32);
+}
+
+static void begin_period(uint64_t now_ns) {
+    if (choice.random == 0) {
+        choice.random = now_ns ^ (uintptr_t)&choice;
+    }
+    choice.probability = choice.n_in_period <= A_PERIOD_MOST
+                             ? UINT32_MAX
+                             : (uint32_t)(((uint64_t)A_PERIOD_MOST << 32) / choice.n_in_period);
+    choice.n_in_period = 0;
+    choice.period_ns = now_ns;
+}
+
+static ERL_NIF_TERM is_collection_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    if (argv[1] != atoms.some_collections) {
+        return atoms.trace;
+    }
+    const bool is_start = argv[0] == atoms.gc_minor_start || argv[0] == atoms.gc_major_start;
+    const bool is_end = argv[0] == atoms.gc_minor_end || argv[0] == atoms.gc_major_end;
+    if (is_start) {
+        const uint64_t now_ns = ag_monotonic_ns();
+        if (now_ns - choice.period_ns > PERIOD_NS) {
+            begin_period(now_ns);
+        }
+        choice.n_in_period++;
+        choice.chosen_pid = draw() <= choice.probability ? argv[2] : 0;
+        atomic_fetch_add_explicit(&n_collections, 1, memory_order_relaxed);
+        if (choice.chosen_pid != 0) {
+            atomic_fetch_add_explicit(&n_recorded, 1, memory_order_relaxed);
+        }
+    }
+    /* any other tag asks whether the process is traced at all */
+    return (is_start || is_end) && choice.chosen_pid != argv[2] ? atoms.discard : atoms.trace;
+}
+
+/* Returns {Seen, Recorded} of the state `some_collections`, and begins both at 0 again. */
+static ERL_NIF_TERM take_collections(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    (void)argv;
+    return enif_make_tuple2(
+        env,
+        enif_make_uint64(env, atomic_exchange_explicit(&n_collections, 0, memory_order_relaxed)),
+        enif_make_uint64(env, atomic_exchange_explicit(&n_recorded, 0, memory_order_relaxed)));
 }
 
 /* ---- functions that allogram.erl calls ---- */
@@ -750,6 +862,8 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
                 {&atoms.old_heap_size, "old_heap_size"},
                 {&atoms.mbuf_size, "mbuf_size"},
                 {&atoms.wordsize, "wordsize"},
+                {&atoms.collections, "collections"},
+                {&atoms.some_collections, "some_collections"},
                 {&atoms.proc_lib, "proc_lib"},
                 {&atoms.init_p, "init_p"},
                 {&atoms.gen, "gen"},
@@ -778,7 +892,7 @@ static ErlNifFunc functions[] = {
     {"trace", 5, trace_other, 0},
     {"enabled_call", 3, is_wanted, 0},
     {"trace_call", 5, trace_call, 0},
-    {"enabled_garbage_collection", 3, is_wanted, 0},
+    {"enabled_garbage_collection", 3, is_collection_wanted, 0},
     {"trace_garbage_collection", 5, trace_garbage_collection, 0},
     {"enabled_running_procs", 3, is_wanted, 0},
     {"trace_running_procs", 5, trace_running_procs, 0},
@@ -798,6 +912,7 @@ static ErlNifFunc functions[] = {
     {"join_session", 1, join_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"report_session", 0, report_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"end_session", 0, end_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"take_collections", 0, take_collections, 0},
     {"begin_meeting", 0, begin_meeting, 0},
     {"meet_cpu", 1, meet, ERL_NIF_DIRTY_JOB_CPU_BOUND},
     {"meet_io", 1, meet, ERL_NIF_DIRTY_JOB_IO_BOUND},

@@ -1,7 +1,7 @@
 %% attached_node.erl: a node for tests of `allogram attach`. It evaluates each line that it reads and prints the result. Its functions
 %% make load in several processes, whose results are known, and list what a tracer has left behind.
 -module(attached_node).
--export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1]).
+-export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1, request_rate/1, many/1, accept/0, answer/2]).
 
 main() ->
     case io:get_line("") of
@@ -60,6 +60,42 @@ results(Processes) ->
              silent
          end
      end || Process <- Processes].
+
+%% Requests for each second of CPU time, of a server that begins a process for each request, measured for Ms milliseconds.
+request_rate(Ms) ->
+    Server = spawn(?MODULE, accept, []),
+    Self = self(),
+    statistics(runtime),
+    Until = erlang:monotonic_time(millisecond) + Ms,
+    Clients = [spawn(fun() -> client(Server, Self, Until, 1) end) || _ <- lists:seq(1, 8)],
+    Requests = lists:sum([receive {Client, N} -> N end || Client <- Clients]),
+    {_, Cpu} = statistics(runtime),
+    exit(Server, kill),
+    Requests * 1000 div max(1, Cpu).
+
+client(Server, To, Until, N) ->
+    Server ! {self(), <<"GET /items/17?page=3 HTTP/1.1">>},
+    receive {reply, _} -> ok end,
+    case erlang:monotonic_time(millisecond) > Until of
+        true -> To ! {self(), N};
+        false -> client(Server, To, Until, N + 1)
+    end.
+
+accept() -> receive {From, Line} -> spawn(?MODULE, answer, [From, Line]), accept() end.
+
+answer(From, Line) ->
+    Parts = binary:split(Line, [<<" ">>, <<"/">>, <<"?">>], [global]),
+    Items = [{I, integer_to_binary(I), length(Parts)} || I <- lists:seq(1, 30)],
+    Map = maps:from_list([{A, B} || {A, B, _} <- Items]),
+    From ! {reply, iolist_to_binary([[B, $,] || {A, B, _} <- Items, maps:is_key(A, Map)])}.
+
+%% Starts N processes that wait, and returns when they do.
+many(N) ->
+    Self = self(),
+    Processes = [spawn(fun() -> Self ! self(), receive stop -> ok end end) || _ <- lists:seq(1, N)],
+    [receive Process -> ok end || Process <- Processes],
+    [erlang:garbage_collect(Process) || Process <- Processes],
+    N.
 
 %% What a tracer has left in this node: traced processes, traced functions, allogram's modules, allogram's process, trace sessions.
 left() ->
