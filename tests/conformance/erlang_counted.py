@@ -252,8 +252,8 @@ def run_ends_with_its_caller(erlang):
     same time is refused."""
     failures = tap.Failures()
     begin = UNTRACED + ("Before = processes(), Self = self(), "
-                        "Caller = spawn(fun() -> Self ! {failed, catch allogram:run(Endless, #{output => \"%s\"})} end), "
-                        "Wait(fun() -> not Untraced() end), timer:sleep(100), ")
+                        "Caller = spawn(fun() -> Self ! {failed, catch allogram:run(fun() -> Self ! runs, Endless() end, #{output => \"%s\"})} end), "
+                        "receive runs -> timer:sleep(100) end, false = Untraced(), ")
     output = os.path.join(erlang.folder, "left.allogram")
     printed = erlang.evaluate(begin % output + "exit(Caller, kill), Wait(Untraced), Wait(fun() -> processes() -- Before =:= [] end), "
                               "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~w ~w\", [Of(T), Untraced()])")
@@ -265,6 +265,13 @@ def run_ends_with_its_caller(erlang):
                               "receive {failed, {'EXIT', {{allogram, Why}, _}}} -> ok end, "
                               "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~s ~w\", [Why, Of(T)])")
     failures.expect("the keeper is killed", printed, "the process that kept the run ended: killed {10,18}")
+    printed = erlang.evaluate(UNTRACED + "Before = processes(), Self = self(), [begin "
+                              "spawn(fun() -> Self ! {failed, catch allogram:run(Endless)} end), "
+                              "Wait(fun() -> whereis(allogram_run) =/= undefined end), timer:sleep(Ms), exit(whereis(allogram_run), kill), "
+                              "receive {failed, Failed} -> {'EXIT', {{allogram, _}, _}} = Failed end, "
+                              "Wait(Untraced), Wait(fun() -> processes() -- Before =:= [] end) end || Ms <- [0, 1, 3, 5, 8, 12, 20, 30, 40, 50]], "
+                              "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~w\", [Of(T)])")
+    failures.expect("the keeper is killed while it begins", printed, "{10,18}")
     printed = erlang.evaluate(begin % output + "{'EXIT', {{allogram, Why}, _}} = (catch allogram:run(fun() -> 1 end)), "
                               "exit(Caller, kill), Wait(Untraced), io:format(\"~s\", [Why])")
     failures.expect("a second one", printed, "this node is counted already")

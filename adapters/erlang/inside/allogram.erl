@@ -103,21 +103,31 @@ run(Module, Function, Arguments) ->
 run(Module, Function, Arguments, Options) when is_atom(Module), is_atom(Function), is_list(Arguments) ->
     run(fun() -> apply(Module, Function, Arguments) end, Options).
 
+-define(KEEPER_ENDED, "the process that kept the run ended: ").
+
 run(Fun, Options) when is_function(Fun, 0), is_map(Options) ->
     _ = [erlang:error({allogram, "this node is counted already"}) || is_counted() orelse whereis(allogram_attached) =/= undefined],
     Caller = self(),
     {Keeper, Tag} = spawn_monitor(fun() -> receive {Caller, Tag} -> keep_run(Fun, Options, Caller, Tag) end end),
     Keeper ! {Caller, Tag},
     receive
+        {Tag, worker, Worker} -> follow(Tag, Worker, fun abandon/0);
         {Tag, refused, Why} -> forget_keeper(Tag), erlang:error({allogram, Why});
-        {Tag, begun, Worker, End} -> return(Tag, Worker, End)
+        {'DOWN', Tag, process, _, Why} -> erlang:error({allogram, ?KEEPER_ENDED ++ text(Why)})
     end.
 
 %% Returns the table of the last run on this node if its function raised an exception or was killed; otherwise undefined.
 table() -> persistent_term:get({?MODULE, table}, undefined).
 
-return(Tag, Worker, End) ->
+%% End: ends the counting if the keeper does not.
+follow(Tag, Worker, End) ->
     receive
+        {Tag, begun, EndOfRun} ->
+            follow(Tag, Worker, EndOfRun);
+        {Tag, refused, Why} ->
+            forget_keeper(Tag),
+            exit(Worker, kill),
+            erlang:error({allogram, Why});
         {Tag, ended, Table} ->
             forget_keeper(Tag),
             receive
@@ -130,7 +140,15 @@ return(Tag, Worker, End) ->
         {'DOWN', Tag, process, _, Why} ->
             exit(Worker, kill),
             _ = End(),
-            erlang:error({allogram, "the process that kept the run ended: " ++ text(Why)})
+            erlang:error({allogram, ?KEEPER_ENDED ++ text(Why)})
+    end.
+
+%% The keeper was killed while it began.
+abandon() ->
+    allogram_built_in:abandon_run(),
+    case native() of
+        ok -> untrace(), forget_all(), end_session();
+        _ -> ok
     end.
 
 forget_keeper(Monitor) -> erlang:demonitor(Monitor, [flush]).
@@ -144,10 +162,11 @@ keep_run(Fun, Options, Caller, Tag) ->
         _ = [throw("another allogram:run is active") || true =/= (catch register(allogram_run, Keeper))],
         _ = persistent_term:erase({?MODULE, table}),
         {Worker, Monitor} = spawn_monitor(fun() -> receive {Keeper, go} -> work(Fun, Caller, Keeper) end end),
+        Caller ! {Tag, worker, Worker},
         {Worker, Monitor, begin_run(Worker, Options)}
     of
         {Worker, Monitor, End} ->
-            Caller ! {Tag, begun, Worker, End},
+            Caller ! {Tag, begun, End},
             Worker ! {Keeper, go},
             Outcome = receive
                           {Worker, Ended} -> Ended;
@@ -355,9 +374,10 @@ trace_functions(Patterns) ->
         false ->
             Theirs = their_patterns(),
             Match = match(),
+            persistent_term:put({?MODULE, patterns}, {Theirs, Match}), % first: this process may be killed
             set_patterns(Patterns, Match),
             restore(Theirs),
-            watch_patterns(Theirs, Match)
+            watch_patterns()
     end.
 
 set_patterns(Patterns, Match) ->
@@ -379,8 +399,9 @@ untrace() ->
                 none ->
                     ok;
                 Session ->
-                    trace:process(Session, all, false, [all]),
-                    trace:session_destroy(Session),
+                    %% they fail if another process was killed after it had destroyed the session
+                    catch trace:process(Session, all, false, [all]),
+                    catch trace:session_destroy(Session),
                     persistent_term:erase(?MODULE)
             end;
         false ->
@@ -388,7 +409,8 @@ untrace() ->
             Theirs = their_patterns(),
             erlang:trace_pattern({'_', '_', '_'}, false, [local]),
             erlang:trace_pattern(on_load, false, [local]),
-            restore(Theirs)
+            restore(Theirs),
+            persistent_term:erase({?MODULE, patterns})
     end,
     ok.
 
@@ -456,8 +478,7 @@ all_patterns() ->
 %% specification as a mark would cost a third more for each traced call.
 -define(SETS_PATTERNS, {erts_internal, trace_pattern, 3}).
 
-watch_patterns(Before, Match) ->
-    persistent_term:put({?MODULE, patterns}, {Before, Match}),
+watch_patterns() ->
     case erlang:trace_info(?SETS_PATTERNS, meta) of
         {meta, Free} when Free =:= false; Free =:= [] -> erlang:trace_pattern(?SETS_PATTERNS, true, [{meta, self()}]);
         _ -> ok % another tracer watches it
@@ -465,7 +486,6 @@ watch_patterns(Before, Match) ->
 
 their_patterns() ->
     {Before, Match} = persistent_term:get({?MODULE, patterns}, {[], none}), % none: this tracer has set none
-    _ = persistent_term:erase({?MODULE, patterns}),
     _ = [erlang:trace_pattern(?SETS_PATTERNS, false, [meta]) || {meta, self()} =:= erlang:trace_info(?SETS_PATTERNS, meta)],
     Since = patterns_set(),
     [Pattern || {Function, Specification, Scope} = Pattern <- all_patterns(),
@@ -526,12 +546,13 @@ prepare() ->
 check() ->
     Self = self(),
     {Pid, Monitor} =
-        spawn_monitor(fun() ->
-                              receive {Self, go} -> ok end,
-                              check_tail(300),
-                              _ = [check_body(30, 30) || _ <- lists:seq(1, 10)],
-                              ok
-                      end),
+        spawn_opt(fun() ->
+                          receive {Self, go} -> ok end,
+                          check_tail(300),
+                          _ = [check_body(30, 30) || _ <- lists:seq(1, 10)],
+                          ok
+                  end,
+                  [link, monitor]), % link: it ends with this process
     ok = learn(Pid),
     trace_processes([Pid], [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}],
                     [call, return_to, arity]),

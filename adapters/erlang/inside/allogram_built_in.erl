@@ -2,7 +2,7 @@
 %% without callers: words (call_memory) from OTP 26 on, calls and time (call_time) in older releases, too.
 -module(allogram_built_in).
 
--export([begin_run/4, start/2, stop/0]).
+-export([begin_run/4, abandon_run/0, start/2, stop/0]).
 
 counters() ->
     case list_to_integer(erlang:system_info(otp_release)) >= 26 of
@@ -28,6 +28,10 @@ begin_run(Why, Worker, Patterns, Options) ->
             end_counting(Patterns),
             [{Node, 0, MFA, Calls, Words, Ns} || {Node, {MFA, {Calls, Words, Ns}}} <- lists:zip(lists:seq(1, length(Counts)), Counts)]
     end.
+
+%% For allogram:run, if the process that began to count was killed before it could report how to end this.
+abandon_run() ->
+    end_counting([{'_', '_', '_'}]).
 
 begin_counting(Patterns) ->
     _ = [erlang:trace_pattern(Pattern, true, counters()) || Pattern <- Patterns],
