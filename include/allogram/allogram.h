@@ -143,6 +143,12 @@ ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
  * the first resume ends all of them. Does nothing without a session. */
 ALLOGRAM_WEAK_ void allogram_session_pause(void);
 ALLOGRAM_WEAK_ void allogram_session_resume(void);
+/* For adapters that remove their hooks while nothing is counted, so that the program is as fast as
+ * without them. is_paused: whether `allogram control`, --delay or --duration have paused or stopped
+ * the session. rest(1): the hooks will be removed; look again afterwards whether the session is
+ * still paused. rest(0): the hooks are set again; `allogram control PID resume` waits for it. */
+ALLOGRAM_WEAK_ int allogram_session_is_paused(void);
+ALLOGRAM_WEAK_ void allogram_session_rest(int is_resting);
 /* Records a moment with a name, for readers of the trace. */
 ALLOGRAM_WEAK_ void allogram_session_mark(const char *name);
 /* Discards the counts so far: reports begin at this moment, as with the options --from and --older

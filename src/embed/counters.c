@@ -622,6 +622,19 @@ void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t
     }
 }
 
+int allogram_session_is_paused(void) {
+    /* seq_cst: pairs with the exchange of a resume (writer/session_control.c): either it sees the
+     * slot's word, or this sees that the pause is over */
+    return ag_recorder_is_active() &&
+           atomic_load_explicit(&ag_recorder.header->paused, memory_order_seq_cst) != AG_PAUSE_NONE;
+}
+
+void allogram_session_rest(int is_resting) {
+    if (ag_recorder_is_active() && ag_recorder.slot) {
+        atomic_store_explicit(&ag_recorder.slot->resting, is_resting != 0, memory_order_seq_cst);
+    }
+}
+
 void allogram_reset_counters(allogram_counters *set) {
     if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
         (void)begin_anew(set, /* is_new= */ false); /* cannot fail */

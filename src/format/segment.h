@@ -97,7 +97,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 13,
+    AG_SEGMENT_VERSION = 14,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     /* small enough that a few active chunks stay in the L2 cache, and that 300 idle threads take 19
@@ -323,6 +323,9 @@ struct ag_process_slot {
     /* Offsets in `text` of NUL-terminated strings; the command consists of n_arguments consecutive
      * strings. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
+    /* 1: an adapter has removed its hooks for the time of a pause; a resume waits until it has set
+     * them again */
+    _Atomic uint32_t resting;
     char note[256]; /* one line: why an adapter does not record its runtime; or empty */
     char text[AG_SLOT_TEXT_BYTES];
 };

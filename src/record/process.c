@@ -263,6 +263,7 @@ static void clear_slot(struct ag_process_slot *slot) {
     atomic_store_explicit(&slot->n_streams, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->n_executions, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->exiting, AG_SLOT_STAYS, memory_order_relaxed);
+    atomic_store_explicit(&slot->resting, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->wait_status_known, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->n_images, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->max_rss_kib, 0, memory_order_relaxed);

@@ -25,7 +25,8 @@
 enum {
     DUMP_PATIENCE_MS = 60 * 1000, /* timeout while the writer lives */
     LOCK_PATIENCE_MS = 60 * 1000, /* timeout while another requester has the lock */
-    ALIVE_EVERY_MS = 100,         /* between two checks that the writer still lives */
+    HOOKS_PATIENCE_MS = 30 * 1000,
+    ALIVE_EVERY_MS = 100, /* between two checks that the writer still lives */
 };
 
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid) {
@@ -72,7 +73,7 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
                         const char *already, char message[512]) {
     uint32_t was = from;
     if (atomic_compare_exchange_strong_explicit(&session->header->paused, &was, to,
-                                                memory_order_relaxed, memory_order_relaxed)) {
+                                                memory_order_seq_cst, memory_order_relaxed)) {
         return 0;
     }
     return was == to ? ag_error_message(message, -EALREADY, "%s", already)
@@ -81,6 +82,33 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
                : ag_error_message(message, -EBUSY,
                                   "nothing is recorded now: its --delay has not "
                                   "passed, or its --duration has");
+}
+
+/* Waits until the processes have set the hooks again that they removed for the time of the pause.
+ */
+static int wait_for_hooks(const struct ag_session *session, char message[512]) {
+    for (int ms = 0; ms < HOOKS_PATIENCE_MS; ms++) {
+        uint32_t n_resting = 0;
+        for (uint32_t i = 0; i < ag_session_slots_used(session); i++) {
+            struct ag_process_slot *slot = ag_session_slot(session, i);
+            n_resting += atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE &&
+                         atomic_load_explicit(&slot->resting, memory_order_seq_cst) != 0;
+        }
+        if (n_resting == 0) {
+            return 0;
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    return ag_error_message(message, -ETIMEDOUT,
+                            "it is recorded again, but its runtime has not begun to count its "
+                            "functions within %d seconds",
+                            HOOKS_PATIENCE_MS / 1000);
+}
+
+static int resume(struct ag_session *session, char message[512]) {
+    const int r =
+        change_pause(session, AG_PAUSE_BIRTHS, AG_PAUSE_NONE, "it is not paused", message);
+    return r < 0 ? r : wait_for_hooks(session, message);
 }
 
 static int stop(struct ag_session *session, char message[512]) {
@@ -190,8 +218,7 @@ int ag_session_ask(struct ag_session *session, const struct ag_controlled *proce
         return change_pause(session, AG_PAUSE_NONE, AG_PAUSE_BIRTHS, "it is paused already",
                             ret_message);
     case AG_CONTROL_RESUME:
-        return change_pause(session, AG_PAUSE_BIRTHS, AG_PAUSE_NONE, "it is not paused",
-                            ret_message);
+        return resume(session, ret_message);
     case AG_CONTROL_RESET:
         session_reset(session);
         return 0;

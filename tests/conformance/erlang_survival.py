@@ -39,6 +39,12 @@ class Node:
             if self.process.stdout.readline() != b"ok\n":
                 raise RuntimeError("phases.erl did not do: " + line)
 
+    def work(self, n):
+        """The CPU time of N calls, in ms."""
+        self.process.stdin.write(b"work %d\n" % n)
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
     def pid(self):
         """The pid of the emulator, which `erl` executes."""
         with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid), encoding="ascii") as children:
@@ -135,6 +141,32 @@ def pause_and_resume(erlang):
     return failures
 
 
+def pause_is_fast(erlang):
+    """A paused node is as fast as one that is not traced, again and again; calls are counted from the end of `control resume` on.
+    The fastest of several runs is compared, since a shared CPU is slower now and then; a traced call takes some twenty times as
+    long as an untraced one."""
+    failures = tap.Failures()
+    n = 300000
+    untraced = int(erlang.evaluate("io:put_chars(integer_to_list(phases:time(%d)))" % n))
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder)
+        traced = node.work(n)
+        counted = n
+        for _ in range(3):
+            node.ask("pause", failures)
+            time.sleep(0.5)
+            paused = min(node.work(n) for _ in range(5))
+            node.ask("resume", failures)
+            node.tell("calls 10")
+            counted += 10
+            figures = "CPU ms of %d calls: untraced %d, traced %d, paused %d" % (n, untraced, traced, paused)
+            failures.require(figures, paused < untraced * 2 + 10 and paused * 4 < traced)
+        print("# " + figures)
+        failures.expect("status", node.finish(), 0)
+        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (counted, 2 * counted))
+    return failures
+
+
 def reset(erlang):
     """Two resets; after the second one, no function is called any more."""
     failures = tap.Failures()
@@ -183,7 +215,7 @@ def dump_at_a_signal(erlang):
 
 
 CASES = [("an idle node is killed", idle_node_is_killed), ("%d busy nodes are killed or abort" % KILLS, busy_node_is_killed),
-         ("dumps of living processes", dumps_are_complete), ("pause and resume", pause_and_resume), ("reset", reset),
+         ("dumps of living processes", dumps_are_complete), ("pause and resume", pause_and_resume), ("a pause is fast", pause_is_fast), ("reset", reset),
          ("--delay and --duration", delay_and_duration), ("--dump-at", dump_at_a_signal)]
 
 

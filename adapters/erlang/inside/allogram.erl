@@ -24,7 +24,7 @@
 -nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
-       name_process/3, keep_process/1, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
+       name_process/3, keep_process/1, forget_all/0, table/1, is_paused/0, rest/1, lose_track/0, forget_dead/0, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/2, count_calls/4,
        say/1]).
 
@@ -64,6 +64,10 @@ learned() -> erlang:nif_error(not_loaded).
 name_process(_Pid, _Name, _InitialCall) -> erlang:nif_error(not_loaded).
 keep_process(_Pid) -> erlang:nif_error(not_loaded).
 forget_all() -> erlang:nif_error(not_loaded).
+is_paused() -> erlang:nif_error(not_loaded).
+rest(_IsResting) -> erlang:nif_error(not_loaded).
+lose_track() -> erlang:nif_error(not_loaded).
+forget_dead() -> erlang:nif_error(not_loaded).
 is_recording() -> erlang:nif_error(not_loaded).
 table(_Pid) -> erlang:nif_error(not_loaded).
 begin_session(_Options) -> erlang:nif_error(not_loaded).
@@ -241,19 +245,64 @@ session(Output) ->
 %% Called by the argument that `allogram run` puts into the node's environment (erlexec.c); must not disturb the program. The process that
 %% calls it continues with the program and is counted, so another process does the work.
 inject() ->
-    {Pid, Monitor} = spawn_monitor(fun inject_here/0),
-    receive {'DOWN', Monitor, process, Pid, _} -> ok end.
+    Caller = self(),
+    {Pid, Monitor} = spawn_monitor(fun() -> inject_here(Caller) end),
+    receive
+        {Pid, begun} -> erlang:demonitor(Monitor, [flush]), ok;
+        {'DOWN', Monitor, process, Pid, _} -> ok
+    end.
 
-inject_here() ->
+inject_here(Caller) ->
     try
         _ = [start(#{}) || native() =/= ok orelse is_recording()],
-        ok
+        Caller ! {self(), begun},
+        case native() =:= ok andalso persistent_term:get({?MODULE, is_traced}, false) of
+            true -> group_leader(whereis(init), self()), follow_pauses();
+            false -> ok
+        end
     catch
         _:Why ->
             Line = "Erlang is not counted: " ++ text(Why),
             _ = (catch report_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250))),
             complain(Line)
     end.
+
+%% A process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an untraced one.
+%% Counting itself stops and begins exactly with the pause, because the counters look at the session.
+-define(LOOK_MS, 100).
+-define(LOOK_IN_PAUSE_MS, 10).
+
+follow_pauses() ->
+    case is_paused() of
+        true -> pause();
+        false -> receive after ?LOOK_MS -> ok end
+    end,
+    follow_pauses().
+
+pause() ->
+    rest(true),
+    case is_paused() of
+        true ->
+            untrace(),
+            _ = wait_for_dirty() orelse wait_for_dirty(),
+            lose_track(),
+            wait_for_resume(),
+            forget_dead(),
+            trace_node(erlang:processes());
+        false ->
+            ok
+    end,
+    rest(false).
+
+wait_for_resume() ->
+    case is_paused() of
+        true -> receive after ?LOOK_IN_PAUSE_MS -> wait_for_resume() end;
+        false -> ok
+    end.
+
+trace_node(Processes) ->
+    [name(Pid) || Pid <- Processes],
+    trace_processes([all], [{'_', '_', '_'}], flags()).
 
 text(Why) ->
     case io_lib:printable_list(Why) of
@@ -278,6 +327,7 @@ start(Options) ->
 
 start_traced(Options) ->
     persistent_term:put({?MODULE, is_counted}, true),
+    persistent_term:put({?MODULE, is_traced}, true),
     _ = case maps:get(output, Options, none) of
             none -> ok;
             File -> session(File)
@@ -300,7 +350,7 @@ is_counted() -> persistent_term:get({?MODULE, is_counted}, false) orelse whereis
 stop() ->
     allogram_built_in:stop(),
     untrace(),
-    persistent_term:erase({?MODULE, is_counted}),
+    _ = [persistent_term:erase({?MODULE, Key}) || Key <- [is_counted, is_traced]],
     forget_all(),
     end_session().
 

@@ -146,6 +146,32 @@ void ag_traced_processes_end_all(void) {
     }
 }
 
+void ag_traced_processes_lose_track(void) {
+    for (uint32_t i = 0; i < ROWS; i++) {
+        for (struct ag_traced_process *process = rows[i].first; process != NULL;
+             process = process->next) {
+            allogram_step(process->counters, 0, 0, 0, 0);
+            process->n_levels = 0;
+            process->returnable_words = 0;
+            process->growth.has_begun = false;
+            process->is_running = false;
+        }
+    }
+}
+
+void ag_traced_processes_end_dead(ErlNifEnv *env) {
+    for (uint32_t i = 0; i < ROWS; i++) {
+        struct ag_traced_process *next;
+        for (struct ag_traced_process *process = rows[i].first; process != NULL; process = next) {
+            ErlNifPid pid = {.pid = process->pid};
+            next = process->next;
+            if (!enif_is_process_alive(env, &pid)) {
+                ag_traced_process_end(pid.pid);
+            }
+        }
+    }
+}
+
 bool ag_traced_process_has_level(struct ag_traced_process *process) {
     if (AG_LIKELY(process->n_levels < process->level_room)) {
         return true;

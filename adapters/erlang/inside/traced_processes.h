@@ -40,6 +40,12 @@ struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *na
 void ag_traced_process_end(ERL_NIF_TERM pid);
 /* Called when tracing has ended: does the same for all processes. */
 void ag_traced_processes_end_all(void);
+/* Called when tracing has ended for a while: the processes are outside of all functions, and their
+ * heaps are unknown. */
+void ag_traced_processes_lose_track(void);
+/* Called before tracing begins again: does the same as ag_traced_process_end for all processes that
+ * have ended since. */
+void ag_traced_processes_end_dead(ErlNifEnv *env);
 /* Makes room for one more level. Returns false if out of memory. */
 bool ag_traced_process_has_level(struct ag_traced_process *process);
 

@@ -644,6 +644,39 @@ static ERL_NIF_TERM forget_all(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     return atoms.ok;
 }
 
+static ERL_NIF_TERM is_paused(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    return allogram_is_there_() && allogram_session_is_paused() ? atoms.yes : atoms.no;
+}
+
+/* rest(IsResting): see allogram_session_rest. */
+static ERL_NIF_TERM rest(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    allogram_session_rest(argv[0] == atoms.yes);
+    return atoms.ok;
+}
+
+/* Called when tracing has stopped for a pause: the processes keep their counters, but their calls
+ * are not followed. */
+static ERL_NIF_TERM lose_track(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    ag_traced_processes_lose_track();
+    return atoms.ok;
+}
+
+/* Called before tracing begins again: ends the entries of the processes that ended in the pause. */
+static ERL_NIF_TERM forget_dead(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    (void)argv;
+    ag_traced_processes_end_dead(env);
+    return atoms.ok;
+}
+
 struct listing {
     ErlNifEnv *env;
     ERL_NIF_TERM list;
@@ -906,6 +939,10 @@ static ErlNifFunc functions[] = {
     {"name_process", 3, name_process, 0},
     {"keep_process", 1, keep_process, 0},
     {"forget_all", 0, forget_all, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"is_paused", 0, is_paused, 0},
+    {"rest", 1, rest, 0},
+    {"lose_track", 0, lose_track, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"forget_dead", 0, forget_dead, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"table", 1, table, 0},
     {"is_recording", 0, is_recording, 0},
     {"begin_session", 1, begin_session, ERL_NIF_DIRTY_JOB_IO_BOUND},

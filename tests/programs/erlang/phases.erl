@@ -2,9 +2,10 @@
 %% how often the function was called in each phase of a recording.
 %%
 %%     calls N    N calls of kept/1, two words each; answers "ok"
+%%     work N     the same; answers the milliseconds of CPU time that the node took
 %%     endless    calls of kept/1 until the node ends; prints the number of calls so far after each 1000
 -module(phases).
--export([main/0, kept/1]).
+-export([main/0, time/1, kept/1]).
 
 main() ->
     Worker = spawn(fun worker/0),
@@ -22,9 +23,15 @@ serve(Worker) ->
 worker() ->
     receive
         {From, ["calls", N]} -> repeat(list_to_integer(N)), From ! "ok";
+        {From, ["work", N]} -> From ! integer_to_list(time(list_to_integer(N)));
         {_, ["endless"]} -> endless(1)
     end,
     worker().
+
+time(N) ->
+    statistics(runtime),
+    repeat(N),
+    element(2, statistics(runtime)).
 
 repeat(0) -> ok;
 repeat(N) -> _ = kept(N), repeat(N - 1).
