@@ -1,6 +1,6 @@
-// bundle.mjs OUTPUT.c: bundles the page into one HTML file, split at the place for the data, and writes it as
-// C arrays for src/page. The Content-Security-Policy of the page allows only the script whose hash it
-// contains, so no data of a trace can be run as a script.
+// bundle.mjs OUTPUT.c: bundles the page into one HTML file, splits it at the place for the data, and writes
+// both parts as C arrays for src/page. The Content-Security-Policy of the page contains the hash of the page's
+// script and allows no other script, so no data of a trace can be run as a script.
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";

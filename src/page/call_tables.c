@@ -112,8 +112,8 @@ static int by_page_callee(const void *a, const void *b) {
     return (left->callee > right->callee) - (left->callee < right->callee);
 }
 
-/* Adds the pairs. NUMBER_OF has for each row its number on the page + 1, or 0 if it has none. 0 or
- * -ENOMEM. */
+/* Adds the pairs of caller and callee. NUMBER_OF has for each function its number on the page + 1,
+ * or 0 if the page does not have the function. 0 or -ENOMEM. */
 static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges, size_t n_edges,
                      const uint32_t *number_of) {
     struct shown_edge *shown = calloc(n_edges + 1, sizeof(*shown));

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-enum { LINE_BYTES = 3 * 1024 }; /* input bytes for one fwrite of 4 KiB of base64 */
+enum { LINE_BYTES = 3 * 1024 }; /* bytes that give one fwrite of 4 KiB of base64 */
 
 static void encode_base64(FILE *out, const uint8_t *bytes, size_t count) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

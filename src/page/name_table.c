@@ -1,5 +1,5 @@
-/* name_table.c: the names of a page and their numbers, see name_table.h. The numbers are those of a
- * text store (table/text_store.h); a new name is encoded at once. */
+/* name_table.c: the names of a page and their numbers, see name_table.h. A text store
+ * (table/text_store.h) numbers the names. A new name is encoded for the page at once. */
 #include "page/name_table.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { NAME_BYTES_MOST = 4096 };
 
-/* Encodes a name. A very long one is cut, because the name of a C++ template can have a
+/* Encodes a name. A very long name is cut, because the name of a C++ template can have a
  * megabyte. */
 static void add_text(struct ag_name_table *table, const char *name) {
     const size_t before = table->texts.count;

@@ -42,7 +42,8 @@ struct numbering {
     const uint32_t *target;
     bool *is_node_used;
     uint32_t *node_number;
-    uint32_t *group_number;  /* by group of the outline after folding */
+    uint32_t *group_number;  /* by group of the outline after folding (slice_log.h): its number on
+                              * the page */
     uint32_t *frame_numbers; /* by frame of the profile: its number on the page + 1; 0: none */
     uint32_t *frames;        /* by number on the page: the frame of the profile */
     size_t n_frames, frame_capacity, n_nodes; /* frame_capacity: length of frame_numbers */
@@ -87,7 +88,7 @@ static void number_groups(struct numbering *numbering) {
 static void number_nodes(struct numbering *numbering) {
     const struct ag_outline *outline = &numbering->trace->outline;
     numbering->is_node_used[0] = true;
-    /* Parents come before their children; this is also true of nodes that folding added. */
+    /* Parents have smaller indices than their children, also among nodes that folding added. */
     for (size_t i = outline->n_nodes; i-- > 1;) {
         if (numbering->is_node_used[i]) {
             numbering->is_node_used[outline->nodes[i].parent] = true;

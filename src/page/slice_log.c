@@ -95,7 +95,7 @@ static int by_weight(const void *a, const void *b, void *context) {
     return (left < right) - (left > right);
 }
 
-/* The number of entries that the present targets would give. */
+/* The number of entries that the history would have with the targets chosen so far. */
 static size_t count_entries(const struct folding *folding) {
     const struct ag_slice_log *log = folding->log;
     size_t count = 0;
@@ -312,8 +312,9 @@ static size_t add_up(const struct ag_byte_list *list, const uint32_t *number_of,
         const uint32_t number = number_of[group];
         struct sum *into = &sums[number];
         if (memcmp(into, &nothing, sizeof(nothing)) == 0) {
-            touched[count++] = number; /* TOUCHED has a number twice if its sum became 0 in between:
-                                        * its second entry is written as 0. */
+            touched[count++] = number; /* If the sum becomes 0 again in the middle of the loop, the
+                                        * number is added twice. Its second entry is written
+                                        * as 0. */
         }
         for (size_t i = 0; i < FIELDS; i++) {
             into->fields[i] += sum.fields[i];

@@ -21,17 +21,17 @@ void ag_slice_log_done(struct ag_slice_log *log);
 int ag_slice_log_add(void *log, size_t slice, const struct ag_history_entry *entries,
                      size_t count); /* an ag_history_visit for ag_history_make */
 
-/* Chooses for each group where the page shows it: RET_TARGET[group] is the group itself, or a group
- * with the same allocation function at a node "other", which this function adds to the outline
- * below one of the callers. The groups with the least weight are folded first, as far up the tree
- * as needed, until the log has at most MOST_ENTRIES entries. RET_TARGET has room for every group
- * that the outline has before the call; targets may be groups that this function adds after them. 0
- * or -ENOMEM. */
+/* Chooses for each group where the page shows it. RET_TARGET[group] is the group itself, or a group
+ * with the same allocation function at a node "other". This function adds the nodes "other" and
+ * their groups to the outline, below a caller of the original group. The groups with the least
+ * weight are folded first, as far up the tree as needed, until the log has at most MOST_ENTRIES
+ * entries. RET_TARGET has an element for every group that the outline has before the call. 0 or
+ * -ENOMEM. */
 int ag_slice_log_fold(const struct ag_slice_log *log, struct ag_outline *outline,
                       size_t most_entries, uint32_t *ret_target);
 
-/* Writes the section "history" of the page's data (data_block.h). Entries of groups with the same
- * NUMBER_OF[group] are added up. */
+/* Writes the block "history" of the page (data_block.h). NUMBER_OF[group] is the group's number on
+ * the page. Entries of groups with the same number are added up. */
 int ag_slice_log_write(const struct ag_slice_log *log, const uint32_t *number_of, size_t n_numbers,
                        unsigned trace, FILE *out);
 

@@ -43,7 +43,7 @@ export function middleOf(rows) {
   return rates[rates.length >> 1] ?? 0;
 }
 
-// The words of a function divided by the words that the line of the plot has at the time of the function.
+// The words of a function, divided by the words that a function with the same time has on the plot's line.
 function offOf(row, line) {
   return row.words / row.ns / line;
 }

@@ -29,7 +29,8 @@ function lowerBound(n, scale) {
   return scale * (isEnough(n) ? gammaQuantile(n + 0.5, -NORMAL_QUANTILE) : lowestMean(n));
 }
 
-// The upper bound, with PART of one more sample of WEIGHT added to mean and variance.
+// The upper bound of the interval. The mean and the variance include PART (0 to 1) of one more sample that
+// stands for WEIGHT.
 function upperBound(value, variance, weight, part) {
   const mean = value + part * weight;
   const spread = variance + part * weight * weight;

@@ -62,9 +62,9 @@ function neighbourTable(app, title, map, whole, empty) {
   return make("section", {}, make("h3", {}, title), host);
 }
 
-// The lines of the function, with what they allocate directly and through callees: in C++, a line of the
-// program often allocates through five functions of the library. A stack with several frames of the function
-// counts for the innermost one.
+// The lines of the function, with what they allocate directly and through callees (in C++, a line of the
+// program often allocates through five functions of the library). A stack with several frames of the function
+// counts for the line of the innermost frame.
 function lineTable(app, fn, values, isWanted) {
   const { trace, unitOfMetric: unit } = app;
   const { nodes, groups } = trace;

@@ -121,7 +121,7 @@ class App {
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
   }
 
-  // The metric that the tab shows: the tab Leaks has its own, all others show the selected one.
+  // The metric that the tab shows: the tab Leaks has its own metric, all others show the selected metric.
   get metric() {
     return this.state.tab === "leaks" ? "leaked" : this.state.metric;
   }

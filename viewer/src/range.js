@@ -16,9 +16,9 @@ export const METRICS = {
   leaked: { label: "Never freed", hint: "allocated in the range, in use at the very end", bytes: true },
 };
 
-// The slice in [from, to) with the highest peak. If several slices have equal peaks, it is the latest of those
-// that reach the peak themselves. A slice whose peak time lies before its start does not reach its peak: it
-// only begins with the bytes in use at the end of the slice before it.
+// The slice in [from, to) with the highest peak. Among slices with equal peaks, this is the latest slice in
+// which the bytes in use rise to the peak. In other slices the bytes in use only fall: the peak is their value
+// at the start of the slice, and the recorded time of the peak is before that start.
 export function peakSlice(facts, from, to) {
   const { peak_bytes: peaks, peak_time_ns: times, slice_ns: sliceNs } = facts.slices;
   let best = from;

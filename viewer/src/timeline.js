@@ -9,8 +9,8 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// The points of the curves: two for each slice (one of up to 256 equal parts of the recording), at its peak
-// and at its end. Resident memory is the last known value.
+// The points of the curves. Each slice (one of up to 256 equal parts of the recording) has two points, at its
+// peak and at its end. The resident memory at a point is the last value known at that time.
 function curve(facts) {
   const { slices, summary, timeline } = facts;
   const points = { ns: [0], rate: [null], inUse: [0], resident: [null] };
@@ -118,8 +118,8 @@ export class Timeline {
     this.showRange();
   }
 
-  // Draws a mark for the peak, and one for each collection in facts.gc, which src/page/page_facts.c does not
-  // write.
+  // Draws a mark for the peak, and a mark for each garbage collection in facts.gc. (src/page/page_facts.c
+  // does not write the key "gc", so pages have no marks of collections.)
   drawMarks() {
     const { ctx, bbox } = this.plot;
     const { peak_time_ns: peakNs, peak_bytes: peak } = this.trace.facts.summary;

@@ -1,6 +1,6 @@
-// trace.js: reads the blocks of the HTML file (compressed tables in <script> elements) into typed arrays,
-// each when it is first needed. src/page/page_tables.c specifies each block. Numbers are LEB128; signed
-// numbers are zigzag-encoded.
+// trace.js: reads the blocks of the HTML file (compressed tables in <script> elements) into typed arrays. A
+// block is read when it is first needed. src/page/page_tables.c specifies each block. Numbers are LEB128;
+// signed numbers are zigzag-encoded.
 
 const METRICS = [
   "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks",

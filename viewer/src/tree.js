@@ -102,8 +102,8 @@ export class Tree {
 }
 
 // For each node the nearest node, itself or a caller, in the program's own code; if there is none, the
-// nearest one whose owner is unknown; otherwise the node itself. src/model/answers/blamed_lines.c does the
-// same for reports.
+// nearest one whose owner is unknown; otherwise the node itself. src/model/answers/blamed_lines.c chooses in
+// the same way for reports.
 export function ownPlaces(trace, tree) {
   const near = OWNERS.map((least) => {
     const nearest = new Int32Array(tree.count);
