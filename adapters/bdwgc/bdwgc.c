@@ -48,7 +48,7 @@ static int read_program_bias(struct dl_phdr_info *info, size_t size, void *conte
     return 1; /* the first object is the program */
 }
 
-/* Looks in the program's own symbol table. */
+/* Looks the functions up in the program's own symbol table. */
 static bool find_in_program(struct places *places) {
     const char *names[PLACES_MOST];
     struct ag_elf_symbol found[PLACES_MOST];
@@ -235,8 +235,9 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
  * 2. The agent's data is not excluded from collections: the collector cannot undo an exclusion, and
  * memory that is mapped there after the agent is unloaded would be excluded as well.
  *
- * 3. The collector counted the blocks in the free lists of threads before the attach, so recorded
- * and counted bytes are not compared. */
+ * 3. The collector's total of allocated bytes includes blocks that it put into the free lists of
+ * threads before the attach. Some of these blocks are handed out and recorded later. So the
+ * recorded bytes are not compared with that total. */
 
 static bool was_late;
 

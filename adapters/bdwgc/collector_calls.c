@@ -12,15 +12,17 @@
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
  * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
  * releases the collector's lock: no other thread can get its address before. When a free and a
- * collection both find a block dead, the one that clears the block's bit records the death.
+ * collection both find a block dead, the thread that clears the block's bit in the set of live
+ * blocks (held_blocks.h) records the death.
  *
  * 4. Coverage. At the end the recorded bytes are compared with the collector's own counter
  * (GC_get_total_bytes), in bytes of the collector's blocks. That counter includes a batch when a
  * thread's own free list is refilled with it, not when a block is handed out. So the adapter keeps
  * the blocks of a refill as waiting (held_blocks.h) until they are handed out. Blocks that wait at
  * the end are not missing in the trace, if they still begin with a link to another block of a list:
- * a block that the program got would not. The memory that the collector allocates for itself
- * (finalizers, links) is the growth of the counter during such a call. */
+ * blocks that the program got do not begin with such a link. During a call in which the collector
+ * allocates for itself (finalizers, links; SHAPE_OWN), the growth of the counter is the memory that
+ * it allocates for itself. */
 #include "collector_calls.h"
 
 #include <errno.h>

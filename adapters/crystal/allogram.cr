@@ -4,9 +4,9 @@
 #     require "allogram"
 #
 #     Allogram.track do |on|
-#       on.created(Point) { |address| ... }       # a Point was made: each one
-#       on.died(Point) { |address| ... }          # a collection found it dead, or it was freed
-#       on.created { |address, number| ... }      # any object, with the number of its type
+#       on.created(Point) { |address| ... }       # called for each Point that is made
+#       on.died(Point) { |address| ... }          # called for each Point that a collection finds dead, or that is freed
+#       on.created { |address, number| ... }      # called for each object of any type, with the number of its type
 #     end
 #     ...
 #     Allogram.stop
@@ -17,7 +17,7 @@
 # functions are the tracker interface of allogram.h, whose rules apply.
 #
 # When callbacks run. For a new object, a callback runs when the object's type number is written and the object's thread calls the
-# garbage collector again. Its `initialize` may still be running, so a callback uses the address and does not read the object. For a
+# garbage collector again. The object's `initialize` may still be running, so a callback uses the address and does not read the object. For a
 # death, a callback runs after the collection, when the collector's lock is released, in a thread that allocates then. The memory may
 # belong to another object by then.
 #

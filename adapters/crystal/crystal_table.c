@@ -3,7 +3,7 @@
  *
  *     {lo - hi}: Name
  *
- * indented by its depth in the type hierarchy; an object begins with hi (lo < hi where it has
+ * indented by its depth in the type hierarchy; an object begins with hi (lo < hi if the type has
  * subclasses). All other lines are output of the compiler or of the program. The user supplies the
  * file, so lengths and numbers are checked. */
 #include "crystal_table.h"

@@ -18,7 +18,8 @@
  * buffers. Reports recognize such stacks by their frames and do not use the number.
  *
  * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
- * are not used. Other numbers do no harm, see 2. */
+ * are not used. Other numbers do no harm, because reports do not use the types of stacks that
+ * allocate buffers (section 2). */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -99,7 +100,8 @@ static void map_table(const char *path) {
     }
 }
 
-/* The name that the table has for the number DIGITS; it ends with the line. NULL: none. */
+/* The name that the table has for the number DIGITS; the name ends at the end of its line. NULL:
+ * none. */
 static const char *name_in_table(const char *digits, size_t n_digits, size_t *ret_length) {
     static const char before[] = " - ", behind[] = "}: ";
     const size_t head = strlen(before) + n_digits + strlen(behind);

@@ -228,9 +228,10 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 /* ---- coverage: how much of what Julia counts was recorded ---- */
 
 static struct counts {
-    uint64_t counted, calls, own_calls; /* counted by Julia; by the adapter; made for the adapter */
-} left_out, at_pause;                   /* outside of recordings; at the beginning of the
-                                         * current pause */
+    /* calls that Julia counted; calls that the adapter counted; calls that the adapter made */
+    uint64_t counted, calls, own_calls;
+} left_out, at_pause; /* left_out: the calls outside of recordings; at_pause: the counts at the
+                       * beginning of the current pause */
 static bool is_paused;
 
 static struct counts counts_now(void) {

@@ -8,7 +8,7 @@
  *
  * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
  * these functions, so its own code calls them through a procedure linkage table, and no compiler
- * knows which function that leads to (hook/kept_call.h). */
+ * knows which function such a call reaches (hook/kept_call.h). */
 #include "julia_calls.h"
 
 #include "hook/detour.h"
@@ -84,8 +84,8 @@ AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int byte
     return object;
 }
 
-/* Whether the recording is sampled and this object is no sample, which holds for nearly all
- * objects. Such objects are not counted either, since a sampled recording has no coverage. */
+/* True if the recording is sampled and this object is no sample, as nearly all objects. Such
+ * objects are not counted either, since a sampled recording has no coverage. */
 AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
     return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;

@@ -63,7 +63,7 @@ static void julia_code_name(uintptr_t pc) {
     ag_julia.jl_gdblookup((void *)(pc - 1)); // NOLINT(performance-no-int-to-ptr)
     ag_julia_asks = 0;
     ag_record_resume(answer.suspended);
-    if (answer.n_places == 0) { /* code between calling conventions has no line */
+    if (answer.n_places == 0) { /* code that converts calling conventions has no line */
         static const struct allogram_function_options glue = {
             .size = sizeof(glue), .name = "[generated code]", .runtime = "julia"};
         answer.places[answer.n_places++] =

@@ -16,7 +16,7 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread);
 /* Called before a recording that follows another one: the next collection forgets the blocks of the
  * earlier recording. */
 void ag_julia_collections_forget_next(void);
-/* Whether that collection has run. */
+/* Whether the collection that forgets the earlier recording's blocks has run. */
 bool ag_julia_collections_have_forgotten(void);
 
 #endif

@@ -5,14 +5,14 @@
  * data of arrays, and the function that enlarges a big object or the data of an array. This
  * function has no detour. All of this memory belongs to Julia's heaps, so it is not recorded as
  * malloc's. The detours of the first two callers take the new block (the field `fresh`;
- * julia_calls.c). If the same thread calls free while a new block is not taken, that block is the
- * new place of the freed one.
+ * julia_calls.c). If the same thread calls free before a detour has taken the new block, the memory
+ * has moved from the freed block to the new one.
  *
  * 2. free of such memory is the death of a big object or of an array's data. Other calls continue
  * in the function to which the import slot led before.
  *
- * 3. mmap: pages of the pools are recorded as mapped by that heap; they are recognized by their
- * flags (src/gc-pages.c). Stacks of tasks are recorded as mapped by a heap of their own.
+ * 3. mmap: pages of the pools are recorded as mapped by the heap of the pools; they are recognized
+ * by their flags (src/gc-pages.c). Stacks of tasks are recorded as mapped by a heap of their own.
  *
  * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, which binds their malloc past the agent's.
  * When Julia looks up the first function of a library, the library's imports are corrected.

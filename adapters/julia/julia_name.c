@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const char *const prefixes[] = {"julia_", "japi1_", "japi3_", "jfptr_", "jlcapi_", NULL};
-/* Functions of C, and functions of the code generator. */
+/* Symbols that are no functions of Julia: functions of C, and (other_prefixes) functions that
+ * Julia's code generator makes. */
 static const char *const others[] = {"_init",
                                      "_fini",
                                      "frame_dummy",

@@ -16,7 +16,7 @@
  * is over, objects without a mark are dead; the others stay in the list. Objects that are old and
  * marked stay marked until a full sweep clears their marks. So they move to a list of their own,
  * which is checked again only after a full sweep. Julia's collector does not scan the lists, so
- * they keep nothing alive.
+ * the lists keep nothing alive.
  *
  * 3. Big objects and the data of arrays die by free, or move by a new block and a free
  * (julia_imports.c).

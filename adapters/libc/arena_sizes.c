@@ -25,7 +25,9 @@ struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
         used_bytes, free_bytes, top_bytes;
 };
 static struct malloc_sizes (*ask)(void);
-static uint32_t recorded_process; /* a child records nothing: its trace lacks its parent's blocks */
+/* The process that records its arenas. A forked child does not, because its trace lacks the blocks
+ * of its parent. */
+static uint32_t recorded_process;
 
 void ag_libc_arenas_find(void) {
     const void *self = (const void *)(uintptr_t)ag_libc_arenas_find;

@@ -6,7 +6,7 @@
  * through which the library calls the malloc family by functions of this file, and the pointers in
  * ag_next by functions that mark the thread as inside the allocator. A call that the library makes
  * while inside goes to the host's function, as it would without the agent. A call from outside goes
- * to the agent's, because a library may contain more than an allocator.
+ * to the agent's function, because a library may contain more than an allocator.
  *
  * Only calls of the library pass through here. Other callers that allocate meanwhile (a signal
  * handler, the libc) reach the agent's functions and are recorded as usual. A sampling

@@ -162,7 +162,8 @@ bool ag_libc_has_last_words(void) {
 }
 
 void ag_libc_end(void) {
-    static _Atomic uint32_t ended; /* the process that ended; a forked child ends once more */
+    static _Atomic uint32_t ended; /* the pid that this function was called in; a forked child
+                                    * calls it once more */
     const uint32_t pid = ag_libc_has_last_words() ? ag_recorder.pid : 0;
     if (pid != 0 && atomic_exchange_explicit(&ended, pid, memory_order_relaxed) != pid) {
         ag_adapters_end();

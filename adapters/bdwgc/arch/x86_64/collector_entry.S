@@ -77,8 +77,8 @@ kept_end collector_enter
     .endif
     .endm
 
-    /* Makes the same frame as the page of a detour that keeps all registers
-     * (ag_write_kept_frame). */
+    /* Makes the same stack frame as the code that ag_write_kept_frame writes for a detour that
+     * keeps all registers. */
     .type enter_from_scratch, @function
     .p2align 5
 enter_from_scratch:
@@ -134,8 +134,8 @@ enter_from_scratch:
     .set row, row + 1
     .endm
 
-    /* Jumps to 2 if the recorder is off, and to 1 if it does not sample or if a call has to be seen
-     * (by a tracker, or for a Crystal object). Otherwise continues. */
+    /* Jumps to label 2 if the recorder is off, and to label 1 if the recorder does not sample or if
+     * a call has to be seen (by a tracker, or for a Crystal object). Otherwise continues. */
     .macro sampling_alone
     cmpq $0, %fs:ATTENTION(%r11)
     jne 1f

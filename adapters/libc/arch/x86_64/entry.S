@@ -49,7 +49,7 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     .endm
 
     /* One compare for three cases: a state below RECORDER_OFF records everything, or is not known
-     * yet (jump to TARGET); RECORDER_OFF (jump to 2); a state above samples (continue). */
+     * yet (jump to TARGET); RECORDER_OFF (jump to label 2); a state above samples (continue). */
     .macro sampling_or_off_2f_or target
     cmpl $RECORDER_OFF, ag_recorder(%rip)
     jb \target
