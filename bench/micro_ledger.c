@@ -6,7 +6,8 @@
  *
  *     cfrac      300 stacks, 500 blocks alive, most freed young          target 100 M events/s
  *     espresso   230,000 stacks, 50,000 blocks alive                     target  60 M events/s
- *     threads    cfrac by 8 threads in windows of 64 events, through the merge
+ *     threads    cfrac by 8 threads, whose events are first merged into one order (src/ledger/
+ *                merge.h). Each thread has a time stamp after every 64 events.
  *
  * The result is the CPU time of the fastest round. The events are created before the clock starts.
  * At the end of a round no block is live, so that the round can be repeated. The sums are checked

@@ -23,7 +23,7 @@ def read(path):
 
 
 def number(text):
-    """(median, low, high) of "1.60 [1.49, 1.71]"; None of "-"."""
+    """(median, low, high) for a text such as "1.60 [1.49, 1.71]"; None for "-"."""
     found = [float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", text.split("/")[0])]
     return (found * 3)[:3] if found else None
 
@@ -59,7 +59,7 @@ def table(rows):
 
 
 def chart(rows, title):
-    """An SVG picture with two bars for each program, each with its interval as a line and its number behind it."""
+    """An SVG picture with two bars for each program. A line on each bar shows its interval; its number follows the bar."""
     most = max(value[2] for row in rows.values() for value in (row.get("wall"), row.get("sampled")) if value)
     top = -(-most // 1)
     scale = (WIDTH - LEFT - RIGHT) / top

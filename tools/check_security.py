@@ -49,7 +49,7 @@ def subjects(root):
         known[os.path.dirname(path)] = "\n".join(source_tree.lines(root, path))
         for name in re.findall(r"\btest\('(\w+)'", known[os.path.dirname(path)]):
             found.setdefault(name, []).append(path)
-    for path in source_tree.files(root, ["meson.build"], "adapters"): # whose lists runtime_proofs have tests of tests/conformance
+    for path in source_tree.files(root, ["meson.build"], "adapters"): # their lists runtime_proofs name tests of tests/conformance
         known.setdefault("tests/conformance", "")
         known["tests/conformance"] += "\n".join(source_tree.lines(root, path))
     for path in source_tree.files(root, below="tests"):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""count_words.py [REVISION]: counts the old words of docs/explanation/adr/0012-words.md in this tree, or in that of a revision.
+"""count_words.py [REVISION]: counts, in this tree or in that of a revision, the words that the project has replaced by other words
+(docs/explanation/adr/0012-words.md lists them).
 
 It is a measurement and not a check: most of these words also have an ordinary English sense, and only a reader can distinguish the two."""
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make_layer.sh FOLDER MODULE BELOW...: fills FOLDER, an include path, with links to src/MODULE and to the modules BELOW, which it may
-# include.
+# make_layer.sh FOLDER MODULE BELOW...: fills FOLDER, an include path, with links to src/MODULE and to the modules BELOW, which MODULE
+# may include.
 set -eu
 folder=$1
 shift

@@ -18,7 +18,7 @@ TO_US = {"us": 1, "ms": 1e3, "s": 1e6}
 
 
 def attach(bench, pid):
-    """(us for which the thread was stopped to attach, the same to detach)."""
+    """(microseconds for which the thread was stopped to attach, microseconds for which it was stopped to detach)."""
     path = bench.path("attached.allogram")
     outcome = subprocess.run([bench.allogram, "attach", str(pid), "--mode=exact", "--duration=20ms", "-o", path], check=True,
                              stderr=subprocess.PIPE, text=True)

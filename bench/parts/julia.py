@@ -51,7 +51,7 @@ class Place:
 
 
 def record(bench, place, command, mode):
-    """Like Bench.record, but chroot, which executes Julia, writes a trace, too; returns that of Julia."""
+    """Like Bench.record. The command chroot, which executes Julia, writes a trace, too, so the trace of Julia is found by its name."""
     trace = bench.path("of_julia.julia.allogram")
     for name in ("julia", "chroot"):
         path = bench.path("of_julia.%s.allogram" % name)

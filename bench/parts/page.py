@@ -1,4 +1,4 @@
-"""Measures `allogram view` on a trace of 100 million events with some hundred thousand stacks, and on one with a million stacks: the time and memory to
+"""Measures `allogram view` on a trace of 100 million events with some hundred thousand stacks, and on a trace with a million stacks: the time and memory to
 write the page, and the time to open it in a browser."""
 
 import json

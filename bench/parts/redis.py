@@ -9,7 +9,7 @@ import time
 from measured import Spread
 from parts.programs import remove_output, say_head
 
-BURST_REQUESTS = 3000  # of each of four kinds: 0.2 s
+BURST_REQUESTS = 3000  # of each of four kinds; a burst takes 0.2 s
 BURSTS, WARMING = 8, 2
 PAIRS = 8  # pairs of servers per round, since even two plain servers differ by up to a twentieth in every burst
 
@@ -64,7 +64,8 @@ def is_there():
 
 
 def recorded_in_turns(bench, options):
-    """(plain seconds of each pair of servers, ratios, the last trace): one plain, one recorded with these options of `run`."""
+    """(plain seconds of each pair of servers, ratios, the last trace). One server of a pair is plain, the other is recorded with these options
+    of `run`."""
     plains, ratios, path = [], [], bench.path("redis.allogram")
     for n in range(bench.rounds * PAIRS):
         if os.path.exists(path):

@@ -1,5 +1,6 @@
-%% The Erlang node of bench/parts/observe.py. Each line of its standard input has a number of lists of 100 elements and a heap size in words.
-%% The node makes these lists in a process with that initial heap size, and prints how many garbage collections this took.
+%% The Erlang node of bench/parts/observe.py. Each line of its standard input contains two numbers: how many lists (of 100 elements each) to
+%% make, and a heap size in words. The node makes these lists in a process with that initial heap size, and prints how many garbage collections
+%% happened meanwhile.
 -module(collecting).
 -export([main/0]).
 
