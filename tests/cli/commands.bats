@@ -13,7 +13,7 @@ one_line() {
     done
 }
 
-@test "every command of the contract is known" {
+@test "every documented command exists" {
     for command in run attach observe control report view diff export dump check doctor; do
         run "$ALLOGRAM" "$command" --help
         [[ $output != *"unknown command"* ]]
@@ -48,13 +48,13 @@ one_line() {
     [ "$output" = "allogram: report: ambiguous option '--t'; see allogram report --help" ]
 }
 
-@test "a name that holds an escape reaches no terminal" {
+@test "an escape character in a name is not written to the terminal" {
     run "$ALLOGRAM" $'\e[2Jevil'
     [ "$status" -eq 2 ]
     [[ $output != *$'\e'* ]]
 }
 
-@test "check tells of a file whose name holds an escape without it" {
+@test "the message of check about a file omits the escape character of the file's name" {
     printf 'no trace' >"$BATS_TEST_TMPDIR/"$'\e[2Jevil'
     run "$ALLOGRAM" check "$BATS_TEST_TMPDIR/"$'\e[2Jevil'
     [ "$status" -eq 1 ]
@@ -75,7 +75,7 @@ one_line() {
     done
 }
 
-@test "help goes to standard output, for each command both ways" {
+@test "COMMAND --help writes to standard output, the same text as help COMMAND" {
     for command in run attach observe control view export check dump doctor; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
         [ -z "$output" ]
@@ -91,7 +91,7 @@ one_line() {
     [ "$output" = "allogram $version" ]
 }
 
-@test "a full disk under standard output is a failure" {
+@test "the status is a failure if standard output is on a full disk" {
     [ -e /dev/full ] || skip "no /dev/full"
     run bash -c "'$ALLOGRAM' --version 2>&1 >/dev/full"
     [ "$status" -eq 1 ]

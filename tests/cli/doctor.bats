@@ -14,7 +14,7 @@
     done
 }
 
-@test "each check has a name, a verdict, a reason, and what to do where it is not ok" {
+@test "each check has a name, a verdict, a reason, and, if it is not ok, what to do" {
     run bash -c "'$ALLOGRAM' doctor --json"
     python3 - "$output" <<'PYTHON'
 import json, sys

@@ -10,7 +10,7 @@ one_line() {
     [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
 }
 
-@test "no format, an unknown one, an unknown metric: one line that names the valid ones" {
+@test "if the format is missing or unknown, or the metric is unknown, one line names the valid ones" {
     for words in "" "--to=svg" "--to=" "--to=folded --metric=weight"; do
         # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" export "$TRACE" $words
@@ -30,7 +30,7 @@ one_line() {
     [ "$output" = "allogram: export: --metric=peak_byte: unknown metric; did you mean 'peak_bytes'?" ]
 }
 
-@test "without code that a compiler made there is no map of it: said in one line, and no file" {
+@test "perf-map of a trace without generated code gives one line and no file" {
     run "$ALLOGRAM" export "$TRACE" --to=perf-map -o "$BATS_TEST_TMPDIR/perf-1.map"
     [ "$status" -eq 1 ]
     one_line
@@ -51,7 +51,7 @@ one_line() {
     [[ $output == *"--merge"* ]]
 }
 
-@test "several are merged where the format can hold them, and not where one of them cannot be read" {
+@test "several traces are merged if the format can contain them, and refused if one of them cannot be read" {
     for format in pprof dhat massif folded speedscope callgrind heapprofile firefox csv json; do
         "$ALLOGRAM" export --merge "$TRACE" "$TRACE" --to="$format" -o "$BATS_TEST_TMPDIR/$format"
         [ -s "$BATS_TEST_TMPDIR/$format" ]
@@ -67,7 +67,7 @@ one_line() {
     "$ALLOGRAM" export --merge "$TRACE" --to=heaptrack | cmp - <("$ALLOGRAM" export "$TRACE" --to=heaptrack)
 }
 
-@test "a window that is none is a usage error, and a time for --to says how a window ends" {
+@test "an invalid time window is a usage error, and the message about --to=TIME names --until" {
     for words in "--from=soon" "--until=later" "--until=0" "--from=2 --until=1" "--from=-1"; do
         # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" export "$TRACE" --to=csv $words
@@ -80,7 +80,7 @@ one_line() {
     [[ $output == *"--until=2.5"* ]]
 }
 
-@test "a trace that is not there, and a file that is none, are one line and leave no file" {
+@test "a missing trace, and a file that is no trace, give one line and no output file" {
     printf 'no trace' >"$BATS_TEST_TMPDIR/none"
     for trace in nowhere.allogram "$BATS_TEST_TMPDIR/none" "$BATS_TEST_TMPDIR"; do
         run "$ALLOGRAM" export "$trace" --to=csv -o "$BATS_TEST_TMPDIR/out"
@@ -90,13 +90,13 @@ one_line() {
     done
 }
 
-@test "the new file is its owner's alone" {
+@test "only its owner may read the new file" {
     umask 0
     "$ALLOGRAM" export "$TRACE" --to=csv -o "$BATS_TEST_TMPDIR/out"
     [ "$(stat -c %a "$BATS_TEST_TMPDIR/out")" = 600 ]
 }
 
-@test "nothing is overwritten, and no link followed" {
+@test "no existing file is overwritten, and no link is followed" {
     echo mine >"$BATS_TEST_TMPDIR/mine"
     ln -s nowhere "$BATS_TEST_TMPDIR/link"
     for file in mine link; do
@@ -109,7 +109,7 @@ one_line() {
     [ ! -e "$BATS_TEST_TMPDIR/nowhere" ]
 }
 
-@test "without -o, and with -o -, it goes to standard output" {
+@test "without -o, and with -o -, the export goes to standard output" {
     for format in pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv json; do
         "$ALLOGRAM" export "$TRACE" --to="$format" -o "$BATS_TEST_TMPDIR/$format"
         "$ALLOGRAM" export --to "$format" "$TRACE" | cmp - "$BATS_TEST_TMPDIR/$format"
@@ -118,7 +118,7 @@ one_line() {
     done
 }
 
-@test "what is no text is not written to a terminal" {
+@test "a binary format is not written to a terminal" {
     command -v script >/dev/null || skip "no script(1) to make a terminal with"
     run script -qec "'$ALLOGRAM' export '$TRACE' --to=pprof" /dev/null
     [ "$status" -eq 2 ]
@@ -138,7 +138,7 @@ one_line() {
     done
 }
 
-@test "what could not be written whole is removed" {
+@test "a file that could not be written completely is removed" {
     trace="$BATS_TEST_TMPDIR/t.allogram"
     "$ALLOGRAM" run -q -o "$trace" -- "$PROGRAM" >/dev/null
     run bash -c "ulimit -f 16; trap '' XFSZ; exec '$ALLOGRAM' export '$trace' --to=heaptrack -o '$BATS_TEST_TMPDIR/out'"
@@ -157,7 +157,7 @@ one_line() {
     done
 }
 
-@test "of a trace without its end, what is readable is exported, and that is said" {
+@test "the readable part of a cut trace is exported, and a message says so" {
     "$ALLOGRAM" run -q -o "$BATS_TEST_TMPDIR/whole.allogram" -- "$PROGRAM" >/dev/null
     head -c "$(($(stat -c %s "$BATS_TEST_TMPDIR/whole.allogram") - 10))" "$BATS_TEST_TMPDIR/whole.allogram" \
         >"$BATS_TEST_TMPDIR/cut.allogram"
@@ -170,7 +170,7 @@ one_line() {
     [ "$(jq '[.stacks[].allocated_blocks] | add' "$BATS_TEST_TMPDIR/cut.json")" -eq 6010 ]
 }
 
-@test "a trace with nothing in it is exported as empty tables, and by the other formats not at all" {
+@test "a trace without events is exported as empty tables; the other formats fail" {
     trace="$BATS_TEST_TMPDIR/u.allogram"
     cp "$SOURCE/tests/golden/trace/trace-v1-unsealed.allogram" "$trace"
     for format in pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack; do
@@ -201,7 +201,7 @@ one_line() {
     grep -q -F '"function": "build", "file": "script.lua", "line": 12, "image": "[lua]", "runtime": "lua"' "$BATS_TEST_TMPDIR/json"
 }
 
-@test "a runtime that the trace does not have is one line that names those it has" {
+@test "if the trace does not have a runtime, one line names the runtimes that it has" {
     run "$ALLOGRAM" export "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --to=folded --runtime=lau
     [ "$status" -eq 1 ]
     one_line
@@ -212,7 +212,7 @@ one_line() {
     [[ $output == *"--runtime=lau: no such runtime; it has c libc lua beam" ]]
 }
 
-@test "a thread that the trace does not have is one line that names those it has" {
+@test "if the trace does not have a thread, one line names the threads that it has" {
     for command in "export --to=folded" "report --view=threads" "report --view=functions" "diff $SOURCE/tests/golden/trace/trace-v1-managed.allogram"; do
         # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" $command "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --thread=99

@@ -30,7 +30,7 @@ setup() {
     [[ $output == *"read_record"*"main"* ]]
 }
 
-@test "and a program that forgets nothing shows nothing" {
+@test "the report of a program without a leak shows no leak" {
     sed 's/if (record->seen == 0)/if (record != NULL)/' "$SOURCE/tests/programs/libc/forgetful.c" >mended.c
     "${CC:-cc}" -g -O1 -fno-builtin -I "$SOURCE/tests/programs/libc" -o mended mended.c
     "$ALLOGRAM" run -q -o mended.allogram -- ./mended

@@ -38,14 +38,14 @@ may_observe() { # the following tests need perf events
     }
 }
 
-@test "a process that is not there" {
+@test "a process that does not exist is refused" {
     run "$ALLOGRAM" observe 2147483647
     [ "$status" -eq 1 ]
     one_line
     [[ $output == "allogram: observe: 2147483647: no such process; "* ]]
 }
 
-@test "what is no process number, no time, no rate" {
+@test "an invalid process number, time or rate is a usage error" {
     for words in "nginx" "0" "-- -5" "$target $target" "" "$target --rate=0" "$target --rate=1000000" \
         "$target --duration=soon" "$target --limit=few" "$target --live --json"; do
         # shellcheck disable=SC2086
@@ -55,7 +55,7 @@ may_observe() { # the following tests need perf events
     done
 }
 
-@test "a zombie" {
+@test "a zombie is refused" {
     python3 -c '
 import os, sys, time
 pid = os.fork()
@@ -75,7 +75,7 @@ time.sleep(60)' >pid 3>&- &
     [[ $output == *"(a zombie)"* ]]
 }
 
-@test "a thread of the kernel" {
+@test "a thread of the kernel is refused" {
     [ "$(cat /proc/2/comm 2>/dev/null)" = kthreadd ] || skip "no thread of the kernel is seen here"
     run "$ALLOGRAM" observe 2
     [ "$status" -eq 1 ]
@@ -83,7 +83,7 @@ time.sleep(60)' >pid 3>&- &
     [[ $output == *"kthreadd"*"thread of the kernel"* ]]
 }
 
-@test "another user's process" {
+@test "another user's process is refused" {
     allogram_for_nobody
     run as_nobody "$open_folder/allogram" observe "$target"
     [ "$status" -eq 1 ]
@@ -91,7 +91,7 @@ time.sleep(60)' >pid 3>&- &
     [[ $output == *"belongs to user 0; run as that user or as root" ]]
 }
 
-@test "one's own process without root: as the kernel allows, or one line that says how" {
+@test "without root, a process of the same user is observed, or one line says how to allow it" {
     allogram_for_nobody
     setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'while :; do :; done' 3>&- &
     local own=$!
@@ -107,7 +107,7 @@ time.sleep(60)' >pid 3>&- &
     fi
 }
 
-@test "tracepoints that cannot be read name the command that helps" {
+@test "if tracepoints cannot be read, the message names the command that helps" {
     [ ! -d /sys/kernel/tracing/events ] || skip "they can be read here"
     [ ! -d /sys/kernel/debug/tracing/events ] || skip "they can be read here"
     may_observe
@@ -117,7 +117,7 @@ time.sleep(60)' >pid 3>&- &
     [[ $output == *"mount -t tracefs"* ]]
 }
 
-@test "an idle process is a result: nothing used the CPU" {
+@test "the result for an idle process says that nothing used the CPU" {
     may_observe
     run "$ALLOGRAM" observe "$target" --duration=0.2 --stacks --growth
     [ "$status" -eq 0 ]
@@ -125,14 +125,14 @@ time.sleep(60)' >pid 3>&- &
     [[ $output != *$'\xef\xbf\xbd'* ]] # the replacement for a character that cannot be printed
 }
 
-@test "what only a runtime can tell is said to be missing where there is none" {
+@test "an option for runtimes gives a note if the process has no runtime" {
     may_observe
     run "$ALLOGRAM" observe "$target" --duration=0.1 --gc
     [ "$status" -eq 0 ]
     [[ $output == *"this process has none"* ]]
 }
 
-@test "Ctrl-C ends it with a result" {
+@test "Ctrl-C ends observe with a result" {
     may_observe
     "$ALLOGRAM" observe "$target" --duration=60 --json >out 3>&- &
     local observer=$!
@@ -142,7 +142,7 @@ time.sleep(60)' >pid 3>&- &
     jq -e '.schema == "allogram-observe/1" and .end == "stopped"' out
 }
 
-@test "a trace that cannot be written is refused before anything is looked at" {
+@test "a trace that cannot be written is refused before the observation begins" {
     for name in /nowhere/x.allogram "$PWD"; do
         run timeout 20 "$ALLOGRAM" observe "$target" --duration=60 -o "$name"
         [ "$status" -eq 1 ]
@@ -151,7 +151,7 @@ time.sleep(60)' >pid 3>&- &
     done
 }
 
-@test "a trace whose folder is gone at the end fails, and the result is printed all the same" {
+@test "if the trace's folder is removed meanwhile, observe fails, but prints the result" {
     may_observe
     mkdir folder
     "$ALLOGRAM" observe "$target" --duration=60 --json -o folder/x.allogram >out 2>said 3>&- &
@@ -177,7 +177,7 @@ time.sleep(60)' >pid 3>&- &
     grep -q "to the target" out
 }
 
-@test "a stopped process is said to be" {
+@test "the result says that the process is stopped" {
     may_observe
     kill -STOP "$target"
     run "$ALLOGRAM" observe "$target" --duration=0.1
@@ -186,7 +186,7 @@ time.sleep(60)' >pid 3>&- &
     [[ $output == *"the process is stopped"*"kill -CONT"* ]]
 }
 
-@test "no perf map where there is no generated code" {
+@test "no perf map is written if there is no generated code" {
     may_observe
     run --separate-stderr "$ALLOGRAM" observe "$target" --duration=0.1 --perf-map --json
     [ "$status" -eq 1 ]

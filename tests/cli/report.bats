@@ -15,14 +15,14 @@ one_line() {
     one_line
 }
 
-@test "a trace that is not there is one line" {
+@test "a missing trace gives one line" {
     run "$ALLOGRAM" report nowhere.allogram
     [ "$status" -eq 1 ]
     one_line
     [[ $output == "allogram: report: nowhere.allogram: "* ]]
 }
 
-@test "an unknown view names the valid ones, or the one that was meant" {
+@test "the message about an unknown view names the valid views, or the view that was meant" {
     run "$ALLOGRAM" report jq.allogram --view=memory
     [ "$status" -eq 2 ]
     one_line
@@ -38,7 +38,7 @@ one_line() {
     [ "$output" = "allogram: report: no trace is named 'leaks'; did you mean --view=leaks?" ]
 }
 
-@test "--by is refused where it would change nothing" {
+@test "--by is refused for views that it would not change" {
     run "$ALLOGRAM" report jq.allogram --view=tree --by=line
     [ "$status" -eq 2 ]
     [ "$output" = "allogram: report: --by=line does not apply to --view=tree; use it with --view=sites or --view=lifetimes" ]
@@ -64,7 +64,7 @@ one_line() {
     [ "$output" = "" ]
 }
 
-@test "every view of the contract is filled" {
+@test "every documented view has contents" {
     for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc heaps threads; do
         "$ALLOGRAM" report jq.allogram --view="$view" >"$BATS_TEST_TMPDIR/text"
         [ "$(wc -l <"$BATS_TEST_TMPDIR/text")" -ge 3 ]
@@ -85,7 +85,7 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     done
 }
 
-@test "values that make no sense are one line with the option in it" {
+@test "an invalid value gives one line that contains the option" {
     for option in --sort=weight --limit=many --by=colour --frames=-1 --from=yesterday --to=0 --thread=main \
         --within=x --tail=101 --min=200 --color=blue --min-count=1.5 "--focus=(" "--ignore=[" --at=noon --state=live; do
         run "$ALLOGRAM" report jq.allogram "$option"
@@ -101,7 +101,7 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     one_line
 }
 
-@test "several traces as one are one section" {
+@test "several traces with --merge give one section" {
     run "$ALLOGRAM" report jq.allogram empty.allogram --merge
     [ "$status" -eq 0 ]
     [[ $output == *"and 1 more as one"* ]]
@@ -125,18 +125,18 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     [[ $output == *jv_string* ]]
 }
 
-@test "options may stand before, between and behind the traces" {
+@test "options may be before, between and after the traces" {
     run diff <("$ALLOGRAM" report --json jq.allogram --view sites) <("$ALLOGRAM" report jq.allogram --view=sites --json)
     [ "$status" -eq 0 ]
 }
 
-@test "of several traces the good ones are shown, and the status is 1" {
+@test "if one of several traces cannot be read, the others are shown, and the status is 1" {
     run bash -c "'$ALLOGRAM' report jq.allogram nowhere.allogram empty.allogram --json 2>/dev/null"
     [ "$status" -eq 1 ]
     [ "$(printf '%s' "$output" | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["reports"]))')" -eq 2 ]
 }
 
-@test "every view is JSON with schema, view and trace, whatever the names hold" {
+@test "with --json every view has the keys schema, view and trace, whatever names contain" {
     python3 - "$ALLOGRAM" <<'PYTHON'
 import json, subprocess, sys
 keys = ["file", "format_version", "pid", "command", "exe", "mode", "interval_bytes", "time_resolution_ns",
@@ -151,7 +151,7 @@ for trace in "jq threads hostile lost empty".split():
 PYTHON
 }
 
-@test "no view lets a name act on the terminal" {
+@test "no view writes control characters of a name to the terminal" {
     for view in summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps; do
         run "$ALLOGRAM" report hostile.allogram --view="$view"
         [ "$status" -eq 0 ]
@@ -178,7 +178,7 @@ PYTHON
     [ "$count" -eq 10 ]
 }
 
-@test "suppressions take out leaks, and say what they took" {
+@test "suppressions leave out leaks, and the report says how many" {
     printf 'leak:jv_string_*\n' >"$BATS_TEST_TMPDIR/accepted"
     "$ALLOGRAM" report jq.allogram --view=leaks --json --suppressions="$BATS_TEST_TMPDIR/accepted" | python3 -c '
 import json, sys
@@ -191,7 +191,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # the second trace is counted from zero
 }
 
-@test "a suppression file that is none is a usage error" {
+@test "an invalid suppression file is a usage error" {
     printf 'race:x\n' >"$BATS_TEST_TMPDIR/races"
     run "$ALLOGRAM" report jq.allogram --view=leaks --suppressions="$BATS_TEST_TMPDIR/races"
     [ "$status" -eq 2 ]
@@ -199,7 +199,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     [[ $output == *"races:1: "* ]]
 }
 
-@test "a name with a line feed makes no line of its own" {
+@test "a line feed in a name does not begin a new line" {
     run "$ALLOGRAM" report hostile.allogram
     [[ $output == *"evil"*"name"* ]]
     for line in "${lines[@]}"; do
@@ -207,7 +207,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     done
 }
 
-@test "a gate that holds is status 3, one that does not is 0, and the report is printed" {
+@test "the status is 3 if the condition of a gate holds, otherwise 0; the report is printed in both cases" {
     run bash -c "'$ALLOGRAM' report jq.allogram --json --fail-if='allocated_blocks >= 1' --fail-if='allocated_blocks < 1' \
         2>'$BATS_TEST_TMPDIR/told'"
     [ "$status" -eq 3 ]
@@ -224,7 +224,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     [[ $output != *fail-if* ]]
 }
 
-@test "a gate sees every key of the summary as its JSON tells it" {
+@test "a gate has the same value as the JSON for every key of the summary" {
     python3 - "$ALLOGRAM" <<'PYTHON'
 import json, subprocess, sys
 def run(*words):
@@ -245,7 +245,7 @@ for site in json.loads(run("--json", "--view=sites").stdout)["sites"]:
 PYTHON
 }
 
-@test "growth is against the base trace" {
+@test "growth compares with the base trace" {
     run "$ALLOGRAM" report jq.allogram --base=jq.allogram --fail-if='growth.peak_bytes != 0 or base.peak_bytes != peak_bytes'
     [ "$status" -eq 0 ]
     run "$ALLOGRAM" report jq.allogram --base=empty.allogram --fail-if='growth.allocated_bytes > 1000000%'
@@ -255,7 +255,7 @@ PYTHON
     [ "$status" -eq 3 ]
 }
 
-@test "gates that make no sense are one line that names the place and the keys" {
+@test "an invalid gate gives one line with the place of the error and the valid keys" {
     for options in '--fail-if=peak > 1' '--fail-if=' '--fail-if=peak_bytes' '--fail-if=growth.peak_bytes > 1' '--base=jq.allogram' \
         '--junit=x' '--sarif=x'; do
         run "$ALLOGRAM" report jq.allogram "$options"
@@ -274,7 +274,7 @@ PYTHON
     [[ $output != *$'\e'* ]]
 }
 
-@test "what cannot be computed fails and says so; an unknown function counts as 0 and says so" {
+@test "a gate that cannot be computed fails with a message; an unknown function counts as 0, with a message" {
     run "$ALLOGRAM" report jq.allogram --json --fail-if='1 / (threads - threads) > 1'
     [ "$status" -eq 1 ]
     [[ $output == *"cannot be evaluated: threads = "*"division by 0" ]]

@@ -52,13 +52,13 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$status" -eq 137 ]
 }
 
-@test "descriptors, signals, limits and environment are what they would be alone" {
+@test "descriptors, signals, limits and environment are the same as without allogram" {
     bash -c "$surroundings" >alone 4</dev/null
     "$ALLOGRAM" run -q -- bash -c "$surroundings" >recorded 4</dev/null
     diff alone recorded
 }
 
-@test "ignored signals and closed descriptors stay so" {
+@test "ignored signals remain ignored, and closed descriptors closed" {
     (trap '' HUP PIPE XFSZ; exec <&-; bash -c "$surroundings" >alone)
     (trap '' HUP PIPE XFSZ; exec <&-; "$ALLOGRAM" run -q -- bash -c "$surroundings" >recorded)
     diff alone recorded
@@ -76,7 +76,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(stat -c %a allogram.ls.*.allogram)" = 600 ]
 }
 
-@test "limits of address space and data are the program's, not ours" {
+@test "limits of address space and data apply to the program and not to allogram" {
     run bash -c 'ulimit -S -v 400000 -d 100000; "$1" run -q -o t -- bash -c "ulimit -S -v -d"' - "$ALLOGRAM"
     [ "$status" -eq 0 ]
     [[ $output == *100000*400000* || $output == *400000*100000* ]]
@@ -92,7 +92,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     "$ALLOGRAM" check t-3.x
 }
 
-@test "options have twins in the environment, and the command line wins" {
+@test "each option has an environment variable, and the command line takes precedence" {
     ALLOGRAM_OUTPUT=env.x ALLOGRAM_QUIET=1 run "$ALLOGRAM" run -- true
     [ -z "$output" ]
     [ -f env.x ]
@@ -104,7 +104,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [[ $output == *ALLOGRAM_DEPTH=many* ]]
 }
 
-@test "no command, unknown options, bad values and promised options: one line, 125" {
+@test "a missing command, an unknown option or an invalid value gives one line and status 125" {
     for words in "" "--frobnicate true" "--depth=0 true" "--mode=guess true" "--interval=4K true" \
         "--follow=some true" "--max-size=big true" "--filter=size=2..1 true" "--filter=type true" "--filter=size=1.., true" "--duration=0 true" "--signal=KILL true" "-o %q true" \
         "--mode=sample --interval=0 true" "--mode=sample --interval=16T true" "--mode=sample --seed=-1 true" \
@@ -118,7 +118,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(traces)" -eq 0 ]
 }
 
-@test "not found is 127, not executable is 126" {
+@test "the status is 127 if the command is not found, 126 if it cannot be executed" {
     run "$ALLOGRAM" run nosuchcommand
     [ "$status" -eq 127 ]
     one_line
@@ -143,7 +143,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(traces)" -eq 0 ]
 }
 
-@test "a folder that takes no trace stops it before the program runs" {
+@test "if no trace can be created in the folder, the program is not started" {
     run "$ALLOGRAM" run -o /nonexistent/t -- touch ran
     [ "$status" -eq 125 ]
     one_line
@@ -153,7 +153,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ ! -e ran ]
 }
 
-@test "static programs are refused and shown the way" {
+@test "static programs are refused, and the message names allogram observe" {
     echo 'int main(void) { return 0; }' >static.c
     cc -static -o static static.c || skip "no static libc here"
     run "$ALLOGRAM" run ./static
@@ -166,7 +166,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(traces)" -eq 0 ]
 }
 
-@test "a program that AddressSanitizer ends is told how it can be recorded" {
+@test "if AddressSanitizer ends the program, a message says how it can be recorded" {
     echo '#include <stdlib.h>
 int main(void) { free(malloc(3)); return 0; }' >asan.c
     gcc -fsanitize=address -o asan asan.c || skip "gcc cannot link with -fsanitize=address"
@@ -184,7 +184,7 @@ int main(void) { free(malloc(3)); return 0; }' >asan.c
     [[ $output != *"AddressSanitizer"* ]]
 }
 
-@test "what is allocated before the libc has its environment is recorded" {
+@test "allocations before the libc has set its environment are recorded" {
     cat >early.c <<'END'
 #include <stdlib.h>
 void *volatile block;
@@ -209,7 +209,7 @@ END
     "$ALLOGRAM" report t --view=sites --json | jq -e '.sites[0].function == "main"'
 }
 
-@test "a program that was replaced since is told before names are missed" {
+@test "if the program's file was replaced after the recording, the report says so" {
     cp "$(type -P ls)" changed
     "$ALLOGRAM" run -q -o t -- ./changed /
     cp "$(type -P cat)" changed
@@ -235,7 +235,7 @@ END
     done
 }
 
-@test "programs of other machines and damaged ones are refused" {
+@test "programs for other CPUs and damaged programs are refused" {
     cp "$(type -P true)" other
     printf '\267' | dd of=other bs=1 seek=18 conv=notrunc status=none # e_machine: aarch64
     run "$ALLOGRAM" run ./other
@@ -260,7 +260,7 @@ END
     "$ALLOGRAM" check b.x
 }
 
-@test "children have traces of their own, or none when asked" {
+@test "children have traces of their own, or none with --follow=none" {
     "$ALLOGRAM" run -q -- bash -c '(true; ls / >ls.out); ls / >ls.out; true'
     [ "$(traces)" -ge 3 ]
     rm -- *.allogram
@@ -274,7 +274,7 @@ END
     [ "$(traces)" -eq 2 ]
 }
 
-@test "children that ended before the program are whole when run returns" {
+@test "traces of children that ended before the program are whole when run returns" {
     for round in 1 2 3 4 5 6; do
         "$ALLOGRAM" run -q -o "$round.%p.allogram" -- sh -c '/bin/true; for i in 1 2 3; do /bin/true & done; wait; /bin/true'
         run "$ALLOGRAM" report --json "$round".*.allogram
@@ -297,7 +297,7 @@ END
     grep -q got out
 }
 
-@test "a program that signals its whole group gets it once" {
+@test "a program that signals its whole process group gets the signal once" {
     # setsid: a process group of its own, with only `run` and the program in it
     cat >group.sh <<'SCRIPT'
 count=0
@@ -310,7 +310,7 @@ SCRIPT
     [ "$output" = 1 ]
 }
 
-@test "a program that stops for itself stops run, and goes on with it" {
+@test "a program that stops itself stops run, too, and continues when run is continued" {
     setsid "$ALLOGRAM" run -q -- bash -c 'kill -STOP $$; exit 5' &
     runner=$!
     for _ in $(seq 100); do
@@ -323,7 +323,7 @@ SCRIPT
     [ $? -eq 5 ]
 }
 
-@test "who reads the program's output sees its end when the program closes it" {
+@test "a reader of the program's output gets its end when the program closes it" {
     mkfifo output
     "$ALLOGRAM" run -q -- bash -c 'echo first; exec >&-; sleep 2; touch ended' >output &
     [ "$(cat output)" = first ]
@@ -348,7 +348,7 @@ SCRIPT
     [ "$(find . -name 't.*' | wc -l)" -ge 3 ]
 }
 
-@test "a bound on the trace's size is kept, the program goes on" {
+@test "a limit of the trace's size is kept, and the program continues" {
     run "$ALLOGRAM" run --max-size=64K -o t.x -- bash -c 'for i in {1..20000}; do x=$x$i; done; echo done'
     [ "$status" -eq 0 ]
     [[ $output == *done* ]]
@@ -357,7 +357,7 @@ SCRIPT
     "$ALLOGRAM" check t.x
 }
 
-@test "a full disk cuts the trace, not the program" {
+@test "on a full disk the trace is cut, and the program continues" {
     mkdir small
     mount -t tmpfs -o size=64K none small 2>/dev/null || skip "no mount here"
     run "$ALLOGRAM" run -o small/t.x -- bash -c 'for i in {1..20000}; do x=$x$i; done; echo done'
@@ -369,7 +369,7 @@ SCRIPT
     grep -q '"whole": true' verdict
 }
 
-@test "a limit on file sizes that leaves no room is one line; the program is not run" {
+@test "a limit on file sizes that leaves no room gives one line; the program is not started" {
     run bash -c 'ulimit -Sf 1000; ulimit -Hf 1000; "$1" run -- touch ran' - "$ALLOGRAM"
     if [ "$status" -eq 0 ]; then
         skip "this user may raise the limit"
@@ -380,13 +380,13 @@ SCRIPT
     [ ! -e ran ]
 }
 
-@test "a soft limit on file sizes stays the program's own" {
+@test "the program keeps its soft limit on file sizes" {
     run bash -c 'ulimit -Sf 1000; "$1" run -q -o t.x -- bash -c "ulimit -Sf"' - "$ALLOGRAM"
     [ "$output" = 1000 ]
     "$ALLOGRAM" check t.x
 }
 
-@test "a killed collector is replaced, and nothing is missing" {
+@test "a killed writer is replaced, and nothing is missing" {
     "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..30000}; do x=$x$i; done; echo ready; read -t 0.3 < <(sleep 1); exit 0' >out &
     runner=$!
     for _ in 1 2 3; do
@@ -397,7 +397,7 @@ SCRIPT
     "$ALLOGRAM" check t.x
 }
 
-@test "what is left of a session that was killed whole is read by all commands and sealed by check alone" {
+@test "after a kill of the program and allogram, all commands read the rest, and only check seals the trace" {
     mkfifo never
     "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..1000}; do x=$x$i; done; echo ready; read -t 60 <>never' >out &
     runner=$!
@@ -426,7 +426,7 @@ SCRIPT
     one_line
 }
 
-@test "--free-stacks takes no value, and its twin in the environment can say no" {
+@test "--free-stacks takes no value, and ALLOGRAM_FREE_STACKS=0 switches it off" {
     run "$ALLOGRAM" run --free-stacks=yes -- true
     [ "$status" -eq 125 ]
     one_line
@@ -438,7 +438,7 @@ SCRIPT
     [ "$("$ALLOGRAM" dump "$BATS_TEST_TMPDIR/0.allogram" | grep -c ' free_stack ')" -eq 0 ]
 }
 
-@test "two traces in one file are damaged, and that is said once" {
+@test "two traces in one file are damaged, and one message says so" {
     cd "$BATS_TEST_TMPDIR"
     run "$ALLOGRAM" run -q -o t.allogram -- ls
     cat t.allogram t.allogram >two.allogram

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Contents of the summary of a real trace.
 
-@test "the summary's table names the lines that ask, not the library or the wrapper that allocates for them" {
+@test "the summary's table names the lines that request memory, not the library or wrapper that allocates for them" {
     command -v "${CXX:-c++}" >/dev/null || skip "no C++ compiler here"
     cd "$BATS_TEST_TMPDIR"
     cat >asks.cc <<'PROGRAM'

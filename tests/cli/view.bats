@@ -28,7 +28,7 @@ setup() {
     "$ALLOGRAM" view -o - "$TRACE" | cmp - out.html
 }
 
-@test "the page holds no address that a browser would fetch" {
+@test "the page contains no address that a browser would fetch" {
     run grep -o -E '(src|href)=|https?://[^ "]*|@import|url\(' probe.html
     echo "$output"
     [ -z "$(printf '%s\n' "$output" | grep -v -E 'https?://(www\.w3\.org|github\.com)')" ]

@@ -30,7 +30,7 @@ options_of_page() { # the options in the manual page of a command
     [ "$status" -eq 0 ]
 }
 
-@test "pkg-config names an agent that is there" {
+@test "pkg-config names an agent that exists" {
     PKG_CONFIG_PATH=$(dirname "$(find "$ROOT" -name allogram.pc)")
     export PKG_CONFIG_PATH
     agent=$(pkg-config --variable=agent allogram)
@@ -66,7 +66,7 @@ options_of_page() { # the options in the manual page of a command
     [[ "$output" == *"Recorded.pair"* ]]
 }
 
-@test "each command that is built has a man page with just its options" {
+@test "each command that is built has a man page with exactly its options" {
     commands=$("$ALLOGRAM" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [ -n "$commands" ]
     for command in $commands; do
@@ -76,7 +76,7 @@ options_of_page() { # the options in the manual page of a command
     done
 }
 
-@test "man pages are laid out without a complaint" {
+@test "groff formats the man pages without a warning" {
     command -v groff >/dev/null || skip "no groff here"
     for page in "$MAN"/*.1; do
         run groff -man -Tutf8 -ww -z "$page"
@@ -103,7 +103,7 @@ options_of_page() { # the options in the manual page of a command
     [ "$(complete_after allogram check o)" = one.allogram ]
 }
 
-@test "Allogram.jl lies where it finds its library" {
+@test "Allogram.jl is in a folder from which it finds its library" {
     folder=$(dirname "$(find "$ROOT" -name Allogram.jl)")
     found=
     for place in $(sed -n 's/^const PLACES = //p' "$folder/Allogram.jl" | tr -d '(),"'); do
