@@ -12,8 +12,9 @@
  *     jump      for each STRIDE-th instruction, from the FIRST on, a new thread that has allocated
  *               before: siglongjmp at that instruction, then an allocation
  *     coldjump  the same in a thread that has not allocated before
- * fork at each STRIDE-th instruction the handler forks by a raw system call, at most FORKS_EACH
- * times at the same instruction; parent and child then continue to the end of the interrupted call
+ *     fork      at each STRIDE-th instruction the handler forks by a raw system call, at most
+ *               FORKS_EACH times at the same instruction; parent and child then continue to the end
+ *               of the interrupted call
  *
  * If the environment variable WITHIN contains the value of a function's symbol in the agent (the
  * recorder's library), in hexadecimal, only the instructions of that function and of the functions

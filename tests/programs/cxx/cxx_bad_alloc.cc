@@ -2,6 +2,9 @@
  * bytes each time, then gives up, and std::bad_alloc is thrown. Nothrow new returns NULL; an array whose size overflows throws
  * bad_array_new_length. A call that fails is not an allocation.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's runtime allocates; the
+ * judge (counting_preload.c) counts them.
+ *
  * @allocated_blocks 3 + runtime
  * @ghost_frees      0
  */

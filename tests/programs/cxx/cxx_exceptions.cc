@@ -2,6 +2,9 @@
  * exception is rethrown once on the way, and every tenth is kept by an exception_ptr. The judge (counting_preload.c) counts the
  * C++ runtime's own blocks. Frames: the sum over r of (r % 25 + 1) is 20 * 325.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's runtime allocates; the
+ * judge (counting_preload.c) counts them.
+ *
  * @allocated_blocks 20 * 325 + runtime
  * @allocated_bytes  20 * 325 * 77 + runtime
  * @ghost_frees      0

@@ -2,6 +2,9 @@
  * x 24, nothrow[] 50 x 40, aligned(64) 30 x 128, aligned[] 20 x 256, aligned nothrow 10 x 128. Sized deletes come from
  * -fsized-deallocation. All objects are deleted, except 5 x 24 bytes.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's runtime allocates; the
+ * judge (counting_preload.c) counts them.
+ *
  * @allocated_blocks 360 + runtime
  * @allocated_bytes  100 * 24 + 100 * 40 + 50 * 24 + 50 * 40 + 30 * 128 + 20 * 256 + 10 * 128 + runtime
  * @freed_blocks     355 + runtime

@@ -1,5 +1,5 @@
 /* cxx_types.cc: allocations of the C++ standard library by type. The list counts blocks by type, below main. The types of the
- * last two kinds cannot be found out, so these blocks are untyped.
+ * blocks of a plain `new` and of malloc cannot be found out, so these blocks are untyped.
  *
  * @type Point 13
  * @type std::vector<Point> 4

@@ -2,8 +2,8 @@
  * each:
  *
  *     alloc BLOCKS BYTES    allocates blocks and keeps them
- * free BLOCKS frees the BLOCKS newest of the blocks that are kept
- * gc reports a garbage collection of a heap that the program registered
+ *     free BLOCKS           frees the BLOCKS newest of the blocks that are kept
+ *     gc                    reports a garbage collection of a heap that the program registered
  *
  * It ends when its input ends. So a test controls when the program allocates, and does not have to
  * sleep. */

@@ -114,7 +114,7 @@ static void leave_without_enter(void) {
 static void tail_calls_and_exceptions(void) {
     start();
     allogram_tail_call(set, g); /* outside of all functions, a tail call is an enter */
-    require(allogram_depth(set) == 1, "one leave ends it");
+    require(allogram_depth(set) == 1, "one leave ends a tail call outside of all functions");
     const uint64_t depth = allogram_depth(set);
     for (int i = 0; i < 100; i++) {
         allogram_enter(set, f);
@@ -487,11 +487,11 @@ static void folded(void) {
         allogram_count_words(set, 1);
     }
     allogram_step(set, 0, 0, 3, 0); /* 3 words for the innermost f, before it is left */
-    require(allogram_depth(set) == 0, "the step leaves all");
+    require(allogram_depth(set) == 0, "the step leaves all functions");
     allogram_step(set, 0, g, 0, 0);
     allogram_count_calls(set, f, 10, 7, 0); /* ten calls below g, which are counted without entering
                                              * f */
-    require(allogram_depth(set) == 1, "calls that are told leave who is at hand");
+    require(allogram_depth(set) == 1, "calls that are only counted keep the current function");
     want("f", 100510, 100510, 0);
     want("g", 501, 5000, 0);
     allogram_leave(set);

@@ -17,10 +17,10 @@
  *   peak       half-way, 64 blocks of 64 KiB are in use together: 4 MiB
  *   foreign    a thread frees what main makes, 200 batches of 200: 40000 blocks, 1920000 bytes
  *   steps      each 4th round enlarges one buffer by 64 bytes: 4999 reallocations up to 320000
- * outsized a line that has made 500 blocks of 32 bytes makes one of 4 MiB
+ *   outsized   a line that has made 500 blocks of 32 bytes makes one of 4 MiB
  *   unseen     each round allocates 3 blocks by a name of malloc that is not recorded, and frees
- * them: 60000 ghosts (frees of unknown blocks); the first ghost at an address does not count as
- * evidence
+ *              them: 60000 ghosts (frees of unknown blocks); the first ghost at an address does not
+ *              count as evidence
  *   older      a child frees 20000 blocks that its parent allocated: ghosts, but no fault */
 #include <pthread.h>
 #include <string.h>

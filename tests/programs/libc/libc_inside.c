@@ -2,6 +2,9 @@
  * fopen, opendir, qsort of a large array, setlocale, open_memstream. Their sizes depend on the
  * library, so the judge (counting_preload.c) counts them.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's
+ * runtime allocates; the judge (counting_preload.c) counts them.
+ *
  * @allocated_blocks 100 + runtime
  * @ghost_frees      0
  * @threads          1

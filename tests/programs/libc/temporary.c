@@ -2,7 +2,7 @@
  *
  *   1000 rounds of one block, freed at once                            1000
  *   1000 rounds of two, newest freed first: the second of each         1000
- * 1000 rounds of two, oldest freed first: again the second of each 1000
+ *   1000 rounds of two, oldest freed first: again the second of each   1000
  *   500 blocks resized at once (the old one dies) and freed at once    1000
  *   10 blocks freed at the end, oldest first: only the last made          1
  *

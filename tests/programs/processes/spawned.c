@@ -3,6 +3,9 @@
  * system and popen are other programs, so the judge (counting_preload.c) counts them. A vfork child
  * before its exec is no process of its own: the block that it allocates counts as its parent's.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's
+ * runtime allocates; the judge (counting_preload.c) counts them.
+ *
  * @process          parent
  * @allocated_blocks 5 + 1 + runtime
  * @ghost_frees      0

@@ -11,15 +11,15 @@
  *   trap    SIGSYS, whose handler counts the call and makes it fail with ENOSYS; prints these calls
  *   kill    the process is killed
  *   bare    as errno, also for the calls of the agent that this program does not make
- * own as trap, also for the calls of the agent: shows which calls the agent makes (used by hand,
- * not in a test)
+ *   own     as trap, also for the calls of the agent: shows which calls the agent makes (used by
+ *           hand, not in a test)
  *
  * wait: prints "ready", and reads a byte before the filter begins.
  *
  * HOW:
  *   single   one thread: 20000 blocks of 10 bytes, freed; 5000 of 24, from new stacks, freed; 100
  *            mappings; exit
- * _exit as single, but ends by _exit
+ *   _exit    as single, but ends by _exit
  *   threads  8 threads, first one after the other and then together, each with 4000 blocks of 40
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
  *   named    a thread that names itself "painter" and lives for 60 ms (without a filter only)

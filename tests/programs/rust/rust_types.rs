@@ -1,5 +1,5 @@
 /* rust_types.rs: allocations of Rust's standard library by type. The list counts blocks by type, below main.
- * The type of the last kind cannot be found out, so these blocks are untyped.
+ * The type of blocks from std::alloc::alloc cannot be found out, so these blocks are untyped.
  *
  * @type rust_types::Point 17
  * @type u64 5

@@ -3,6 +3,9 @@
  *
  * Pairs (from the threads view): A->B 20000 blocks 960000 bytes, B->A 30000 blocks 2400000 bytes.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's
+ * runtime allocates; the judge (counting_preload.c) counts them.
+ *
  * @allocated_blocks 50000 + runtime
  * @allocated_bytes  20000 * 48 + 30000 * 80 + runtime
  * @freed_blocks     50000 + runtime

@@ -6,6 +6,9 @@
  * The threads hand over through memory, so their events are nanoseconds apart. The peak is 1000 +
  * 4000 bytes and what the C runtime keeps for the two threads.
  *
+ * In the counts below, `runtime` stands for further blocks that the C library or the language's
+ * runtime allocates; the judge (counting_preload.c) counts them.
+ *
  * @allocated_blocks 40100 + runtime
  * @allocated_bytes  20000 * 1500 + 4000 + runtime
  * @freed_blocks     40100 + runtime
