@@ -69,7 +69,7 @@ def record(tools, guest, case, folder, failures, options=(), status=0):
         failures.expect("check", recorded.check(tools, trace)[0], 0)
         failures.expect("lost", summary["lost_events"]["total"], 0)
         if trace == traces[0]: # not in a child's trace: a child frees blocks that its parent allocated
-            failures.fail_unless("deaths of nobody: %d" % summary["ghost_frees"], summary["ghost_frees"] <= guest.ghosts)
+            failures.fail_unless("frees of unknown blocks: %d" % summary["ghost_frees"], summary["ghost_frees"] <= guest.ghosts)
     return outcome, traces
 
 

@@ -535,8 +535,8 @@ def live_file_of(process):
 
 
 def live_file_cut(case, folder):
-    """The live file is cut to some size, or to nothing, while the program sleeps: `run`, its writer and `control` go on, and
-    `run` ends with the program's status."""
+    """The live file is cut to some size, or to nothing, while the program sleeps: `run`, its writer and `control` continue,
+    and `run` ends with the program's status."""
     for n_bytes in (0, 4096, 100000):
         process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1000"],
                                    stderr=subprocess.PIPE)

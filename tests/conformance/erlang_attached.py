@@ -31,8 +31,8 @@ def free_port():
 
 
 class Place:
-    """An epmd, a home folder with a cookie, and compiled programs. With ROOT the nodes run in another Debian root, which sees our
-    folders."""
+    """An epmd, a home folder with a cookie, and compiled programs. With ROOT the nodes run in another Debian root, in which the folders of the
+    test are mounted."""
 
     def __init__(self, tools, folder, root=None):
         self.tools, self.folder, self.root, self.n_nodes = tools, folder, root, 0
@@ -157,7 +157,7 @@ def wait_until(what, seconds=20):
 # ---- what is counted ----
 
 def counts_are_exact(place):
-    """The counts hold what runs between attach and detach, and nothing before or after."""
+    """The counts contain what runs between attach and detach, and nothing that runs before or after."""
     failures = tap.Failures()
     with Node(place) as node:
         node.ask("hand_counted:main(%d)" % N)

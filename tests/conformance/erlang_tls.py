@@ -14,8 +14,8 @@ MORE = LONG - SHORT
 ONCE_A_RECORD = ["ssl:send/2", "ssl:recv/2", "tls_transfer:send/3", "tls_transfer:take/3", "tls_transfer:hand/2",
                  "tls_record_1_3:encode_plain_text/2", "tls_record_1_3:encode_tls_cipher_text/2",
                  "tls_record_1_3:decode_cipher_text/2", "tls_record_1_3:decode_inner_plaintext/1"]
-# caller: (calls per TLS record, words per call) of setelement/3 on a tuple of known size: a copy and its header (records of
-# OTP 25.2's ssl: the state has 17 fields with its name, tls_sender's data 9, its part of them 3)
+# caller: (calls, words) of setelement/3 for each TLS record. A call copies a tuple: its elements and a header word. In ssl of OTP 25.2
+# the copied tuples have, with the names of their records, 17 elements (ssl_gen_statem), 9 and 3 (tls_sender).
 COPIES_25 = {"tls_transfer:hand/2": (1, 5), "ssl_gen_statem:connection/3": (1, 18), "tls_sender:update_bytes_sent/3": (2, 20),
              "tls_sender:send_application_data/4": (1, 4)}
 

@@ -4,8 +4,8 @@ random, enlarged with a hole, cut, and owned by another user.
 
 The test stops the writer of a recording while its programs run, then kills all processes. So the live file is full of events that are not
 in a trace yet. Programs can write anything into it, so it is untrusted input. When live file, traces and output occupy N bytes together, a
-command takes at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. It does not crash, and it writes nowhere else, whatever
-the file holds."""
+command takes at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. Whatever the
+live file contains, the command does not crash, and changes no file except traces."""
 
 import argparse
 import glob

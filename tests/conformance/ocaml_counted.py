@@ -178,7 +178,7 @@ def between(tools, folder, chain):
     mine = [path for path in paths(tools, traces[0]) if "Between.inner" in path]
     failures.require("main ... %s: %s" % (" ".join(wanted), mine), mine and all(
         "main" in path and " ".join(wanted) in " ".join(path) for path in mine))
-    failures.require("what C takes from malloc is behind it", any(path[-1] == "between_take" for path in mine))
+    failures.require("a stack ends in between_take, which calls malloc", any(path[-1] == "between_take" for path in mine))
     at = lambda text: recorded.line_of("between.ml", text)
     failures.expect("own", own(tools, traces[0], "Between.inner"), {at("let made = make 300"): (10, 24000, 10),
                                                                    at("(n, made)"): (10, 160, 10)})
@@ -365,7 +365,7 @@ def script(tools, folder, chain):
     rows = {row["function"]: row["own"] for row in recorded.report(tools, traces[-1], "--view=sites")["sites"]}
     low, high = rows.get("(toplevel code)", {}).get("allocated_bytes_ci95", (0, 0))
     made = 40000 + 1500 * 64 # bytes of the array, and of pair and build
-    failures.require("of the script: %s" % [low, high], low < made + 6000 and high > made)
+    failures.require("bytes of the script, 95 %% interval: %s" % [low, high], low < made + 6000 and high > made)
     failures.require("of the compiler", any(name.startswith("Typecore.") for name in rows))
     return failures
 

@@ -91,7 +91,7 @@ def chosen(tools):
 
 
 def cousins(tools):
-    """Short-lived processes with pid 1, in four namespaces at a time: none is taken for another one, which may have ended
+    """Short-lived processes with pid 1, in four namespaces at a time: no process is mistaken for another one, which may have ended
     already."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -192,19 +192,19 @@ def can_be_nobody():
 
 def main():
     tools = recorded.tools_of_arguments()
-    cases = {"number 1 under the old /proc": lambda: one(tools),
-             "number 1 under a /proc of its own": lambda: one(tools, "--mount-proc"),
-             "two with number 1": lambda: twins(tools),
-             "a number that another has outside": lambda: same_number(tools),
+    cases = {"pid 1, with the outer /proc": lambda: one(tools),
+             "pid 1, with a /proc of its own": lambda: one(tools, "--mount-proc"),
+             "two programs with pid 1": lambda: twins(tools),
+             "a pid that another process has outside": lambda: same_number(tools),
              "children in a namespace that is not their parent's": lambda: chosen(tools),
-             "short-lived numbers 1 of several namespaces": lambda: cousins(tools),
-             "alive when everybody else was killed": lambda: living(tools)}
+             "short-lived processes with pid 1 in several namespaces": lambda: cousins(tools),
+             "alive after `run` and the writer were killed": lambda: living(tools)}
     sandbox = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     users_cases = {"an ordinary user's process that is not dumpable, in namespaces": lambda: hidden(tools, "", 1, *sandbox),
-                   "its child": lambda: hidden(tools, "fork", 2, *sandbox),
-                   "number 1 inside of number 1": lambda: hidden(tools, "nest", 2, *sandbox),
+                   "a child of pid 1": lambda: hidden(tools, "fork", 2, *sandbox),
+                   "pid 1 of a nested namespace": lambda: hidden(tools, "nest", 2, *sandbox),
                    "sandboxed children without exec": lambda: hidden(tools, "sandbox", 3),
-                   "sandboxed children of number 1": lambda: hidden(tools, "sandbox", 3, *sandbox)}
+                   "sandboxed children of pid 1": lambda: hidden(tools, "sandbox", 3, *sandbox)}
     results = tap.Plan(len(cases) + len(users_cases))
     allowed = can_unshare()
     for name, case in cases.items():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs in common use, with and without allogram: the same output, files and exit status, no lost events, whole traces.
 
-The counts are compared with those of the judge (counting_preload.c), an independent counter that is preloaded behind allogram in the
+The counts are compared with those of the judge (counting_preload.c), an independent counter that is preloaded after allogram in the
 same process; this works for programs that do not repeat exactly, too. Deterministic programs are also run with the judge alone, to
 show that allogram did not change what they do.
 """
@@ -151,7 +151,7 @@ def compare_traces(failures, tools, traces):
 
 
 def chain(tools, command):
-    """Preloads the judge behind allogram in the same process, so that it counts the calls that allogram passes on."""
+    """Preloads the judge after allogram in the same process, so that the judge counts the calls that allogram passes on."""
     return ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
 
 
@@ -357,8 +357,8 @@ STATIC = {
 
 
 def make_mimalloc(build):
-    """Builds mimalloc from Debian's source package, where the package can be downloaded, because Debian has no static library of
-    it."""
+    """Builds mimalloc from Debian's source package, if the package can be downloaded, because Debian has no static library of
+    mimalloc."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mimalloc_from_source.sh")
     subprocess.run([script, os.path.join(build, "mimalloc")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 

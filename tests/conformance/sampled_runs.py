@@ -86,8 +86,8 @@ def covered(row, truth):
 
 
 def one_huge_block_hides_no_small_ones(tools):
-    """One block is so large that it is always a sample; of the small blocks beside it 0.4 samples are expected, so mostly there
-    is none. The interval must still allow for them."""
+    """One block is so large that it is always a sample; of the small blocks 0.4 samples are expected, so usually no small block is
+    a sample. The interval must include the true value all the same."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         held, n_unseen = [], 0

@@ -13,7 +13,7 @@ import recorded
 import tap
 
 THREADS = 20000
-WRITER_MOST_KIB = 100 * 1024  # KiB: 5 for each thread, and less than the 8 for each that unreleased state takes
+WRITER_MOST_KIB = 100 * 1024  # 5 KiB for each thread; state that is not released would take 8 KiB for each thread
 SHARED_MOST_KIB = 300 * 1024  # the soft limit for buffers of events in the live file; unreleased buffers take nearly a GiB
 
 

@@ -93,7 +93,7 @@ def agree(tools, trace, *options):
 
 def moments_agree(tools, trace):
     """Compares what was in use at some moments (the peak, and the times when some blocks were allocated and freed) with the
-    blocks one by one. An event at exactly that moment has happened. Only for one thread: the order of several is only as fine as
+    blocks one by one. An event at exactly that moment counts as happened. Only for one thread: the order of several is only as fine as
     the trace's resolution."""
     failures = tap.Failures()
     summary = recorded.report(tools, trace)

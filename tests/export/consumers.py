@@ -117,7 +117,7 @@ def go_pprof(path, sample_type, folder):
     text = run([need("go", "golang-go"), "tool", "pprof", "-symbolize=none", "-sample_index=" + sample_type, "-top", "-unit=B", path],
                env=environment)
     found = re.search(r"of (\d+)B? total", text) or re.search(r"Total samples = (\d+)B?", text)
-    return int(found[1]) if found else 0  # it prints no total when the total is 0
+    return int(found[1]) if found else 0  # pprof prints no total if the total is 0
 
 
 def dhat_view():
@@ -138,7 +138,7 @@ def ms_print(path):
 def callgrind_annotate(path):
     text = run([need("callgrind_annotate", "valgrind"), "--auto=no", path])
     events = re.search(r"^Events recorded: +(.*)$", text, re.M)[1].split()
-    totals = re.search(r"^(.*) PROGRAM TOTALS(?: \(calculated\))?$", text, re.M)[1]  # it prints "(calculated)" when the total is 0
+    totals = re.search(r"^(.*) PROGRAM TOTALS(?: \(calculated\))?$", text, re.M)[1]  # callgrind_annotate prints "(calculated)" if the total is 0
     words = re.sub(r"\([^)]*\)", "", totals).split()
     numbers = [0 if word == "." else int(word.replace(",", "")) for word in words]
     return dict(zip(events, numbers))

@@ -305,8 +305,8 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until select the same blocks in every format as in the report. If they leave none, tables are empty, and the other
-    formats are refused."""
+    """--from and --until select the same blocks in every format as in the report. If they select no block, tables are empty, and the
+    other formats are refused."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
