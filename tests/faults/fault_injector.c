@@ -188,7 +188,8 @@ static void answer(int listener) {
     const int error = error_of(&call);
     struct seccomp_notif_resp response = {
         .id = call.id, .error = -error, .flags = error == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0};
-    (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response); /* fails if it was killed */
+    /* fails if the process was killed */
+    (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
 static void kill_children(void) {

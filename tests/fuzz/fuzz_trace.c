@@ -9,7 +9,7 @@ size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t capacity);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t capacity, unsigned seed);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    (void)ag_trace_read_everything(bytes, n_bytes); /* the test is that it returns */
+    (void)ag_trace_read_everything(bytes, n_bytes); /* the test is that the call returns */
     return 0;
 }
 

@@ -5,8 +5,9 @@
  *                   [--inside=WORDS]... [--command=WORDS] TRACE...
  *
  * Mutation i of a seed is always the same, so --seed=SEED --count=i+1 repeats a failure. Child
- * processes read some hundred mutations each. When one dies or hangs, its trace is kept, and the
- * next child goes on after it. With --inside="report --view=sites" the code of that command reads
+ * processes read some hundred mutations each. If a child dies or hangs, the mutation that it read
+ * is kept, and the next child continues with the mutation after it. With
+ * --inside="report --view=sites" the code of that command reads
  * the trace; when --inside is given several times, each command in turn. With --command the words
  * are run as a process, followed by the mutation's path. In both cases any exit status is right; a
  * signal or a hang is a failure. Without --count the variable AG_TEST_SCALE decides: full 100,000;
@@ -32,9 +33,9 @@ enum { SEEDS_MAX = 64, WORDS_MAX = 32, INSIDE_MAX = 64, CHILD_TRACES = 200, FAIL
 struct driver {
     uint64_t count, seed, memory_mib, seconds;
     const char *keep;
-    /* of --command; when the first is NULL the child itself reads */
+    /* the words of --command; if the first is NULL, the child itself reads the trace */
     char *words[WORDS_MAX + 2];
-    const char *inside[INSIDE_MAX]; /* when there is none the decoders read */
+    const char *inside[INSIDE_MAX]; /* if there is none, the decoders read the trace */
     size_t n_inside;
     struct ag_trace_bytes seeds[SEEDS_MAX];
     size_t n_seeds;

@@ -140,7 +140,7 @@ static size_t below(uint64_t *state, size_t limit) {
     return limit == 0 ? 0 : (size_t)(next_random(state) % limit);
 }
 
-/* Replaces n_old bytes at `at` by n_new bytes of `from` (zeros when it is NULL). */
+/* Replaces n_old bytes at `at` by n_new bytes of `from` (by zeros if `from` is NULL). */
 static void replace(struct ag_trace_bytes *trace, size_t at, size_t n_old, const uint8_t *from,
                     size_t n_new) {
     const size_t n_bytes = trace->n_bytes - n_old + n_new;

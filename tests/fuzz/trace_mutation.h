@@ -12,7 +12,7 @@ struct ag_trace_bytes {
 };
 
 /* Makes the same trace with every chunk uncompressed, so that changing a byte changes a byte of a
- * body. Returns false when it is no trace, or when there is no memory. */
+ * body. Returns false if the bytes are no trace, or if there is no memory. */
 bool ag_trace_unpack(const struct ag_trace_bytes *trace, struct ag_trace_bytes *ret_unpacked);
 
 /* Corrects every checksum, as far as headers can be followed. */

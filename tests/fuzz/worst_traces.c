@@ -527,8 +527,8 @@ static void many_pairs(uint64_t n) {
     }
 }
 
-/* Two streams free what n others allocated, each every second block: n pairs of an allocating and a
- * freeing thread. */
+/* n streams allocate one block each, and two further streams free these blocks in turns. So there
+ * are n pairs of an allocating and a freeing thread. */
 static void pairs_of_two(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         stamp(1000 + i);
@@ -1207,7 +1207,7 @@ static void index_rows(uint64_t n) {
 /* A trace is made by `make`, or by two_streams, or by body_records. */
 static const struct worst_case {
     const char *name;
-    /* the n that makes one or two megabytes, less where more would only be output */
+    /* the n that makes one or two megabytes; less if more would only make the output larger */
     uint64_t usual;
     void (*make)(uint64_t n);
     void (*first)(uint64_t i), (*second)(uint64_t i);

@@ -3,7 +3,7 @@
 //
 //     corner_cases [rounds, default 100]
 //
-// Ends with 1 when a capture differs from the plain walk or from libunwind, or when a stack that
+// Ends with 1 if a capture differs from the walk without caches or from libunwind, or if a stack that
 // should be complete is not.
 #include <alloca.h>
 #include <dlfcn.h>

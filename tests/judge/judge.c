@@ -68,7 +68,7 @@ int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity) {
             if (n_frames == capacity) {
                 break;
             }
-            /* libunwind calls the interrupted frame a "signal frame", not the trampoline */
+            /* libunwind's "signal frame" is the interrupted frame and not the trampoline's */
             ret_pcs[n_frames++] = pc + (libunwind.is_signal_frame(&cursor) > 0);
         }
     } while (libunwind.step(&cursor) > 0);

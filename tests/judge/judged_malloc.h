@@ -12,8 +12,8 @@ extern "C" {
 struct judged_counts {
     unsigned long captures, incomplete, cut;
     unsigned long differ_from_plain, differ_from_judge, lost, not_judged;
-    unsigned long in_a_throw; /* differed or were incomplete, at the end of a C++ throw, where no
-                               * unwinder can unwind */
+    unsigned long in_a_throw; /* stacks at the end of a C++ throw that differed or were incomplete;
+                               * no unwinder can unwind there */
 };
 extern struct judged_counts judged_counts;
 

@@ -3,7 +3,7 @@
 again. Prints TAP.
 
 For each runtime: blocks, types and deaths are exact while attached. Only blocks from before the attach are ghosts (frees of
-unknown blocks). The program's own use of the runtime is undisturbed, and nothing is left in it. Where an adapter cannot act, one
+unknown blocks). The program's own use of the runtime is undisturbed, and nothing is left in it. If an adapter cannot act, one
 line says why."""
 
 import concurrent.futures

@@ -75,7 +75,7 @@ class Attached:
         self.trace = os.path.join(folder, f"{pid}.{time.monotonic_ns()}.allogram")
         self.process = subprocess.Popen([ALLOGRAM, "attach", str(pid), "-o", self.trace, *options], stderr=subprocess.PIPE,
                                         text=True)
-        self.left_alone = []  # runtimes that cannot be started late, and why
+        self.left_alone = []  # runtimes whose adapters cannot be started late, and why
         self.first = self.process.stderr.readline()
         while " is not recorded: " in self.first:
             self.left_alone.append(self.first)

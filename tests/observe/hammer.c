@@ -3,7 +3,7 @@
  *
  *     usage: hammer [quiet]
  *
- * quiet: it allocates only on command.
+ * quiet: the program allocates only on command.
  *
  * It prints "ready" when all threads run. Each line of its input is a command, answered by one
  * line:

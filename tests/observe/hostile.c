@@ -9,10 +9,11 @@
  *     vfork     a thread waits in vfork, again and again, where no tracer can stop it
  *     stop      the process is stopped by SIGSTOP most of the time
  *     exec      the process executes itself, again and again
- *     circle    the list for debuggers is a circle
+ *     circle    the list of generated code that a process keeps for debuggers is a circle
  *     fault     the list for debuggers lies in memory whose pages never come (userfaultfd)
  *     tables    a mapped file has a thousand symbol tables, at one offset, with one string table
- *     holes     the same, with tables of 24 MiB and strings of 1 GiB, which are holes
+ *     holes     as `tables`, with tables of 24 MiB and strings of 1 GiB, which are holes in the
+ *               file
  *     map       its perf map is a hole of 1 GiB
  *
  * It prints "ready". Each line of its input is answered by "OK" and the number of rounds that its

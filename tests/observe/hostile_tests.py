@@ -80,7 +80,7 @@ class Ended:
         process = subprocess.Popen([ALLOGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             process.wait(timeout=delay)
-            self.seconds = 0.0  # it ended by itself
+            self.seconds = 0.0  # the command ended by itself
         except subprocess.TimeoutExpired:
             begin = time.monotonic()
             process.send_signal(number)

@@ -102,7 +102,7 @@ def processes_are_reported(node):
         got = (row.get("name") or "-", row.get("current_function"), row.get("heap_words"), row.get("stack_words"), row.get("queue"))
         if got != (name, function, int(heap), int(stack), int(queue)):
             wrong.append((pid, got, (name, function, heap, stack, queue)))
-    # a few processes may have run between the two looks
+    # a few processes may have run between the node's answer and the observation
     failures.fail_unless("of %d processes %d differ: %s" % (len(told), len(wrong), wrong[:4]), len(wrong) <= len(told) // 20)
     failures.expect("held queue", seen[held[1]]["queue"], 37)
     failures.expect("held name", seen[held[1]]["name"], "observed_holder")
@@ -137,7 +137,7 @@ def allocators_agree(node):
                                  got[0] == before[key][0] or before[key][0] != after[key][0])
             failures.require("%s: %s" % (key, row), row["resident_bytes"] <= row["mapped_bytes"] <= row["carriers_bytes"])
             failures.fail_unless("%s: less mapped than in use: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
-    # allocators that serve the question itself (temporary terms, its heap, its reply) are busy while it is asked
+    # the node's answer needs memory of some allocators itself (for temporary terms, a heap, the reply), so these change meanwhile
     busy = sorted(everything - set(n_equal))
     failures.fail_unless("never equal: %s" % busy, len(busy) <= len(everything) // 5)
     return failures
@@ -197,7 +197,7 @@ def shares_are_true(node):
 
 
 def shares_are_true_without_bpf(node):
-    """Without BPF a stack is read later than its sample. What is not discarded as stale must be as accurate."""
+    """Without BPF a stack is read later than its sample. The stacks that are not discarded as stale must be as accurate as with BPF."""
     rounds = rounds_for(node, "spin", 1.5)
     failures = sampled_shares(node, rounds, WITHOUT_BPF) and sampled_shares(node, rounds, WITHOUT_BPF) or []
     seen = observe(node, "--duration=100ms", "--gc", wrapper=WITHOUT_BPF)

@@ -1,6 +1,6 @@
 """Generates C code for a torture program (see run_torture.py): functions that call each other and allocate at sites of their own.
 
-The acts of host/ are the same functions in every program. The generated code adds stack frames of all kinds: arguments of every class, structs
+The acts of host/ (functions that a program executes as steps) are the same in every program. The generated code adds stack frames of all kinds: arguments of every class, structs
 by value, variable arrays, values in any register that live across a call, jumps, loops, and functions that the compiler may split, clone
 and inline. The result of the code depends only on its seed. It is compiled with random flags, in a third of the programs together with
 an allocator of the program (host/own_malloc.c).

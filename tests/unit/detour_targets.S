@@ -45,7 +45,7 @@ function starts_relative_to_itself /* x + 7 */
     ret
 end starts_relative_to_itself
 
-function starts_with_relative_immediate /* 1 where x is 7, else 0 */
+function starts_with_relative_immediate /* 1 if x is 7, else 0 */
     cmpl $7, variable(%rip)
     sete %al
     cmp $7, %edi

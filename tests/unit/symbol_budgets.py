@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """symbol_budgets PROGRAM: files that are expensive to symbolize must keep the budget of readers. Prints TAP.
 
-PROGRAM (symbolize_file.c) looks up addresses in files, as a report does. When the files occupy N bytes, it may use 2 s + N / (10
+PROGRAM (symbolize_file.c) looks up addresses in files, as a report does. If the files occupy N bytes, PROGRAM may use 2 s + N / (10
 MB/s) of CPU time and 256 MiB + 64 N of memory. Each file is made here and has at most a few MB. What the symbolizer leaves out
 because of a limit has to be reported."""
 

@@ -1,5 +1,6 @@
-/* test_runtime_types.c: a process of a runtime recorded types as numbers. The name of a type is
- * found by the functions in which blocks with its number were allocated. */
+/* test_runtime_types.c: a trace in which a runtime (a language's virtual machine or library)
+ * recorded the types of blocks as numbers. The name of a type is found by the functions in which
+ * blocks with the type's number were allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,8 +130,8 @@ static void what_nothing_tells_apart_stays_a_number(void **state) {
     trace_end(&trace);
 }
 
-/* With lines the innermost frame is the function in the source, and generic types share its name.
- */
+/* If the frames have lines, the innermost frame is the function as it is in the source. Generic
+ * types with different arguments then share the function's name. */
 static void a_line_proves_the_type(void **state) {
     (void)state;
     struct trace_builder trace;

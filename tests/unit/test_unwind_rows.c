@@ -222,7 +222,7 @@ static struct copy copy_tables(const struct library *library) {
     return copy;
 }
 
-/* The qsort of libc itself, also when a sanitizer replaces it. */
+/* The qsort of libc itself, also if a sanitizer replaces qsort. */
 static uintptr_t qsort_of_libc(void) {
     return (uintptr_t)dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "qsort");
 }

@@ -167,7 +167,7 @@ struct contents {
     uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live, n_lost;
     uint64_t from_index;             /* allocated_blocks of the summaries */
     uint64_t n_ends[AG_END_CUT + 1]; /* by how the process ended */
-    uint32_t last_status;            /* of wait(2), where it is known */
+    uint32_t last_status;            /* the status of wait(2), if it is known */
 };
 
 static void count_event(const struct ag_event *event, void *context) {
@@ -559,7 +559,7 @@ static void no_signal_is_claimed_that_nobody_saw(void **state) {
     drop(&contents);
 }
 
-/* Sealed afterwards, when even the kernel no longer knows how the process ended. */
+/* The trace is sealed afterwards, when even the kernel no longer knows how the process ended. */
 static void an_end_that_nobody_saw_is_not_known(void **state) {
     (void)state;
     char message[512], old[4096];

@@ -82,8 +82,7 @@ uint64_t act_odds(const struct node *node, uint64_t seed) {
         if (dice_below(&dice, 4) == 0) {
             *slot = block_resize(*slot, 32 + dice_below(&dice, 5000));
         }
-        if (dice_below(&dice, 6) ==
-            0) { /* what realloc to nothing does is the allocator's choice */
+        if (dice_below(&dice, 6) == 0) { /* what realloc to size 0 does depends on the allocator */
             void *gone = malloc(1 + dice_below(&dice, 300));
             OPAQUE(gone);
             gone = realloc(gone, 0);
@@ -102,7 +101,8 @@ typedef double four_doubles __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
 
 /* numbers(seed, n): values in every kind of register live across calls of sites. The calls are
- * direct, so the compiler may know which registers a site changes, and use the others. */
+ * direct, so the compiler may know which registers a site changes, and keep values in the other
+ * registers. */
 uint64_t act_numbers(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     double a = 1.5, b = 0.25, c = 3, d = -7, e = 11, f = 0.125;

@@ -208,7 +208,7 @@ static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t s
 
 /* coroutines(seed, kind, n, turns, ...): coroutines run in turns, in four rounds; each round
  * divides the pool into another number of stacks. In each round the acts run on the stack of
- * one. */
+ * one coroutine. */
 uint64_t act_coroutines(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     struct coroutine coroutines[MOST_COROUTINES];

@@ -36,7 +36,7 @@ static void *post_late(void *argument) {
 }
 
 /* A child that ends during the wait: its SIGCHLD is ignored, and must not end the wait even while
- * the thread is traced, when the kernel keeps ignored signals. -1 if there can be none. */
+ * the thread is traced, when the kernel keeps ignored signals. -1 if no child can be made. */
 static pid_t child_that_ends_soon(void) {
     const pid_t child = fork();
     if (child == 0) {

@@ -1,8 +1,8 @@
 /* own_malloc.c: an allocator of torture programs' own, which some variants compile together with
  * its callers. It is lock-free, so signal handlers may call it. A freed block goes to the list of
  * its size class, whose head is a tag and an offset; other blocks come from an arena that only
- * grows. The functions change few registers and need no aligned stack, so that gcc finds this and
- * the compiled callers rely on it: a profiler that replaces the functions must not break that. */
+ * grows. The functions change few registers and need no aligned stack. gcc finds this, and the
+ * compiled callers rely on it, so a profiler that replaces the functions must not change more. */
 #define _GNU_SOURCE
 #include "own_malloc.h"
 

@@ -1,5 +1,5 @@
 /* plugin.h: the interface between torture programs and their plugins: the function that a plugin
- * exports, and the functions of the program that it calls to count its blocks (truth.h). */
+ * exports, and the functions of the program that a plugin calls to count its blocks (truth.h). */
 #ifndef TORTURE_PLUGIN_H
 #define TORTURE_PLUGIN_H
 

@@ -2,10 +2,10 @@
  * trace is compared.
  *
  * The counts are in a file that the driver creates. It is mapped shared, so the counts survive
- * every way in which a process can end. Each process has a record of its own. The pointer to it is
- * on a page that the kernel clears when memory is copied to a child (MADV_WIPEONFORK). So a child
- * of fork or clone, also in a handler, takes a new record at its first call; a child of vfork,
- * which shares its parent's memory, counts for its parent, as in allogram.
+ * every way in which a process can end. Each process has a record of its own. The pointer to this
+ * record is on a page that the kernel clears when memory is copied to a child (MADV_WIPEONFORK). So
+ * a child of fork or clone, also in a handler, takes a new record at its first call; a child of
+ * vfork, which shares its parent's memory, counts for its parent, as in allogram.
  *
  * A call is counted before it begins and again when it is done. If a process was killed in between,
  * the trace must have at least the calls that were done and at most those that were begun.
