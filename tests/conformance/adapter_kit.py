@@ -54,7 +54,7 @@ def line_of(text):
 
 def truths_of(outcome, failures):
     truths = recorded.truths_of(outcome, failures)
-    failures.require("the guest says what it did: %r" % outcome.stderr, truths)
+    failures.require("the guest prints its counts: %r" % outcome.stderr, truths)
     return truths
 
 
@@ -145,7 +145,7 @@ def nothing_is_counted_twice(tools, guest):
                                *([] if guest.is_whole else ["--focus=^counts$"]))["sites"]
         malloc = sum(row["total"]["allocated_bytes"] for row in rows if row["function"] == "malloc")
         own = sum(row[1] for row in truths_of(outcome, failures)[0]["types"].values())
-        failures.require("%d of malloc, %d of its own" % (malloc, own), malloc < own / 4)
+        failures.require("bytes of malloc %d, of the runtime's heap %d" % (malloc, own), malloc < own / 4)
     return failures
 
 
@@ -157,7 +157,7 @@ def frames_are_interleaved(tools, guest, case, wanted):
         failures.require("in order %s: %s" % (wanted, stacks), any(is_in_order(stack, wanted) for stack in stacks))
         exact = [name for name in wanted if ":" in name]
         for stack in stacks:
-            failures.expect("its own frames, no other", [name for name in stack if ":" in name and not name.startswith(OUTERMOST)], exact)
+            failures.expect("frames of the runtime in a stack of the case", [name for name in stack if ":" in name and not name.startswith(OUTERMOST)], exact)
         summary = recorded.report(tools, traces[0])
         failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
     return failures
@@ -214,7 +214,7 @@ def with_none_the_program_is_untouched(tools, guest):
         plain = recorded.run([*guest.command, "counts"], cwd=folder)
         outcome, traces = record(tools, guest, "counts", folder, failures, ("--adapters=none",))
         failures.expect("output", truths_of(outcome, failures)[0]["types"], truths_of(plain, failures)[0]["types"])
-        failures.expect("its heap", heap_in(tools, traces[0], guest.heap), None)
+        failures.expect("the runtime's heap without the adapter", heap_in(tools, traces[0], guest.heap), None)
         runtimes = recorded.report(tools, traces[0])["runtimes"]
         failures.expect("runtimes", [row["name"] for row in runtimes], ["libc"])
     return failures

@@ -25,7 +25,7 @@ def attached(tools, what):
             n += 1
         said = process.communicate()[0]
         failures.require("at least %d attachments: %d" % (FEWEST, n), n >= FEWEST)
-        failures.expect("status; it printed: %s" % said.strip(), process.returncode, 0)
+        failures.expect("status; the program printed: %s" % said.strip(), process.returncode, 0)
     return failures
 
 

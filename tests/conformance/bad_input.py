@@ -185,7 +185,7 @@ def folder_vanishes(case, folder):
     case.expect("standard output", outcome.stdout, b"a million\n")
     text = outcome.stderr.decode()
     case.fail_unless("does not say what is missing: %r" % text, "could not be made: No such file or directory" in text)
-    case.fail_unless("advises to read it: %r" % text, "allogram report" not in text)
+    case.fail_unless("a message advises to read the missing trace: %r" % text, "allogram report" not in text)
 
 
 def trace_is_deleted(case, folder):
@@ -195,8 +195,8 @@ def trace_is_deleted(case, folder):
                            'rm "$0/t.$$.allogram"; exit 3', folder)
         case.expect("status", outcome.status, 3)
         text = outcome.stderr.decode()
-        case.fail_unless("not said: %r" % text, ".allogram was deleted while it was written: it cannot be recovered" in text)
-        case.fail_unless("describes it: %r" % text, "allogram report" not in text and "nothing lost" not in text)
+        case.fail_unless("no message says that the trace was deleted: %r" % text, ".allogram was deleted while it was written: it cannot be recovered" in text)
+        case.fail_unless("a message describes the deleted trace: %r" % text, "allogram report" not in text and "nothing lost" not in text)
 
 
 def expect_counted(case, outcome, traces, why, least):
@@ -205,7 +205,7 @@ def expect_counted(case, outcome, traces, why, least):
     others = re.search(r"and (\d+) of other processes", text)
     case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
     missing = re.search(r"(\d+) process(?: has|es have) no trace: " + why, text)
-    case.fail_unless("not said: %r" % text, missing)
+    case.fail_unless("no message says how many processes have no trace, and why: %r" % text, missing)
     if missing:
         case.fail_unless("%r of %d" % (text, least), int(missing.group(1)) + len(traces) - 1 >= least)
 
@@ -257,7 +257,7 @@ def disk_full(case, folder):
         case.expect("status", outcome.status, 0)
         case.expect("standard output", outcome.stdout, b"a million\n")
         text = outcome.stderr.decode()
-        case.fail_unless("the summary does not say it: %r" % text, "space" in text or "full" in text)
+        case.fail_unless("the closing summary does not say that the disk is full: %r" % text, "space" in text or "full" in text)
         traces = recorded.traces_in(disk)
         case.fail_unless("no trace", len(traces) == 1)
         if traces:
@@ -279,7 +279,7 @@ def disk_full_of_several(case, folder):
             summary = recorded.report(case.tools, trace)
             recorded_events += summary["allocated_blocks"] + summary["freed_blocks"]
             if summary["lost_events"]["total"] > 1000:
-                case.fail_unless("not said: %r" % outcome.stderr, b"recording stopped" in outcome.stderr)
+                case.fail_unless("no message says that recording stopped: %r" % outcome.stderr, b"recording stopped" in outcome.stderr)
         case.fail_unless("only %d events on 512 KiB" % recorded_events, recorded_events > 100000)
 
 

@@ -49,7 +49,7 @@ def recorded_under(tools, wrapper):
         failures.expect("standard output", outcome.stdout, b"parent\n")
         traces = [(trace, recorded.report(tools, trace)) for trace in recorded.wait_until_ended(tools, place.path)]
         found = [(trace, summary) for trace, summary in traces if summary["trace"]["command"][0] == place.program]
-        failures.expect("traces of it", len(found), 1)
+        failures.expect("traces of the program", len(found), 1)
         for trace, summary in found:
             failures.expect("check", recorded.check(tools, trace)[1].get("whole"), True)
             failures.expect("allocated blocks", summary["allocated_blocks"], BLOCKS)
@@ -82,8 +82,8 @@ def strangers(tools):
             folder = live_folder_of(process.pid)
         failures.require("there is a live file", folder is not None)
         names = os.listdir(folder)
-        failures.expect("files in it", len(names), 1)
-        failures.expect("length of its name", len(names[0]), 32)
+        failures.expect("files in the folder of the live file", len(names), 1)
+        failures.expect("length of the live file's name", len(names[0]), 32)
         failures.expect("rights of the folder", stat.S_IMODE(os.stat(folder).st_mode), 0o711)
         looking = ("import os, sys\nos.setgroups([]); os.setgid({0}); os.setuid({0})\nfor look in (lambda: os.listdir(sys.argv[1]), "
                    "lambda: open(sys.argv[1] + '/x', 'w'), lambda: os.unlink(sys.argv[2]), lambda: os.rmdir(sys.argv[1]), "

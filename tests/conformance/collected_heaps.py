@@ -66,14 +66,14 @@ def entries(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         counts, _, traces = record(failures, tools, program, "entries", folder)
-        failures.require("it said all", len(counts) == 23)
+        failures.require("the program printed the counts of all functions", len(counts) == 23)
         compare(failures, tools, traces[0], counts)
         covers(failures, tools, traces[0])
         listed = counts["by_many"][0] + counts["by_inline_refill"][0]
         failures.require("lists are named", runtime(tools, traces[0])["note"].startswith("%d blocks were given to the program in lists" % listed))
         is_clean(failures, tools, traces[0])
         text = recorded.run([tools.allogram, "report", traces[0], "--limit=0"]).stdout
-        failures.fail_unless("the agent's own code is a line to look at", b"collector_calls.c" not in text)
+        failures.fail_unless("the report lists a line of the agent's own code", b"collector_calls.c" not in text)
     return failures
 
 
@@ -94,7 +94,7 @@ def dies_when_the_collector_says_so(tools, program):
         failures.require("finalizers ran", counts["in_finalizer"][0] >= 90)
         view = recorded.report(tools, traces[0], "--view=gc")["collections"]
         failures.expect("collections, as the collector counts them", len(view), said["collections"])
-        failures.require("the program's own listener hears of collections", said["heard"] >= 5)
+        failures.require("the program's own listener is notified of collections", said["heard"] >= 5)
         failures.require("pauses", all(row["pause_ns"] > 0 and row["runtime"] == "bdwgc" for row in view))
         failures.require("heap sizes", all(row["heap_after_bytes"] > 0 for row in view[1:]))
         covers(failures, tools, traces[0])
@@ -135,10 +135,10 @@ def child(tools, program):
             own = own_of(tools, trace)
             if "in_child" in own:
                 compare(failures, tools, trace, counts)
-                failures.require("its blocks die", own["in_child"]["freed_blocks"] > 400)
+                failures.require("blocks of the child die", own["in_child"]["freed_blocks"] > 400)
             else:
                 failures.expect("before the fork", own["before_fork"]["allocated_blocks"], 1000)
-                failures.expect("of it freed", own["before_fork"]["freed_blocks"], 0)
+                failures.expect("freed of the blocks from before the fork", own["before_fork"]["freed_blocks"], 0)
             is_clean(failures, tools, trace)
     return failures
 

@@ -127,7 +127,7 @@ def dumps(tools, *options):
         commanded.do("alloc 10 100", "free 2")
         pid = program_of(commanded)
         first = ask(tools, pid, "dump", failures)
-        failures.expect("its name", first, os.path.join(folder, "t.dump1.allogram"))
+        failures.expect("name of the first dump", first, os.path.join(folder, "t.dump1.allogram"))
         snapshots.is_whole(tools, first, failures)
         failures.expect("the first", snapshots.own(tools, first), sums(10, 1000, 2, 800))
         commanded.do("alloc 5 10")
@@ -149,7 +149,7 @@ def a_dump_of_a_program_that_ends_meanwhile(tools):
         path = os.path.join(folder, "t.dump1.allogram")
         snapshots.wait_for("a dump that is being written", lambda: os.path.exists(path + ".part") or os.path.exists(path))
         failures.expect("status", commanded.finish(), 0)
-        failures.expect("its name", asker.communicate()[0].decode().strip(), path)
+        failures.expect("name of the dump", asker.communicate()[0].decode().strip(), path)
         failures.expect("status of the asker", asker.returncode, 0)
         snapshots.is_whole(tools, path, failures)
         failures.expect("own", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
@@ -166,7 +166,7 @@ def a_program_that_changed_its_root(tools):
             process.stdout.readline()
             with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as children:
                 pids = [pid for pid in children.read().split() if os.readlink("/proc/%s/root" % pid).endswith("/root")]
-            failures.expect("who changed it", len(pids), 1)
+            failures.expect("number of processes with another root", len(pids), 1)
             path = ask(tools, pids[0], "dump", failures)
             snapshots.is_whole(tools, path, failures)
             process.stdin.close()
@@ -200,7 +200,7 @@ def what_waits_for_its_delay(tools):
         commanded = snapshots.Commanded(tools, folder, "--delay=1h")
         commanded.do("alloc 10 100")
         for action in ("pause", "resume"):
-            failures.require("it waits", "--delay" in refused(tools, program_of(commanded), action, failures))
+            failures.require("the message says that recording waits for --delay", "--delay" in refused(tools, program_of(commanded), action, failures))
         failures.expect("status", commanded.finish(), 0)
     return failures
 
@@ -233,7 +233,7 @@ def an_attached_program(tools):
             snapshots.is_whole(tools, trace, failures)
             failures.expect("own", snapshots.own(tools, trace), sums(17, 1350, 0, 1350))
             tell("alloc 3 50")
-            failures.require("it is not recorded any more",
+            failures.require("the program is not recorded after the stop",
                              "not recorded" in refused(tools, program.pid, "pause", failures))
             program.stdin.close()
             failures.expect("status of the program", program.wait(snapshots.SECONDS), 0)

@@ -125,7 +125,7 @@ def debug_with_four_workers(programs, where):
         failures.require("what was forgotten is dead", types["Node(Int32)"]["in_use_blocks"] < N // 100)
         failures.require("elements of hashes", types["Pointer(Hash::Entry(Int32, Point))"]["allocated_blocks"] > 5)
         points = stacks_of(where, trace, "Point")
-        failures.expect("where stacks begin", {stack[0] for stack in points}, {"Point.new"})
+        failures.expect("innermost frames of the stacks", {stack[0] for stack in points}, {"Point.new"})
         failures.require("a fiber's stack", any("Fiber#run" in stack for stack in points))
         failures.require("main's stack", any("points" in stack for stack in points))
         failures.require("whole: %s" % points, all(map(is_whole, points)))
@@ -142,7 +142,7 @@ def hello(programs, where):
         trace, types = judge(failures, where, programs["hello"][0], folder, wanted)
         if "Crystal::SpinLock" in wanted:
             view = where.report(trace, "--view=types", "--type=Crystal::SpinLock", "--frames=3", "--min-count=2")["stacks"]
-            failures.require("their stacks", len(view) == 4 and all(
+            failures.require("stacks of the spin locks", len(view) == 4 and all(
                 row["frames"][0]["function"] == "Crystal::SpinLock.new" and row["frames"][0]["runtime"] == "crystal" and
                 row["frames"][2]["function"] == "IO::FileDescriptor.new" for row in view))
         failures.fail_unless("a number stayed: %s" % sorted(name for name in types if name), all(not name.startswith("#") for name in types if name))
@@ -198,7 +198,7 @@ def wild(programs, where):
     program = programs["wild"][0]
     plain = where.run([program, str(n)])
     wanted = {name: int(blocks) for name, blocks in (line.rsplit(" ", 1) for line in plain.stdout.decode().splitlines())}
-    failures.require("it said all: %s" % wanted, len(wanted) == 11)
+    failures.require("the program printed the counts of all types: %s" % wanted, len(wanted) == 11)
     stripped = where.path("stripped")
     failures.expect("strip", where.run(["strip", "-o", stripped, program]).status, 0)
     with recorded.Folder() as folder:
@@ -250,7 +250,7 @@ def compiler(programs, where):
                                   env={"CRYSTAL_CACHE_DIR": where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1"}, timeout=600)
         failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
         if IS_FULL:
-            failures.expect("what its program says", where.run([made]).stdout, b"Hello world!\n")
+            failures.expect("output of the compiled program", where.run([made]).stdout, b"Hello world!\n")
             with open(where.root + made, "rb") as file:
                 failures.require("the same program", file.read() == plain)
         summaries = [where.report(trace) for trace in recorded.traces_in(folder)]
@@ -259,7 +259,7 @@ def compiler(programs, where):
         coverage = {row["name"]: row["coverage"] for row in itself["runtimes"]}.get("bdwgc")
         failures.require("coverage of the compiler: %s" % coverage, coverage is not None and 0.999 <= coverage <= 1)
         failures.require("blocks: %d" % itself["allocated_blocks"], itself["allocated_blocks"] > 1_000_000)
-        failures.require("its collections", any(row["runtime"] == "bdwgc" for row in itself.get("gc") or []))
+        failures.require("collections of the compiler", any(row["runtime"] == "bdwgc" for row in itself.get("gc") or []))
     return failures
 
 

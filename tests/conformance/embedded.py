@@ -69,9 +69,9 @@ def compare_example(tools, trace, is_alone):
     failures.expect("ghosts", summary["ghost_frees"], 2)
     failures.expect("lost", summary["lost_events"]["total"], 0)
     if is_alone:
-        failures.expect("stacks, each once whatever its types", summary["unique_stacks"], 5)
+        failures.expect("stacks, each once for all of its types", summary["unique_stacks"], 5)
         failures.expect("blocks in all", (summary["allocated_blocks"], summary["freed_blocks"]), (119, 36))
-        failures.expect("its end", summary["trace"]["end"], "detached")
+        failures.expect("end of the recording", summary["trace"]["end"], "detached")
         outcome = recorded.run([tools.allogram, "dump", trace])
         failures.require("the mark", b'mark name="the list is there"' in outcome.stdout)
     failures.expect("check", recorded.check(tools, trace)[0], 0)
@@ -91,7 +91,7 @@ def example_under_run(tools):
         outcome, traces = recorded.record(tools, [os.path.join(tools.build, "examples/arena_and_gpu")], folder)
         failures = compare_example(tools, traces[0], False)
         failures.expect("status", outcome.status, 0)
-        failures.require("it says that it is recorded already", b"already" in outcome.stderr)
+        failures.require("the program prints that it is recorded already", b"already" in outcome.stderr)
         heaps = {row["name"]: row for row in recorded.report(tools, traces[0], "--view=heaps")["heaps"]}
         failures.require("malloc is in the same trace", heaps["malloc"]["allocated_bytes"] >= 65536)
         return failures
@@ -148,7 +148,7 @@ def compare(tools, trace, wanted, failures, focus=(), by_events=True):
     if not by_events:
         return
     again = recorded.report(tools, trace, "--from=1ns", "--older") # computed from the events, not from the trace's index
-    failures.expect("by its events", again["allocated_blocks"], wanted["allocated_blocks"])
+    failures.expect("allocated blocks, from the events", again["allocated_blocks"], wanted["allocated_blocks"])
 
 
 def rule_alone(tools, case):
@@ -157,7 +157,7 @@ def rule_alone(tools, case):
         outcome = recorded.run([tools.program("embedding"), case], cwd=folder)
         failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
         truths = recorded.truths_of(outcome, failures)
-        failures.require("it says what it did", truths)
+        failures.require("the program prints its counts", truths)
         for truth in truths:
             compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=case != "dropped")
         traces = [name for name in os.listdir(folder) if name.endswith(".allogram")]
@@ -196,10 +196,10 @@ def rule_with_nothing(tools):
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding_alone"), "nested_start"], cwd=folder)
         failures.expect("status", outcome.status, 9)
-        failures.require("it prints why there is no session", b"not linked with liballogram" in outcome.stdout)
+        failures.require("the program prints why there is no session", b"not linked with liballogram" in outcome.stdout)
         outcome, traces = recorded.record(tools, [tools.program("embedding_alone"), "reallocs"], folder)
         truth = recorded.truths_of(outcome, failures)[0]
-        failures.expect("under run it is recorded all the same", heap_sums(tools, traces[0]), truth["allocated_bytes"])
+        failures.expect("bytes recorded under `run`", heap_sums(tools, traces[0]), truth["allocated_bytes"])
     return failures
 
 
@@ -236,7 +236,7 @@ def snapshots_are_whole(tools):
             summary = recorded.report(tools, trace)
             failures.expect("ghosts and lost", (summary["ghost_frees"], summary["lost_events"]["total"]), (0, 0))
             failures.require("%d live" % summary["in_use_blocks_at_end"], summary["in_use_blocks_at_end"] <= 2)
-            failures.require("it grows", summary["allocated_blocks"] > blocks)
+            failures.require("each snapshot has more blocks", summary["allocated_blocks"] > blocks)
             blocks = summary["allocated_blocks"]
     return failures
 
@@ -249,9 +249,9 @@ def dropped_under_run(tools):
         failures.expect("truths", len(truths), 1)
         wanted = truths[0]["allocated_bytes"]
         failures.expect("bytes", heap_sums(tools, traces[0]), wanted)
-        failures.require("all of it", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
+        failures.require("with --older the time before the reset is counted", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
         text = recorded.run([tools.allogram, "report", traces[0]]).stdout.decode()
-        failures.require("the reader sees where it begins: " + text[:600], "when the program reset the recording" in text)
+        failures.require("the report says that it begins at the reset: " + text[:600], "when the program reset the recording" in text)
     return failures
 
 
@@ -263,7 +263,7 @@ def exact_after_sampled(tools):
         outcome, _ = recorded.record(tools, command, folder, options=("--mode=sample", "--interval=512K"), cwd=folder)
         failures.expect("status", outcome.status, 0)
         truth = recorded.truths_of(outcome, failures)[0]
-        failures.require("the trace is its own: " + truth["trace"], not truth["trace"].startswith("/dev/shm"))
+        failures.require("the path of the trace is not in /dev/shm: " + truth["trace"], not truth["trace"].startswith("/dev/shm"))
         compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=True)
     return failures
 

@@ -166,7 +166,7 @@ def counts_are_exact(place):
             status, said = attached.end()
         node.ask("hand_counted:main(%d)" % N)
         failures.expect("status", status, 0)
-        failures.require("the next command is said: %s" % said, "--view=functions" in said)
+        failures.require("attach prints the next command: %s" % said, "--view=functions" in said)
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
         rows = rows_of(place, attached.trace)
         wanted = {"hand_counted:main/1": 1, "hand_counted:cons/1": 2 * (N + 1) + 3, "hand_counted:tuples/1": N + 1,
@@ -175,7 +175,7 @@ def counts_are_exact(place):
         words = {"hand_counted:cons/1": 2 * (2 * N + 2), "hand_counted:tuples/1": 4 * N, "hand_counted:maps_of_two/1": 5 * N}
         failures.expect("words", {name: rows.get(name, (0, None))[1] for name in words}, words)
         summary = recorded.report(place.tools, attached.trace)
-        failures.expect("how it ended", summary["trace"]["end"], "detached")
+        failures.expect("end of the recording", summary["trace"]["end"], "detached")
         failures.expect("lost", summary["lost_events"]["total"], 0)
     return failures
 
@@ -222,7 +222,7 @@ def collections_are_seen(place):
             time.sleep(0.3)
             status, said = attached.end()
         failures.expect("status", status, 0)
-        failures.require("the next command is said: %s" % said, "--view=gc" in said)
+        failures.require("attach prints the next command: %s" % said, "--view=gc" in said)
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
         failures.require("collections: %d" % len(found), len(found) > 0)
         failures.require("of processes", all(row["process"] for row in found))
@@ -369,7 +369,7 @@ def cycles_leave_nothing(place):
         third = max(1, len(sizes) // 3)
         early, late = max(sizes[:third]), min(sizes[-third:])
         print("# %d cycles; resident KiB early %d, late %d" % (len(sizes), early, late))
-        failures.require("it does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.3 + 20000)
+        failures.require("the node's memory does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.3 + 20000)
     return failures
 
 
@@ -427,15 +427,15 @@ def ends_in_every_way(place):
             node.ask("exit(whereis(allogram_attached), kill)")
             status, said = attached.end()
         failures.expect("the keeper was killed", status, 0)
-        failures.require("and it is said: %s" % said, "was killed" in said)
-        failures.require("nothing is left of it", gone(node))
+        failures.require("attach says that its process was killed: %s" % said, "was killed" in said)
+        failures.require("nothing of allogram is left in the node", gone(node))
         node.ask("register(victim, spawn(attached_node, spin, [0]))")
         with Attached(node, "--mode=exact", "--process=victim", name="k") as attached:
             time.sleep(0.1)
             failures.expect("kill", node.ask("exit(whereis(victim), kill)"), "true")
             status, _ = attached.end()
         failures.expect("a process was killed", status, 0)
-        failures.require("what it did is there", "attached_node:work/1" in rows_of(place, attached.trace))
+        failures.require("the calls of the killed process are in the trace", "attached_node:work/1" in rows_of(place, attached.trace))
         with Attached(node, "--trace=hand_counted:cons/1", name="k") as attached:
             node.ask("hand_counted:cons(9)")
             failures.expect("new code", node.ask("[code:purge(hand_counted), element(1, code:load_file(hand_counted))]"),
@@ -444,13 +444,13 @@ def ends_in_every_way(place):
             node.ask("hand_counted:cons(19)")
             status, said = attached.end()
         failures.expect("code was loaded anew", status, 0)
-        failures.require("which is said: %s" % said, "hand_counted was loaded anew" in said)
-        failures.expect("and it is counted on", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 56))
+        failures.require("attach says that the module was loaded anew: %s" % said, "hand_counted was loaded anew" in said)
+        failures.expect("the calls of the new code are counted", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 56))
         with Attached(node, "--mode=exact", name="k") as attached:
             node.ask("[code:purge(hand_counted), code:load_file(hand_counted)]")
             node.ask("hand_counted:cons(19)")
             attached.end()
-        failures.expect("where all is traced new code is, too",
+        failures.expect("if all functions are traced, new code is traced, too",
                         rows_of(place, attached.trace).get("hand_counted:cons/1"), (20, 38))
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
@@ -496,7 +496,7 @@ def others_are_left_alone(place):
         node.ask("erlang:trace(whereis(traced), true, [call, {tracer, whereis(tool)}])")
         before = node.ask(theirs)
         with Attached(node, "--mode=exact", name="o") as attached:
-            failures.expect("traced by its own tracer", node.ask("erlang:trace_info(whereis(traced), tracer) =:= {tracer, whereis(tool)}"),
+            failures.expect("the other tool's process is still traced by that tool", node.ask("erlang:trace_info(whereis(traced), tracer) =:= {tracer, whereis(tool)}"),
                             "true")
             node.ask("traced ! {go, self()}, receive done -> ok end")
             node.ask("hand_counted:cons(19)")
@@ -515,13 +515,13 @@ def others_are_left_alone(place):
         release = int(node.ask("list_to_integer(erlang:system_info(otp_release))"))
         cons = 20
         if release < 27:
-            failures.require("it is reported: %s" % said, "1 processes have a tracer already" in said)
+            failures.require("attach reports the process with another tracer: %s" % said, "1 processes have a tracer already" in said)
         else:
             cons += 10
         failures.expect("what is counted", rows_of(place, attached.trace).get("hand_counted:cons/1"),
                         (cons, 2 * (cons - (1 if cons == 20 else 2))))
-        failures.expect("their patterns and flags", node.ask(theirs), before)
-        failures.expect("what they were notified of", node.ask("tool ! {seen, self()}, receive {seen, Seen} -> Seen end"),
+        failures.expect("patterns and flags of the other tool", node.ask(theirs), before)
+        failures.expect("messages that the other tool received", node.ask("tool ! {seen, self()}, receive {seen, Seen} -> Seen end"),
                         "[{hand_counted,odd},{hand_counted,odd}]")
         failures.expect("modules", node.ask("element(4, attached_node:left())"), "[]")
     return failures
@@ -575,11 +575,11 @@ def refusals_are_one_line(place):
         failures.expect("and works", node.ask("attached_node:work(10)"), "ok")
         with Attached(node, "--mode=exact", "--cookie-file=" + right, name="w") as attached:
             refused("a second one", "recorded already", node.name)
-            failures.expect("the first goes on", node.ask("whereis(allogram_attached) =/= undefined"), "true")
+            failures.expect("the first recording continues", node.ask("whereis(allogram_attached) =/= undefined"), "true")
             failures.expect("status of the first", attached.end()[0], 0)
         node.ask("begin {ok, D} = file:get_cwd(), file:write_file(\"allogram.erl\", \"-module(allogram).\\n\"), "
                  "{ok, allogram} = compile:file(\"allogram.erl\"), code:add_patha(D), code:load_file(allogram) end")
-        refused("a module of theirs with our name", "another module called allogram", node.name)
+        refused("a module of the node that is called allogram", "another module called allogram", node.name)
         failures.expect("which stays", node.ask("erlang:module_loaded(allogram)"), "true")
         os.remove(os.path.join(place.folder, "allogram.erl"))
         os.remove(os.path.join(place.folder, "allogram.beam"))
@@ -606,7 +606,7 @@ def load_does_not_grow(place):
         size = os.path.getsize(attached.trace)
         print("# %d s; resident KiB %d, then %d; trace of %d KiB" % (seconds, early, late, size // 1024))
         failures.expect("status", status, 0)
-        failures.require("it does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.5 + 20000)
+        failures.require("the node's memory does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.5 + 20000)
         failures.expect("results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"), "[true,true]")
         failures.expect("lost", recorded.report(place.tools, attached.trace)["lost_events"]["total"], 0)
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)

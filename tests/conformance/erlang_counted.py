@@ -140,8 +140,8 @@ def processes_have_their_own(erlang):
     busy = by_call.get("hand_counted:busy/2", (0, 0, 0))
     failures.expect("eight that are busy", (busy[0], busy[2]), (8, 8 * N * 60))
     failures.expect("what proc_lib began", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
-    failures.expect("a server by its module", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
-    failures.require("a process by the name that it registers", "hand" in by_process)
+    failures.expect("calls in the row of the server, whose initial call is init/1", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
+    failures.require("a process has its registered name", "hand" in by_process)
     report = recorded.report(tools, trace, "--view=functions", "--by=process", "--tree")
     tops = {node["function"]: node["acc_words"] for node in report["root"]["children"]}
     failures.expect("a tree of each", tops, {name: row[2] for name, row in by_process.items() if name in tops})
@@ -212,7 +212,7 @@ def from_erlang(erlang):
     outcome, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval",
                                     "io:format(\"~0p\", [catch allogram:run(lists, seq, [1, 9])]), hand_counted:tiny(1), halt()."],
                                    name="twice")
-    failures.require("under run it is refused: %s" % outcome.stdout, b"counted already" in outcome.stdout)
+    failures.require("allogram:run is refused under `run`: %s" % outcome.stdout, b"counted already" in outcome.stdout)
     failures.expect("and the node is counted on", rows_of(erlang.tools, trace).get("hand_counted:tiny/1"), (1, 0))
     return failures
 
@@ -289,7 +289,7 @@ def others_are_left_alone(erlang):
     outcome, trace = erlang.record(["erl", "-noshell", "-eval", "io:put_chars(os:getenv(\"THEIRS\", \"\")), hand_counted:main(10), halt()."],
                                    name="flags", env={"ERL_AFLAGS": "-pa %s -env THEIRS kept" % erlang.folder})
     failures.expect("flags of the user", (outcome.status, outcome.stdout), (0, b"kept"))
-    failures.require("and it is counted", "hand_counted:main/1" in rows_of(erlang.tools, trace))
+    failures.require("functions are counted although the user has set flags", "hand_counted:main/1" in rows_of(erlang.tools, trace))
     return failures
 
 
@@ -303,7 +303,7 @@ def escript_is_named(erlang):
     outcome, trace = erlang.record([script, "50"], name="script")
     failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"100"))
     found = [counts for name, counts in rows_of(erlang.tools, trace).items() if name.endswith(":twice/1")]
-    failures.expect("its function", found, [(51, 200)])
+    failures.expect("function of the script", found, [(51, 200)])
     return failures
 
 
@@ -316,7 +316,7 @@ def elixir_is_named(erlang):
     outcome, trace = erlang.record(["elixir", program], name="elixir")
     failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"70"))
     rows = rows_of(erlang.tools, trace)
-    failures.expect("its function", rows.get("Hand.Counted.pair?/1"), (71, 350))
+    failures.expect("function of the Elixir program", rows.get("Hand.Counted.pair?/1"), (71, 350))
     return failures
 
 

@@ -86,7 +86,7 @@ def release_is_counted(erlang):
     outcome, trace = erlang.record([script, "foreground"], name="shop")
     failures.expect("status", (outcome.status, outcome.stderr), (5, b""))
     rows = erlang_counted.rows_of(erlang.tools, trace)
-    failures.expect("its first function", rows.get("everyday:mutual/1"), (1, 0))
+    failures.expect("first function of the release", rows.get("everyday:mutual/1"), (1, 0))
     calls = [rows.get("everyday:" + name, (0, 0))[0] for name in ("hop/2", "skip/2")]
     failures.expect("what it calls: %s" % calls, sum(calls), N + 1)
     return failures

@@ -42,7 +42,7 @@ def killed_in_a_call(erlang):
     failures = tap.Failures()
     _, rows, trace = traced(erlang, "killed(20)", "killed")
     endless, kept = rows["hard_to_trace:endless/1"], rows["hard_to_trace:kept/1"]
-    failures.require("their calls are there: %s" % (endless,), endless[0] > 20)
+    failures.require("calls of the killed processes: %s" % (endless,), endless[0] > 20)
     failures.require("within one of each other: %s %s" % (endless, kept), abs(endless[0] - (kept[0] - 20)) <= 20)
     failures.require("two words a turn, four at the last: %s" % (endless,), abs(endless[1] - 2 * endless[0]) <= 2 * 20)
     failures.expect("lost", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)

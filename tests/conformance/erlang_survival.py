@@ -179,7 +179,7 @@ def reset(erlang):
         node.ask("reset", failures)
         failures.expect("status", node.finish(), 0)
         failures.expect("before the second", kept_of(erlang.tools, dump, failures), (30, 60))
-        failures.expect("after it", kept_of(erlang.tools, node.trace(), failures), (0, 0))
+        failures.expect("after the second reset", kept_of(erlang.tools, node.trace(), failures), (0, 0))
     return failures
 
 

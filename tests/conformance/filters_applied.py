@@ -58,7 +58,7 @@ def compare(tools, all_traces, traces, takes, expression, failures):
         failures.expect("check", recorded.check(tools, trace)[0], 0)
         summary = recorded.report(tools, trace)
         failures.expect("lost", summary["lost_events"]["total"], 0)
-        failures.expect("the trace says it", summary["trace"].get("filter"), expression)
+        failures.expect("filter in the trace", summary["trace"].get("filter"), expression)
 
 
 def ghosts(tools, trace):
@@ -78,7 +78,7 @@ def filter_takes_what_it_says(tools, expression, takes):
             failures.require("ghosts of the child: %d" % ghosts(tools, traces[1]), ghosts(tools, traces[1]) >= is_ghost)
             failures.require("no ghost of what was left out", is_ghost or "allocator" in expression or ghosts(tools, traces[1]) == 0)
         texts = [recorded.run([tools.allogram, "report", trace]).stdout.decode() for trace in traces]
-        failures.require("the reader sees it", all("only --filter=" + expression in text for text in texts))
+        failures.require("every report names the filter", all("only --filter=" + expression in text for text in texts))
         undecided = recorded.report(tools, traces[0])["trace"]["filter_undecided"]
         failures.expect("what could not be decided", undecided != [], "type" in expression)
     return failures
@@ -97,7 +97,7 @@ def filter_of_lua(tools, expression, takes):
         count = lambda blocks: len(blocks)
         failures.require("%d blocks of %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
         failures.require("some", wanted != [])
-        failures.require("only such", all(takes(*block[1:4], block[4] or None) for block in found))
+        failures.require("only blocks that the filter selects", all(takes(*block[1:4], block[4] or None) for block in found))
         failures.expect("ghosts", ghosts(tools, traces[0]), 0)
     return failures
 
@@ -123,7 +123,7 @@ def run_says_it(tools):
         failures.require("what could not be decided: " + text, "the type of a block in malloc" in text)
         failures.require("one line each", text.count("\n") == 4)
         outcome = recorded.run([tools.program("filtered")], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
-        failures.expect("alone it is nobody's", outcome.status, 0)
+        failures.expect("status without `run`, with ALLOGRAM_FILTER set", outcome.status, 0)
         outcome = recorded.run([tools.allogram, "run", "true"], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
         failures.expect("the twin in the environment", (outcome.status, outcome.stderr.startswith(b"allogram: ALLOGRAM_FILTER=size=1: ")),
                         (125, True))

@@ -60,7 +60,7 @@ def finds(tools, fault, wanted):
         more = subprocess.run('"%s" report %s' % (tools.allogram, command), shell=True, capture_output=True, text=True,
                               check=False)
         failures.expect("status of the command that shows more", more.returncode, 0)
-        failures.fail_unless("it does not show the place", function in more.stdout or kind == "foreign_frees")
+        failures.fail_unless("the command of the finding does not show its function", function in more.stdout or kind == "foreign_frees")
     return failures
 
 

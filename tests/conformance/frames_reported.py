@@ -61,7 +61,7 @@ def run_case(tools, case, is_under_run, folder, failures, options=()):
         outcome = recorded.run(command, cwd=folder)
         traces = outcome.stdout.decode().split("\n")[-2:-1]
     failures.expect("status", outcome.status, 0)
-    failures.require("it complains of nothing", b"wrong" not in outcome.stdout)
+    failures.require("the program reports no error", b"wrong" not in outcome.stdout)
     for trace in traces:
         failures.expect("check", recorded.check(tools, trace)[0], 0)
         failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
@@ -86,7 +86,7 @@ def is_cut(tools, is_under_run):
         trace = run_case(tools, "deep", is_under_run, folder, failures)[0]
         stack = stacks_of(tools, trace)[0][1]
         failures.expect("frames", stack, ["make_block", *("paint:%d" % line for line in range(1000, 1000 - CUT_DEPTH + 1, -1))])
-        failures.require("it is said to be cut", recorded.report(tools, trace)["truncated_stacks"] >= 1)
+        failures.require("the stack counts as cut", recorded.report(tools, trace)["truncated_stacks"] >= 1)
     return failures
 
 
@@ -126,7 +126,7 @@ def frames_of_collections(tools, is_under_run):
     with recorded.Folder() as folder:
         trace = run_case(tools, "collection", is_under_run, folder, failures)[0]
         causes = recorded.report(tools, trace, "--view=gc", "--blame")["blame"]
-        failures.expect("who caused it", [(row["function"].split()[-1], row["collections"]) for row in causes], [("on_click", 1)])
+        failures.expect("functions that caused the collection", [(row["function"].split()[-1], row["collections"]) for row in causes], [("on_click", 1)])
     return failures
 
 

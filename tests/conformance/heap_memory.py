@@ -47,11 +47,11 @@ def mallocs(tools):
                 return failures  # a glibc before 2.33 has no mallinfo2
             said = json.loads(outcome.stdout)
             failures.expect(case, (rows["libc"]["committed_bytes"], rows["libc"]["free_bytes"]), (said["committed"], said["free"]))
-            failures.require("half of it is lost", rows["libc"]["fragmentation_bytes"] >= said["free"] > MIB)
+            failures.require("the free memory counts as fragmentation", rows["libc"]["fragmentation_bytes"] >= said["free"] > MIB)
     with recorded.Folder() as folder:
         _, traces = recorded.record(tools, [program, "blocked"], folder)
         memory = picture(tools, traces[0])[1]
-        failures.require("where a handler may run nothing is asked", memory == {} or memory["libc"]["committed_bytes"] is None)
+        failures.require("malloc is not asked for its memory while signals are blocked", memory == {} or memory["libc"]["committed_bytes"] is None)
     return failures
 
 
@@ -63,13 +63,13 @@ def boehms(tools, name):
         said = dict(zip(words[::2], map(int, words[1::2])))
         heaps, rows = agrees(failures, tools, traces[0])
         row = rows["bdwgc"]
-        failures.require("its unmapped pages: %s" % said, said["unmapped"] > 0)
+        failures.require("the collector has unmapped pages: %s" % said, said["unmapped"] > 0)
         failures.expect("free", row["free_bytes"], said["free"] - said["unmapped"])
-        failures.expect("reserved is what it mapped", row["reserved_bytes"], heaps["bdwgc"]["mapped_bytes"])
-        failures.require("and holds its heap, and little more: %s %s" % (row, said), said["heap"] <= row["reserved_bytes"] < said["heap"] + 4 * MIB)
+        failures.expect("reserved bytes of the collector, compared with its mappings", row["reserved_bytes"], heaps["bdwgc"]["mapped_bytes"])
+        failures.require("the reserved bytes are the heap and at most 4 MiB more: %s %s" % (row, said), said["heap"] <= row["reserved_bytes"] < said["heap"] + 4 * MIB)
         failures.expect("committed", row["committed_bytes"], row["reserved_bytes"] - said["unmapped"])
         failures.require("what is kept is in use", said["kept"] * 5000 <= row["in_use_bytes"] < (said["kept"] + 20) * 5000)
-        failures.require("none of it is the program's own", heaps.get("mmap", {"mapped_bytes": 0})["mapped_bytes"] < MIB)
+        failures.require("the collector's mappings do not count as the program's", heaps.get("mmap", {"mapped_bytes": 0})["mapped_bytes"] < MIB)
     return failures
 
 
@@ -83,7 +83,7 @@ def luas(tools):
         _, rows = agrees(failures, tools, traces[0])
         failures.require("Lua's blocks are lent by malloc", rows["lua"]["in_use_bytes"] > MIB and
                          rows["libc"]["lent_bytes"] == rows["lua"]["in_use_bytes"] == rows["lua"]["of_malloc_bytes"])
-        failures.require("and not lost there", rows["libc"]["fragmentation_bytes"] < rows["lua"]["in_use_bytes"])
+        failures.require("Lua's memory is not fragmentation of malloc", rows["libc"]["fragmentation_bytes"] < rows["lua"]["in_use_bytes"])
     return failures
 
 

@@ -36,7 +36,7 @@ def sites(tools):
     with recorded.Folder() as folder:
         trace = alone(tools, folder)
         failures.expect("alone", by_label(tools, trace), NODES)
-        failures.expect("only what has work() in its stack", by_label(tools, trace, "--focus=^work$"),
+        failures.expect("only blocks with work() in their stack", by_label(tools, trace, "--focus=^work$"),
                         {"request 1": NODES["request 1"], "request 2": NODES["request 2"]})
         by_function = {row["function"]: row["own"]["allocated_blocks"]
                        for row in recorded.report(tools, trace, "--view=sites")["sites"] if row["own"]["allocated_blocks"] > 0}

@@ -152,7 +152,7 @@ def measure(failures, tools, case, what):
         name = "%s, %s" % (what, " ".join(words))
         failures.require("%s: status %d %s" % (name, process.returncode, stderr[-200:]), process.returncode in (0, 1))
         if contents is not None:
-            failures.fail_unless("%s: it changed a file" % name, case.contents() == contents)
+            failures.fail_unless("%s: the command changed a file" % name, case.contents() == contents)
         failures.require("%s: %.1f s of CPU time" % (name, seconds), seconds <= 2 + n_bytes / 10e6)
         # the live file's own pages, which are mapped, count as memory of the process that reads them
         failures.require("%s: %d MiB of memory" % (name, memory // MIB), memory <= 256 * MIB + 64 * n_bytes)
@@ -258,7 +258,7 @@ def of_a_stranger(tools, left, trace, folder):
                 before = file.read(1 << 20)
             measure(failures, tools, case, "%s of a stranger" % whose)
             with open(case.live, "rb") as file:
-                failures.fail_unless("%s of a stranger: it was changed" % whose, file.read(1 << 20) == before)
+                failures.fail_unless("%s of another user: the live file was changed" % whose, file.read(1 << 20) == before)
             failures.expect("%s of a stranger: traces" % whose, len(glob.glob(case.folder + "/t.*.allogram")), 1)
             outcome = recorded.run([tools.allogram, "check", case.live])
             failures.fail_unless("%s of a stranger, checked itself: %d" % (whose, outcome.status), outcome.status in (0, 1))

@@ -72,11 +72,11 @@ def a_moved_block_stays_itself(tools):
                         {("closed", 10): (0x5000, "alloc"), ("open", 20): (0x1000, "alloc"), ("open", 40): (0x3000, "alloc"),
                          ("open", 80): (0x2000, "alloc_again")})
         collection = recorded.report(tools, trace, "--view=gc")["collections"][0]
-        failures.require("born before it moved", blocks[("open", 20)]["allocated_ns"] <= collection["start_ns"])
+        failures.require("the block was allocated before the collection", blocks[("open", 20)]["allocated_ns"] <= collection["start_ns"])
         dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
         failures.expect("moves", len(re.findall(r" move address=0x\w+ to=0x\w+", dump)), 3)
         text = recorded.run([tools.allogram, "report", trace, "--view=heaps"]).stdout.decode()
-        failures.require("the heap says what it is: " + text, "moving, counts words" in text)
+        failures.require("the note of the heap says its kind and unit: " + text, "moving, counts words" in text)
     return failures
 
 
@@ -111,7 +111,7 @@ def what_survives(tools):
             failures.expect(case + ": collections", max(row["survived_collections"]["max"] for row in rows), 1)
             mean = sum(row["survived_collections"]["mean"] * row["young_blocks"] for row in rows)
             failures.require("mean %s" % mean, abs(mean - wanted[1]) < 0.1)
-            failures.expect("of malloc nobody knows", {row["survived_blocks"] for row in sites if row not in rows} - {None}, set())
+            failures.expect("survived blocks of malloc's sites are unknown", {row["survived_blocks"] for row in sites if row not in rows} - {None}, set())
     return failures
 
 

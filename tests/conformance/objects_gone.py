@@ -115,7 +115,7 @@ def attached(tools, threads):
                 time.sleep(0.2)
                 failures.expect("the program's status while it runs", program.poll(), None)
                 said = program.communicate(b"end", timeout=30)[0]
-                failures.expect("its end", (program.returncode, said), (0, b"plugins 0\n"))
+                failures.expect("status and output of the program", (program.returncode, said), (0, b"plugins 0\n"))
             finally:
                 if program.poll() is None:
                     program.kill()

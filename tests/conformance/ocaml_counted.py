@@ -58,7 +58,7 @@ def counted(tools, folder, chain):
              if row["tag"]["allocator"] != "ocaml" and any(frame["function"].startswith("caml_shared_try_alloc") for frame in row["stack"])]
     summary = recorded.report(tools, trace)
     failures.expect("counts twice; freed and never seen allocated", (large, summary["ghost_frees"] if chain.root else 0), ([], 0))
-    failures.expect("nothing to be said", runtime(summary).get("note"), "")
+    failures.expect("note of the runtime", runtime(summary).get("note"), "")
     return failures
 
 
@@ -74,7 +74,7 @@ def deaths_and_sources(tools, folder, chain):
     malloc = recorded.report(tools, traces[0], "--view=sites")["sites"]
     twice = [row["function"] for row in malloc if re.search("caml_alloc_for_heap|caml_memprof|realloc_entries", row["function"])
              and row["own"]["allocated_blocks"]]
-    failures.expect("counted twice, or our own doing", twice, [])
+    failures.expect("blocks of malloc that are counted twice, or that allogram allocated", twice, [])
     collections = recorded.report(tools, traces[0], "--view=gc")["collections"]
     kinds = [row["kind"] for row in collections]
     failures.require("minor collections and whole major cycles: %s" % kinds, kinds.count("minor") >= 1 and
@@ -116,7 +116,7 @@ def survivors(tools, folder, chain):
     failures.expect("of blocks and headers", sum(row["promoted_bytes"] // 8 + row["promoted_blocks"] for row in later if row["young_blocks"]),
                     since_first)
     text = recorded.run([tools.allogram, "report", traces[0], "--view=lifetimes"]).stdout.decode()
-    failures.require("the text says so", " survived a collection, " in text and re.search("survived +promoted", text) is not None)
+    failures.require("the text has the columns about survival", " survived a collection, " in text and re.search("survived +promoted", text) is not None)
     return failures
 
 
@@ -141,7 +141,7 @@ def owners(tools, folder, chain):
         failures.expect("of %d bytes" % bytes, (len(mine), {row["type"] for row in mine}), (count, {name}))
     stacks = recorded.report(tools, traces[0], "--view=types", "--type=_bigarr02")["stacks"]
     functions = [[frame["function"] for frame in row["frames"]] for row in stacks]
-    failures.require("with its stack: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
+    failures.require("stacks of the bigarrays: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
     failures.extend(views_agree.agree(tools, traces[0])) # every view agrees, although these types became known late
     return failures
 
@@ -192,7 +192,7 @@ def own_memprof(tools, folder, chain):
     outcome, traces = recorded.record(tools, [program], folder)
     failures.expect("output and status", (outcome.status, outcome.stdout), (0, plain.stdout))
     note = runtime(recorded.report(tools, traces[0]), "ocaml").get("note", "")
-    failures.require("the summary says so: " + note, "Memprof of its own" in note)
+    failures.require("the note says that the program uses Memprof itself: " + note, "Memprof of its own" in note)
     return failures
 
 
@@ -426,7 +426,7 @@ def stops_none_of_its_own(tools, folder, chain):
     outcome, traces = recorded.record(tools, [program], folder)
     failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
     note = runtime(recorded.report(tools, traces[0])).get("note", "")
-    failures.require("the summary says so: " + note, "Memprof of its own" in note)
+    failures.require("the note says that the program uses Memprof itself: " + note, "Memprof of its own" in note)
     return failures
 
 

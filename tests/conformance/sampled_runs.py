@@ -219,7 +219,7 @@ def odd_calls_come_out_right(tools):
             failures.expect("lost at %s" % interval, summary["lost_events"]["total"], 0)
             row = own_of(recorded.report(tools, traces[0], "--view=sites"), "odd_sizes")
             if interval != "512K":
-                failures.expect("what is left of it at %s" % interval, row["in_use_blocks"], 0)
+                failures.expect("blocks of odd_sizes in use, at interval %s" % interval, row["in_use_blocks"], 0)
     return failures
 
 
@@ -234,10 +234,10 @@ def a_budget_is_kept(tools):
         summary = recorded.report(tools, traces[0])
         profiler = summary["profiler"]
         share = (profiler["cpu_ns"] + profiler["sampler_ns"]) / profiler["target_cpu_ns"]
-        failures.fail_unless("it spent %.2f %% of the CPU, 5 were allowed: %s" % (100 * share, profiler), share < 0.05)
+        failures.fail_unless("allogram used %.2f %% of the CPU time, 5 %% were allowed: %s" % (100 * share, profiler), share < 0.05)
         failures.fail_unless("the interval stayed at %d" % profiler["least_interval_bytes"],
                              profiler["least_interval_bytes"] < profiler["most_interval_bytes"])
-        failures.fail_unless("hardly a sample was taken for it: %s" % profiler, profiler["least_interval_bytes"] < 512 << 10)
+        failures.fail_unless("the interval was never below 512 KiB, although the budget allows more samples: %s" % profiler, profiler["least_interval_bytes"] < 512 << 10)
         near = {row["function"]: row["total"] for row in recorded.report(tools, traces[0], "--view=sites")["sites"]}
         for function, values in truth.items():
             for metric in ("allocated_blocks", "allocated_bytes", "freed_bytes"):
@@ -434,7 +434,7 @@ def exports_carry_estimates(tools):
             outcome = recorded.run([tools.allogram, "export", traces[0], "--to=" + name])
             failures.expect(name, (outcome.status, outcome.stderr), (0, b""))
             text = gzip.decompress(outcome.stdout) if name == "pprof" else outcome.stdout
-            failures.fail_unless("%s does not say that it is estimates" % name, re.search(note, text))
+            failures.fail_unless("%s does not say that its numbers are estimates" % name, re.search(note, text))
             found = sums_of(text) if sums_of else (None, None, None)
             near = len(found) == 3 and all(value is None or abs(value - right) <= n_samples for value, right in zip(found, wanted))
             failures.fail_unless("%s: %s, not %s" % (name, found, wanted), near)

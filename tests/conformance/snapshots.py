@@ -97,7 +97,7 @@ def every_so_many_bytes(tools):
         is_whole(tools, first, failures)
         seen = own(tools, first)
         failures.require("the first dump has %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
-        failures.expect("its end", recorded.report(tools, first)["trace"]["end"], "detached")
+        failures.expect("end of the first dump", recorded.report(tools, first)["trace"]["end"], "detached")
         commanded.do("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); all bytes allocated count, freed or not
         commanded.do("alloc 9 %d" % MIB)
         commanded.dump(2)
@@ -106,7 +106,7 @@ def every_so_many_bytes(tools):
         is_whole(tools, commanded.trace, failures)
         summary = recorded.report(tools, commanded.trace)
         failures.expect("the trace's end", summary["trace"]["end"], "exit")
-        failures.expect("all of it", own(tools, commanded.trace)["allocated_blocks"], 100020)
+        failures.expect("blocks in the trace of the whole run", own(tools, commanded.trace)["allocated_blocks"], 100020)
     return failures
 
 
@@ -147,7 +147,7 @@ def at_each_collection(tools):
             commanded.do("alloc 5 100", "gc")
             dump = commanded.dump(n)
             failures.expect("dump %d" % n, own(tools, dump), sums(5 * n, 100))
-            failures.expect("collections in it", len(recorded.report(tools, dump, "--view=gc")["collections"]), n)
+            failures.expect("collections in the dump", len(recorded.report(tools, dump, "--view=gc")["collections"]), n)
         commanded.do("alloc 5 100")
         failures.expect("status", commanded.finish(), 0)
         failures.expect("dumps", len(commanded.dumps()), 3)
@@ -164,7 +164,7 @@ def at_a_signal(tools):
             dump = commanded.dump(n)
             failures.expect("dump %d" % n, own(tools, dump), sums(300 * n, 1000))
             commanded.do("alloc 300 1000")
-        failures.expect("the program, which would have died of it", commanded.finish(), 0)
+        failures.expect("status of the program, which does not get the signal", commanded.finish(), 0)
     return failures
 
 
@@ -178,7 +178,7 @@ def nothing_is_overwritten(tools):
         failures.expect("the next number", own(tools, commanded.dump(2)), sums(1, 20 * MIB))
         commanded.finish()
         with open(os.path.join(folder, "t.dump1.allogram"), encoding="utf-8") as file:
-            failures.expect("somebody's file", file.read(), "mine")
+            failures.expect("an existing file with the name of a dump", file.read(), "mine")
         failures.expect("no part stays", [name for name in os.listdir(folder) if name.endswith(".part")], [])
     return failures
 
@@ -195,7 +195,7 @@ def wrong_words_are_refused(tools):
                         ["--serve=%d" % taken.getsockname()[1]]):
             outcome = recorded.run([tools.allogram, "run", *options, "--", "true"], cwd=folder)
             failures.expect("%s: status and lines" % options, (outcome.status, len(outcome.stderr.decode().splitlines())), (125, 1))
-        failures.expect("what they leave", os.listdir(folder), [])
+        failures.expect("files left in the folder", os.listdir(folder), [])
     return failures
 
 
@@ -241,7 +241,7 @@ def go_reads_it(tools):
                                env={"PPROF_TMPDIR": commanded.temporary, "HOME": commanded.temporary})
         failures.require("allocs shows what was allocated", b"Type: alloc_space" in outcome.stdout)
         failures.expect("status", commanded.finish(), 0)
-        failures.expect("all of it", own(tools, commanded.trace), sums(30, 1000, freed=10))
+        failures.expect("sums of the whole run", own(tools, commanded.trace), sums(30, 1000, freed=10))
     return failures
 
 
@@ -295,10 +295,10 @@ def strangers_get_nothing(tools):
             elsewhere.settimeout(2)
             own_addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
             for address in sorted(address for address in own_addresses if not address.startswith("127.")):
-                failures.fail_unless("it listens on " + address, elsewhere.connect_ex((address, port)) != 0)
-        failures.expect("the token was said once", commanded.said().count(token), 1)
+                failures.fail_unless("the endpoint listens on " + address, elsewhere.connect_ex((address, port)) != 0)
+        failures.expect("number of times that the token was printed", commanded.said().count(token), 1)
         failures.expect("status", commanded.finish(), 0)
-        failures.expect("what it leaves", os.listdir(commanded.temporary), [])
+        failures.expect("temporary files that are left", os.listdir(commanded.temporary), [])
         with socket.socket() as later:
             failures.fail_unless("the port is still taken", later.connect_ex(("127.0.0.1", port)) != 0)
         is_whole(tools, commanded.trace, failures)

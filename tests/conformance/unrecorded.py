@@ -167,12 +167,12 @@ def counted(tools):
         status, text = said(tools, folder, '"$0" $2; env -i "$1" $2; "$1" $2; true', static, plain, str(LONG_MS))
         failures.expect("status", status, 0)
         failures.expect("processes", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("2", "static_sleeper, sleeper")])
-        failures.expect('"nothing lost" is not said of the session', "; nothing lost\n" in text, False)
+        failures.expect('the closing line says "nothing lost"', "; nothing lost\n" in text, False)
         status, text = said(tools, folder, 'exec "$0" 250', static)
         found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text)
         failures.require("of the program itself: %s" % found, found in ([("1", "static_sleeper")], [("1", "executed by bash")]))
         status, text = said(tools, folder, '"$0" $1; ("$0" 1; "$0" 1); "$0" 400 & wait', plain, str(LONG_MS))
-        failures.expect("none where all are recorded", "not recorded" in text, False)
+        failures.expect('the closing line says "not recorded" although all are recorded', "not recorded" in text, False)
         failures.expect("nothing lost", "; nothing lost\n" in text, True)
     return failures
 
@@ -224,7 +224,7 @@ def removed_file(tools):
         plain = build(folder)
         status, text = said(tools, folder, remove + '(:); "$0" 1; "$0" 2; exit 7', plain)
         failures.expect("status", status, 7)
-        failures.expect("it is said", "the live file was removed while the program ran" in text, True)
+        failures.expect("a message says that the live file was removed", "the live file was removed while the program ran" in text, True)
         failures.expect('"nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
     with recorded.Folder() as folder:  # removed at the start: on one CPU, in one of ten runs, this happens before the writer has locked the file
@@ -293,14 +293,14 @@ def the_writer_ends(tools):
         writer = recorded.writer_of(process.pid)
         os.kill(writer, signal.SIGTERM)
         time.sleep(0.2)
-        failures.expect("it ended before the program", is_over(writer), False)
+        failures.expect("the writer ended before the program", is_over(writer), False)
         process.stdin.write(b"go\n")
         process.stdin.close()
         began = time.monotonic()
         failures.expect("status", process.wait(timeout=20), 4)
         while not is_over(writer) and time.monotonic() < began + 2.5:
             time.sleep(0.05)
-        failures.expect("it ended before the child", (is_over(writer), time.monotonic() < began + 2.5), (True, True))
+        failures.expect("the writer ended, and before the child", (is_over(writer), time.monotonic() < began + 2.5), (True, True))
         ends = [recorded.report(tools, trace)["trace"]["end"] for trace in recorded.traces_in(folder)]
         failures.expect("ends that are cut", ends.count("cut"), 1)
         failures.expect("all whole", all(recorded.check(tools, trace)[1].get("whole") for trace in recorded.traces_in(folder)), True)

@@ -116,7 +116,7 @@ def same_as_itself(tools, trace):
     difference = json.loads(outcome.stdout)
     failures = tap.Failures()
     failures.expect("diff of a trace with itself", difference["sites"], [])
-    failures.expect("total of it", set(difference["total"].values()), {0})
+    failures.expect("total of the diff of a trace with itself", set(difference["total"].values()), {0})
     return failures
 
 

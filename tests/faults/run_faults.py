@@ -142,7 +142,7 @@ def the_writer_is_stopped(tools, seeds):
             outcome, was_stopped = while_it_runs(tools, command, folder, lambda run, s=seed: stop_and_go(run, 0.02 + 0.05 * s, 0.3 + 0.4 * s))
             n_stopped += was_stopped
             judge(tools, failures, "stopped, seed %d" % seed, outcome, folder, plain, truth)
-    failures.fail_unless("it was never stopped", n_stopped > 0)
+    failures.fail_unless("the writer was never stopped", n_stopped > 0)
     return failures
 
 
@@ -177,7 +177,7 @@ def shared_memory_is_full(tools):
                     os.unlink(filler)
             failures.expect(what + ": status", outcome.status, 0)
             failures.expect(what + ": left", left, [])
-            failures.fail_unless("%s: nothing is said: %s" % (what, outcome.stderr.decode(errors="replace")), is_loss_said(outcome.stderr))
+            failures.fail_unless("%s: no message reports the loss: %s" % (what, outcome.stderr.decode(errors="replace")), is_loss_said(outcome.stderr))
             trace = recorded.traces_in(folder)[0]
             view = recorded.report(tools, trace)
             failures.fail_unless("%s: %d blocks, lost %d events" % (what, view["allocated_blocks"], view["lost_events"]["total"]),

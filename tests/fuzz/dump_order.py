@@ -21,7 +21,7 @@ def check(case, n_streams, n_lines):
     with tempfile.NamedTemporaryFile(prefix="dump_order.") as trace:
         subprocess.run([WORST_TRACES, case, str(n_streams), trace.name], check=True, stdout=subprocess.DEVNULL)
         dump = subprocess.run([ALLOGRAM, "dump", trace.name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    failures.fail_unless("it says that lines are out of order", "out of order" not in dump.stderr)
+    failures.fail_unless("dump says that lines are out of order", "out of order" not in dump.stderr)
     lines = [line.split() for line in dump.stdout.splitlines() if line[0] != "-"]
     times = [float(line[0]) for line in lines]
     failures.expect("lines before an earlier one", sum(a > b for a, b in zip(times, times[1:])), 0)

@@ -66,27 +66,27 @@ def main():
                 words = ["report", "--json", "--view=" + view]
                 intact, _ = numbers(run(allogram, words, whole).stdout)
                 got, said = numbers(run(allogram, words, path).stdout)
-                failures.fail_unless("%s: other numbers, and nothing is said to be missing" % view, said or got == intact)
+                failures.fail_unless("%s: the numbers differ, and no damage is reported" % view, said or got == intact)
                 if said and kind == 1:
-                    failures.fail_unless("%s: how much is missing is not said: %r" % (view, said), said["missing_chunks"] == 1)
+                    failures.fail_unless("%s: the number of missing chunks is wrong or missing: %r" % (view, said), said["missing_chunks"] == 1)
                 text = run(allogram, ["report", "--view=" + view], path).stdout
                 failures.expect("%s: the text begins with the damage" % view, text.startswith("damaged"), bool(said))
             counts = {"missing_chunks": 1, "missing_events": events, "missing_bytes": stored}
             checked = run(allogram, ["check", "--json"], path)
             found = json.loads(checked.stdout)["damage"] or {}
-            failures.fail_unless("check: how much is missing is not said: %r" % found,
+            failures.fail_unless("check --json: the damage is not reported correctly: %r" % found,
                                  all(found.get(key) == value for key, value in counts.items()))
             missing = "up to %d events" % events
-            failures.fail_unless("check: the text does not say it", missing in run(allogram, ["check"], path).stdout)
-            failures.fail_unless("dump does not say it", missing in run(allogram, ["dump"], path).stderr)
+            failures.fail_unless("check: the text does not say how many events are missing", missing in run(allogram, ["check"], path).stdout)
+            failures.fail_unless("dump does not say how many events are missing", missing in run(allogram, ["dump"], path).stderr)
             if kind == 1:
                 compared = run(allogram, ["diff", "--from=1ns", "--older", whole], path).stdout  # reads all events
-                failures.fail_unless("diff: the text does not say it", "up to %d events, of 1 damaged chunk" % events in compared)
+                failures.fail_unless("diff: the text does not say how many events are missing", "up to %d events, of 1 damaged chunk" % events in compared)
                 run(allogram, ["view", "-o", page], path)
                 with open(page, encoding="utf-8") as file:
                     said = facts_of(file.read()).get("damage") or {}
                 os.unlink(page)
-                failures.fail_unless("the page does not say it: %r" % said, all(said.get(key) == value for key, value in counts.items()))
+                failures.fail_unless("the page does not say how much is missing: %r" % said, all(said.get(key) == value for key, value in counts.items()))
             exported = run(allogram, ["export", "--to=heaptrack"], path)
             failures.fail_unless("export says nothing", "damaged" in exported.stderr)
             return failures

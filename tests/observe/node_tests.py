@@ -93,7 +93,7 @@ def processes_are_reported(node):
     told = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
     seen = {row["id"]: row for row in observe(node, "--duration=100ms", "--processes")["processes"]}
     failures.expect("ids", sorted(seen), sorted(told))
-    failures.require("the two that hold are there", all(pid in seen for pid in held))
+    failures.require("both processes that the command hold names are reported", all(pid in seen for pid in held))
     wrong = []
     for pid, (name, function, heap, stack, queue) in told.items():
         row = seen.get(pid, {})
@@ -175,11 +175,11 @@ def sampled_shares(node, rounds, wrapper=()):
     own = {row["function"]: row["own"] for row in result["functions"]}
     red, blue = (total.get("observed_node:%s/1" % colour, 0) for colour in ("red", "blue"))
     share_is_due(failures, "red", red, red + blue, 0.75)
-    failures.require("the spinning is spin's own: %s" % own, own.get("observed_node:spin/1", 0) >= 0.95 * (red + blue))
+    failures.require("samples of the loop count as spin's own: %s" % own, own.get("observed_node:spin/1", 0) >= 0.95 * (red + blue))
     ours = [row for row in result["stacks"] if any(f["function"].startswith("observed_node:") for f in row["frames"])]
     whole = [row["count"] for row in ours if [f["function"] for f in row["frames"]][-2:] == ["observed_node:paint/1", ENTRY]]
     n_ours = sum(row["count"] for row in ours)
-    failures.require("to the process' entry: %d of %d, such as %s" % (sum(whole), n_ours, ours[:1]), sum(whole) >= 0.99 * n_ours > 100)
+    failures.require("stacks that end at the process's first function: %d of %d, such as %s" % (sum(whole), n_ours, ours[:1]), sum(whole) >= 0.99 * n_ours > 100)
     files = {(f["function"], f.get("file")) for row in ours for f in row["frames"]}
     failures.require("files: %s" % files, any(name == "observed_node:spin/1" and file and file.endswith("observed_node.erl") for name, file in files))
     samples, complete = result["samples"], result["complete_stacks"]

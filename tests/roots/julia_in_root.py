@@ -91,7 +91,7 @@ def counted(tools, root):
         told = told_between_marks(tools, case.trace)
         failures.expect("pool objects", told["julia pool"], gc["pool"])
         failures.expect("big, malloc and realloc", told["julia big"] + told["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
-        failures.require("arrays of malloc's were there", gc["malloc"] >= 24 and gc["realloc"] >= 16)
+        failures.require("the program has arrays in malloc's memory", gc["malloc"] >= 24 and gc["realloc"] >= 16)
         julia = case.runtime("julia")
         failures.expect("version, hooked", (julia.get("version"), julia.get("hooked")), ("1.5.3", True))
         failures.require(f"coverage is {julia.get('coverage')}", (julia.get("coverage") or 0) >= 0.999)
@@ -103,8 +103,8 @@ def counted(tools, root):
         types = {row["type"]: row for row in case.view("types")["types"]}
         holder = "Main.Holder{Main.Pair3{Union{Nothing, Int64}, 2}}"
         failures.expect(holder, types.get(holder, {}).get("allocated_blocks"), 1000)
-        failures.expect("of it in use", types.get(holder, {}).get("in_use_blocks"), 1000)
-        failures.require("data of arrays has their type", "Array{Float64, 1} data" in types)
+        failures.expect("blocks in use of the type", types.get(holder, {}).get("in_use_blocks"), 1000)
+        failures.require("the data of an array has the type of the array", "Array{Float64, 1} data" in types)
 
         # The numbers of freed objects equal those that the finalizers counted.
         failures.expect("dead and alive", (end["dead"], end["alive"]), (90_000 // SCALE, 10_000 // SCALE))
@@ -133,10 +133,10 @@ def counted(tools, root):
 
         # Julia's heaps are not also recorded as malloc's, and stacks of tasks are recorded.
         heaps = {heap["name"]: heap for heap in case.view("heaps")["heaps"]}
-        failures.require("pools have their pages", heaps["julia pool"]["mapped_bytes"] > heaps["julia pool"]["in_use_bytes"])
-        failures.require("stacks of tasks are told", heaps.get("julia task stacks", {}).get("mapped_bytes", 0) > 0)
+        failures.require("the pools' heap has mapped more than is in use", heaps["julia pool"]["mapped_bytes"] > heaps["julia pool"]["in_use_bytes"])
+        failures.require("stacks of tasks are recorded as mapped", heaps.get("julia task stacks", {}).get("mapped_bytes", 0) > 0)
         ours = [row for row in rows if row["heap"] == "malloc" and row["via"] == "posix_memalign" and "libjulia" in row["image"]]
-        failures.expect("blocks of Julia's heaps told by malloc", len(ours), 0)
+        failures.expect("blocks of Julia's heaps that are also recorded as malloc's", len(ours), 0)
         return failures
 
 
@@ -248,11 +248,11 @@ def mapped_for_perf(tools, root):
         failures.expect("export's status and complaints", (outcome.status, outcome.stderr), (0, b""))
         with open(path, encoding="utf-8") as file:
             ranges = [(int(low, 16), int(size, 16), name.rstrip("\n")) for low, size, name in (line.split(" ", 2) for line in file)]
-        failures.require("one behind the other: %d" % len(ranges),
+        failures.require("ranges of the perf map do not overlap: %d" % len(ranges),
                          len(ranges) > 3 and all(a[0] + a[1] <= b[0] for a, b in zip(ranges, ranges[1:])))
         places = [int(line, 16) - 1 for line in case.outcome.stdout.split()]  # an address in the call instruction, not after it
         failures.expect("places of the function", len(places), 1)
-        failures.expect("what the map has there", [name for low, size, name in ranges if low <= places[0] < low + size],
+        failures.expect("functions of the map at this place", [name for low, size, name in ranges if low <= places[0] < low + size],
                         ["[julia] between"])
         return failures
 
@@ -317,9 +317,9 @@ def expressions_alone(tools, root):
     failures.expect("memory that moved", in_use_of(tools, traces["function"], "Array{Float64, 1} data"), [2, 2])
     stacks = recorded.report(tools, traces["function"], "--view=types", "--type=Main.Leaf", "--sysroot=" + root.path)["stacks"]
     named = [(frame["function"], frame["line"]) for frame in stacks[0]["frames"] if frame["runtime"] == "julia"]
-    failures.require(f"its stack: {named}", ("make", 15) in named and named[-1][0] == "_start")
+    failures.require(f"stack of the expression: {named}", ("make", 15) in named and named[-1][0] == "_start")
     failures.expect("at the top level", in_use_of(tools, traces["top"], "Main.Other"), [500, 50])
-    failures.expect("its variable", found["top"][1], {"made": 500})
+    failures.expect("variable of the top-level expression", found["top"][1], {"made": 500})
     failures.expect("a value that lives", in_use_of(tools, traces["value"], "Main.Leaf"), [50, 50])
     failures.expect("an earlier trace's blocks", in_use_of(tools, traces["value"], "Main.Other"), [0, 0])
     failures.expect("a trace with a name", in_use_of(tools, traces["named"], "Main.Other"), [30, 3])

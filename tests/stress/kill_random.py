@@ -145,7 +145,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
         allocated, done + runtime, begun + runtime, freed, frees_done, frees_begun, lost)
     failures.fail_unless("events are missing: " + numbers,
                          allocated + freed + summary["ghost_frees"] + lost >= done + runtime + frees_done)
-    failures.fail_unless("more than there were: " + numbers, allocated <= begun + runtime and freed <= frees_begun)
+    failures.fail_unless("more calls were recorded than begun: " + numbers, allocated <= begun + runtime and freed <= frees_begun)
 
 
 def may_run_alone(victims):

@@ -45,8 +45,8 @@ def run(real, builds, variant, folder, has_own_shm):
             wrong = "found %s, wanted %s: %s" % (sorted(kinds), wanted, "; ".join(str(finding) for finding in findings))
         cases.append((name, wrong))
 
-    case("no fault is found where none is", None, judging.Judge(real, builds, folder, has_own_shm))
-    case("attached, no fault is found where none is", None, judging.Judge(real, builds, folder, has_own_shm), "whole")
+    case("the real allogram gives no finding", None, judging.Judge(real, builds, folder, has_own_shm))
+    case("the real allogram gives no finding in mode whole", None, judging.Judge(real, builds, folder, has_own_shm), "whole")
     case("wrong counts", "counts", judging.Judge(real, builds, folder, has_own_shm, falsify=miscount))
     for name, (wanted, text) in FAULTS.items():
         script = os.path.join(folder, "allogram-with-fault")

@@ -280,7 +280,7 @@ def compare(trues, traces, is_part=False, may_miss_programs=False):
     for true in trues:
         candidates = by_number.pop(true.number, [])
         if len(candidates) > 1:
-            findings.append("process %d: %d traces have its mark" % (true.number, len(candidates)))
+            findings.append("process %d: %d traces have the mark of this process" % (true.number, len(candidates)))
         trace = candidates[0] if candidates else None
         if trace is None:
             trace = _unmarked(true, by_number)
@@ -289,7 +289,7 @@ def compare(trues, traces, is_part=False, may_miss_programs=False):
             if counted > 0 and may_miss_programs and true.is_executed:
                 n_reported += 1
             elif counted > 0:
-                findings.append("process %d (pid %d): no trace, it counted %d blocks" % (true.number, true.pid, counted))
+                findings.append("process %d (pid %d) has no trace, but counted %d blocks" % (true.number, true.pid, counted))
             continue
         different = differences(true, trace.recorded)
         if different and trace.says_loss:
