@@ -127,7 +127,7 @@ const historyIsThere = (page) => page.waitForFunction(() => window.allogram.trac
 // ---- the tests ----
 
 const tests = {
-  "loads from a file, asks for nothing else, says nothing wrong": async (browser, urls) => {
+  "the page loads from a file, makes no other request, and reports no error": async (browser, urls) => {
     const page = await open(browser, urls.phases);
     await historyIsThere(page);
     for (const tab of await page.locator("#tabs button").all()) {
@@ -136,10 +136,10 @@ const tests = {
     }
     equal(page.complaints, [], "complaints");
     const first = await page.evaluate(() => performance.getEntriesByType("navigation")[0].duration);
-    check(first < OPEN_MS * SLOW_MACHINE, `it took ${first} ms to load`);
+    check(first < OPEN_MS * SLOW_MACHINE, `the page took ${first} ms to load`);
   },
 
-  "its numbers are those of report --json": async (browser, urls) => {
+  "the numbers of the page are those of report --json": async (browser, urls) => {
     const page = await open(browser, urls.phases);
     const sites = report("phases.allogram", "--view=sites").sites;
     equal(sorted(await sitesOfPage(page), METRICS), sorted(sitesOfReport(sites, METRICS), METRICS),
@@ -254,7 +254,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "a search finds, and says how much it found": async (browser, urls) => {
+  "a search finds functions, and shows their sum": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#metric=allocated`);
     await page.keyboard.press("/");
     await page.keyboard.type("keep_early");
@@ -310,7 +310,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "an address restores what was shown": async (browser, urls) => {
+  "an address with a fragment restores the state of the page": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=stacks&metric=leaked&unit=blocks&from=10&to=60&query=fo`);
     equal(await page.evaluate(() => {
       const { state, range } = window.allogram;
@@ -323,7 +323,7 @@ const tests = {
     equal([page.complaints, nonsense.complaints], [[], []], "complaints");
   },
 
-  "what was never freed, and who freed what another allocated": async (browser, urls) => {
+  "the page shows blocks that were never freed, and frees of other threads' blocks": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=stacks&metric=leaked`);
     const leaks = await page.locator("#view").innerText();
     check(leaks.includes("14.6 KiB") && leaks.includes("forget"), leaks);
@@ -340,7 +340,7 @@ const tests = {
     equal(lives, report("phases.allogram").allocated_blocks, "blocks of all sizes");
   },
 
-  "a view that has to wait does not cover the one that was opened after it": async (browser, urls) => {
+  "a view whose data comes late does not replace the view that was opened after it": async (browser, urls) => {
     const page = await open(browser, urls.phases);
     for (const slow of ["threads", "lives"]) {
       const [shown, copied] = await page.evaluate(async (tab) => {
@@ -377,7 +377,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "labels: their sums are those of report --by=label, and one alone is shown everywhere": async (browser, urls) => {
+  "the sums of labels are those of report --by=label, and a chosen label limits every view": async (browser, urls) => {
     const page = await open(browser, `${urls.labelled}#tab=labels&metric=allocated`);
     await historyIsThere(page);
     const { sites } = report("labelled.allogram", "--view=sites", "--by=label");
@@ -437,30 +437,30 @@ const tests = {
     equal([page, other, nonsense].map(({ complaints }) => complaints), [[], [], []], "complaints");
   },
 
-  "a trace without labels has none of it": async (browser, urls) => {
+  "the page of a trace without labels has no tab and no list of labels": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=labels&label=3`);
-    equal(await page.locator("[data-tab=labels]").count(), 0, "a tab of nothing");
-    check(await page.locator("#label").isHidden(), "a choice of nothing");
-    check(!(await page.locator("main").innerText()).includes("label"), "a word of labels");
-    check(await page.locator("#recorded").isHidden(), "a filter that was none");
-    equal(await page.evaluate(() => window.allogram.range.isOfLabel), false, "of a label");
+    equal(await page.locator("[data-tab=labels]").count(), 0, "number of tabs without content");
+    check(await page.locator("#label").isHidden(), "the list of labels is hidden");
+    check(!(await page.locator("main").innerText()).includes("label"), "no text mentions labels");
+    check(await page.locator("#recorded").isHidden(), "the filter is hidden");
+    equal(await page.evaluate(() => window.allogram.range.isOfLabel), false, "the range is of a label");
     equal(page.complaints, [], "complaints");
   },
 
-  "a recording with a filter says so, and that the rest is in no number": async (browser, urls) => {
+  "the page of a filtered recording shows the filter, and says that excluded blocks are not counted": async (browser, urls) => {
     const page = await open(browser, urls.filtered);
     equal(await page.locator("#recorded code").innerText(), "--filter=size=1K..,!type=list*", "the filter");
     const told = await page.locator("#recorded").innerText();
     check(told.includes("only blocks that match") && told.includes("in none of its numbers"), told);
     const warned = await page.locator("#warnings").innerText();
-    check(warned.includes("without a filter"), `the trace before had none, which is not said: ${warned}`);
+    check(warned.includes("without a filter"), `the page does not say that the earlier trace has no filter: ${warned}`);
     const { allocated_blocks: blocks } = report("filtered.allogram");
     check(blocks > 0 && blocks < report("unfiltered.allogram").allocated_blocks, `${blocks} blocks`);
     equal(await page.evaluate(() => window.allogram.range.total("allocated_blocks")), blocks, "blocks");
     equal(page.complaints, [], "complaints");
   },
 
-  "in C++ the program's own code is told, not the library it allocates through": async (browser, urls) => {
+  "findings in C++ name the program's own code, not the library through which it allocates": async (browser, urls) => {
     if (!urls.typed) return "no C++ program was built";
     const page = await open(browser, urls.typed);
     const names = await page.locator(".finding code").allInnerTexts();
@@ -479,7 +479,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "from the page to the leaking line in three clicks": async (browser, urls) => {
+  "three clicks lead from the page to the leaking line": async (browser, urls) => {
     const line = readFileSync(join(sources, "libc/forgetful.c"), "utf8").split("\n")
       .findIndex((text) => text.includes("the leaking line")) + 1;
     const clicks = async (...selectors) => {
@@ -497,7 +497,7 @@ const tests = {
     await clicks("[data-tab=sites]", "[data-metric=leaked]", "#view tbody tr"); // without a finding
   },
 
-  "copies as text what it shows": async (browser, urls) => {
+  "the page copies what it shows as text": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=sites&metric=allocated`);
     await page.click("#copy");
     const text = await page.evaluate(() => window.allogram.copied);
@@ -516,7 +516,7 @@ const tests = {
     equal([light.complaints, dark.complaints], [[], []], "complaints");
   },
 
-  "two traces show what grew": async (browser, urls) => {
+  "a page of two traces shows what grew": async (browser, urls) => {
     const page = await open(browser, `${urls.both}#tab=diff&metric=in_use`);
     const row = page.locator("#view tbody tr:has-text(\"forget\")").first();
     const text = await row.innerText();
@@ -562,13 +562,13 @@ const tests = {
     check(slowest < INTERACTION_MS * SLOW_MACHINE, `${slowest} ms`);
   },
 
-  "tens of thousands of stacks: a small file, quick to open, and the sums are exact": async (browser, urls) => {
+  "the page of tens of thousands of stacks is a small file that opens fast, with exact sums": async (browser, urls) => {
     const size = statSync(join(folder, "many.html")).size;
     check(size < 20e6 / 16, `the page of a sixteenth of a million stacks takes ${size} bytes`);
     const start = performance.now();
     const page = await open(browser, urls.many);
     const took = performance.now() - start;
-    check(took < OPEN_MS * SLOW_MACHINE, `it took ${took} ms to open`);
+    check(took < OPEN_MS * SLOW_MACHINE, `the page took ${took} ms to open`);
     await historyIsThere(page);
     const summary = report("many.allogram");
     equal(summary.unique_stacks, 65536, "stacks");
@@ -601,7 +601,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "functions are those of report --view=functions, their callers those of --callers": async (browser, urls) => {
+  "functions and their callers are those of report --view=functions and --callers": async (browser, urls) => {
     const name = urls.erlang ? "erlang" : "counted";
     const page = await open(browser, `${urls[name]}#tab=calls`);
     await page.waitForSelector("#view[data-view=calls] tbody tr");
@@ -636,7 +636,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "memory against time: what lies off the line is marked, named, and opens": async (browser, urls) => {
+  "in the plot of memory against time, functions far from the line are marked and named, and can be opened": async (browser, urls) => {
     const page = await open(browser, `${urls.counted}#tab=calls`);
     await page.waitForSelector(".scatter .line");
     equal(await page.locator(".scatter .marked").count(), 2, "marked functions");
@@ -667,7 +667,7 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "functions: sorted, searched, copied, restored from an address, and no tab without counters": async (browser, urls) => {
+  "the table of functions is sorted, searched, copied and restored from an address; without counters there is no tab": async (browser, urls) => {
     const page = await open(browser, `${urls.counted}#tab=calls&sort=time&query=s`);
     await page.waitForSelector("#view tbody tr");
     equal((await page.locator("#view tbody td.name").allInnerTexts())[0], "slow", "the first by time");
@@ -686,7 +686,7 @@ const tests = {
     const nonsense = await open(browser, `${urls.counted}#call=999`);
     check(await nonsense.locator("#flame").isVisible(), "a function that is none");
     const none = await open(browser, `${urls.phases}#tab=calls&call=3`);
-    equal(await none.locator("[data-tab=calls]").count(), 0, "a tab of nothing");
+    equal(await none.locator("[data-tab=calls]").count(), 0, "number of tabs without content");
     check(await none.locator("#flame").isVisible(), "the first tab");
     equal([page, other, nonsense, none].map(({ complaints }) => complaints), [[], [], [], []], "complaints");
   },

@@ -72,17 +72,18 @@ static void nested_start(void) {
     start();
     require(allogram_start(NULL, message, sizeof(message)) == -EALREADY,
             "a second start is told so");
-    require(strstr(message, "already") != NULL, "and why");
+    require(strstr(message, "already") != NULL,
+            "the message says that a session is recorded already");
     alloc(heap, 0x1000, 10);
     finish();
 }
 
 static void stop_without_start(void) {
-    require(allogram_stop() == -ENOENT, "there is nothing to stop");
+    require(allogram_stop() == -ENOENT, "a stop without a session fails");
     start();
     alloc(heap, 0x1000, 10);
     finish();
-    require(allogram_stop() == -ENOENT, "nor a second time");
+    require(allogram_stop() == -ENOENT, "a second stop fails");
 }
 
 static void ghosts_and_double_frees(void) {
@@ -199,7 +200,8 @@ static void *allocate_much(void *number) {
 static void run_threads(void) {
     pthread_t threads[THREADS];
     for (uintptr_t t = 0; t < THREADS; t++) {
-        require(pthread_create(&threads[t], NULL, allocate_much, (void *)(t + 1)) == 0, "a thread");
+        require(pthread_create(&threads[t], NULL, allocate_much, (void *)(t + 1)) == 0,
+                "pthread_create succeeds");
     }
     for (int t = 0; t < THREADS; t++) {
         pthread_join(threads[t], NULL);
@@ -238,9 +240,9 @@ static void dropped(void) {
     alloc(heap, 0x3000, 4);
     release(heap, 0x1000, 1);
     run_threads();
-    require(allogram_reset() == 0, "a first time");
+    require(allogram_reset() == 0, "the first reset succeeds");
     alloc(heap, 0x4000, 8);
-    require(allogram_reset() == 0, "the last one counts");
+    require(allogram_reset() == 0, "the second reset succeeds");
     memset(&truth, 0, sizeof(truth));
     alloc(heap, 0x5000, 16);
     release(heap, 0x2000, 2); /* allocated before the reset */
@@ -260,7 +262,7 @@ static uint64_t passed_bytes;
 static FILE *passed;
 
 static int pass(void *context, const void *data, size_t bytes) {
-    require(context == &passed_bytes, "its context");
+    require(context == &passed_bytes, "the write function gets its context");
     passed_bytes += bytes;
     return fwrite(data, 1, bytes, passed) == bytes ? 0 : 1;
 }
@@ -290,7 +292,8 @@ static void snapshots(void) {
     const struct allogram_snapshot_options nowhere = {.size = sizeof(nowhere),
                                                       .output = "no/such/folder/s.allogram"};
     const struct allogram_snapshot_options none = {.size = sizeof(none)};
-    require(allogram_snapshot(&file, message, sizeof(message)) == -ENOENT, "there is no session");
+    require(allogram_snapshot(&file, message, sizeof(message)) == -ENOENT,
+            "there is no session to snapshot");
     start();
     alloc(heap, 0x1000, 1);
     run_threads();
@@ -299,16 +302,19 @@ static void snapshots(void) {
     release(heap, 0x1000, 1);
     alloc(heap, 0x2000, 2);
     passed = fopen("second.allogram", "wb");
-    require(passed != NULL, "a file to pass it on to");
-    require(allogram_snapshot(&flow, NULL, 0) == 0, "to a function");
-    require(fclose(passed) == 0 && passed_bytes > 0, "got bytes");
+    require(passed != NULL, "a temporary file can be created");
+    require(allogram_snapshot(&flow, NULL, 0) == 0, "a snapshot is passed to a function");
+    require(fclose(passed) == 0 && passed_bytes > 0, "the function got bytes");
     say_snapshot("second.allogram");
-    require(allogram_snapshot(&refused, NULL, 0) == -ECANCELED, "that wants no more");
+    require(allogram_snapshot(&refused, NULL, 0) == -ECANCELED,
+            "a snapshot ends if the function refuses bytes");
     require(allogram_snapshot(&nowhere, message, sizeof(message)) < 0,
             "a folder that is not there");
-    require(strstr(message, "no/such/folder") != NULL, "is named");
-    require(allogram_snapshot(&none, message, sizeof(message)) == -EINVAL, "to nowhere");
-    require(allogram_snapshot(NULL, message, sizeof(message)) == -EINVAL, "nothing asked for");
+    require(strstr(message, "no/such/folder") != NULL, "the message names the folder");
+    require(allogram_snapshot(&none, message, sizeof(message)) == -EINVAL,
+            "a snapshot without a destination is invalid");
+    require(allogram_snapshot(NULL, message, sizeof(message)) == -EINVAL,
+            "a snapshot without options is invalid");
     alloc(heap, 0x3000, 4);
     finish();
 }
@@ -367,7 +373,8 @@ static void one_thread(void) {
         require(allogram_start(&options, message, sizeof(message)) == 0, message);
         alloc(heap, 0x1000, 1);
         alloc(heap, 0x2000, 2);
-        require(pthread_create(&other, NULL, free_and_allocate, NULL) == 0, "a thread");
+        require(pthread_create(&other, NULL, free_and_allocate, NULL) == 0,
+                "pthread_create succeeds");
         pthread_join(other, NULL);
         truth.freed_blocks++;
         truth.freed_bytes++;
@@ -394,7 +401,8 @@ static void some_sizes(void) {
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const struct allogram_options options = {.size = sizeof(options), .filter = wrong[i]};
         require(allogram_start(&options, message, sizeof(message)) == -EINVAL, wrong[i]);
-        require(strstr(message, "size=LOW..HIGH") != NULL, "says what a filter has");
+        require(strstr(message, "size=LOW..HIGH") != NULL,
+                "the message says which terms a filter has");
     }
     require(allogram_start(&sizes, message, sizeof(message)) == 0, message);
     alloc(heap, 0x1000, 10);
@@ -492,8 +500,9 @@ static void filtered(void) {
         .size = sizeof(late), .name = "late", .allocator = "arena", .domain = ALLOGRAM_CPU};
     require(allogram_start(&wrong, message, sizeof(message)) == -EINVAL,
             "a filter that says nothing");
-    require(strstr(message, "domain=tpu") != NULL, "is named");
-    require(allogram_start(&options, message, sizeof(message)) == 0, "a filter");
+    require(strstr(message, "domain=tpu") != NULL, "the message names the invalid term");
+    require(allogram_start(&options, message, sizeof(message)) == 0,
+            "a session with a filter starts");
     allogram_alloc(heap, 0x1000, 10, kind);
     allogram_free(heap, 0x1000);
     allogram_alloc(allogram_heap_new(&late), 0x1000, 10, kind);
@@ -533,18 +542,20 @@ static void handles(void) {
         snprintf(name, sizeof(name), "heap %d", i);
         options.name = name;
         const allogram_heap made = allogram_heap_new(&options);
-        require(made == 0 || made > last, "handles rise, until there are none left");
-        require(made == allogram_heap_new(&options), "the same heap, the same handle");
+        require(made == 0 || made > last, "handles increase until none is left");
+        require(made == allogram_heap_new(&options), "the same options give the same handle");
         last = made != 0 ? made : last;
         n_made += made != 0;
     }
-    require(n_made == 192, "so many as the header says");
-    require(allogram_heap_new(NULL) == 0, "no options, no heap");
+    require(n_made == 192, "there are as many heaps as the header says");
+    require(allogram_heap_new(NULL) == 0, "without options there is no heap");
     options.size = 3;
-    require(allogram_heap_new(&options) == 0, "options of another size, no heap");
-    require(allogram_type_new(NULL, NULL) == 0 && allogram_type_new("", "x") == 0, "no name");
-    require(allogram_type_new("kind", NULL) == kind, "the same type, the same number");
-    require(allogram_type_new("kind", "lua") != kind, "of another runtime it is another");
+    require(allogram_heap_new(&options) == 0, "with options of another size there is no heap");
+    require(allogram_type_new(NULL, NULL) == 0 && allogram_type_new("", "x") == 0,
+            "a type without a name is refused");
+    require(allogram_type_new("kind", NULL) == kind, "the same name gives the same type");
+    require(allogram_type_new("kind", "lua") != kind,
+            "the same name of another runtime is another type");
     start();
     alloc(heap, 0x1000, 10);
     allogram_alloc(last, 0x1000, 5, kind);
@@ -555,17 +566,17 @@ static void handles(void) {
 
 static void labels(void) {
     const allogram_label request = allogram_label_new("request"), task = allogram_label_new("task");
-    require(request != 0 && task != 0 && request != task, "labels are told apart");
+    require(request != 0 && task != 0 && request != task, "two labels have different numbers");
     start();
     alloc(heap, 0x1000, 1);
-    require(allogram_label_set(request) == 0, "there was none before");
+    require(allogram_label_set(request) == 0, "no label was set before");
     alloc(heap, 0x2000, 2);
-    require(allogram_label_set(task) == request, "the one before");
+    require(allogram_label_set(task) == request, "the label that was set before is returned");
     run_threads(); /* other threads have no label */
     alloc(heap, 0x3000, 4);
-    require(allogram_label_set(4711) == task, "a label that is none is none");
+    require(allogram_label_set(4711) == task, "an unknown label counts as no label");
     alloc(heap, 0x4000, 8);
-    require(allogram_label_set(0) == 0, "so it was");
+    require(allogram_label_set(0) == 0, "no label was set by an unknown number");
     finish();
 }
 
@@ -597,9 +608,11 @@ static void wrong_options(void) {
     const struct allogram_options deep = {.size = sizeof(deep), .depth = UINT32_MAX};
     require(allogram_start(&small, message, sizeof(message)) == -EINVAL,
             "options of another version");
-    require(allogram_start(&threads, message, sizeof(message)) == -EINVAL, "threads that are none");
-    require(strstr(message, "threads = 2") != NULL, "are named");
-    require(allogram_start(&deep, message, sizeof(message)) == -EINVAL, "a depth beyond all");
+    require(allogram_start(&threads, message, sizeof(message)) == -EINVAL,
+            "an unknown value of threads is invalid");
+    require(strstr(message, "threads = 2") != NULL, "the message names the value of threads");
+    require(allogram_start(&deep, message, sizeof(message)) == -EINVAL,
+            "a depth above the limit is invalid");
     start(); /* no effect of the wrong options is left */
     alloc(heap, 0x1000, 10);
     run_threads();
@@ -613,7 +626,8 @@ static void after_sampled(void) {
     const struct allogram_tracker_options tracker = {.size = sizeof(tracker)};
     const char *live = getenv("ALLOGRAM_SESSION");
     if (live && allogram_session_join(live, message, sizeof(message)) == 0) {
-        require(allogram_start_tracker(&tracker) > 0 && allogram_stop_tracker() == 0, "a tracker");
+        require(allogram_start_tracker(&tracker) > 0 && allogram_stop_tracker() == 0,
+                "a tracker starts and stops");
         allogram_alloc(heap, 0x1000, 1, kind); /* starts the count of bytes up to the thread's next
                                                 * sample */
         require(allogram_stop() == 0, "the joined session ends");
@@ -639,15 +653,20 @@ static void no_runtime(void) {
 static void no_such_folder(void) {
     const struct allogram_options options = {.size = sizeof(options),
                                              .output = "no/such/folder/t.allogram"};
-    require(allogram_start(&options, message, sizeof(message)) < 0, "a folder that is not there");
-    require(strstr(message, "no/such/folder") != NULL, "is named");
-    require(allogram_start(&options, NULL, 0) < 0, "without a place for the message, too");
+    require(allogram_start(&options, message, sizeof(message)) < 0,
+            "a folder that does not exist is refused");
+    require(strstr(message, "no/such/folder") != NULL, "the message names the folder");
+    require(allogram_start(&options, NULL, 0) < 0,
+            "a start without a buffer for the message fails, too");
     char small[16 + 1]; /* the byte after the 16 bytes for the message must not change */
     memset(small, 'x', sizeof(small));
-    require(allogram_start(&options, small, 16) < 0, "with a small place for the message");
-    require(strlen(small) == 15 && strncmp(small, message, 15) == 0, "the line is cut to its size");
-    require(small[16] == 'x', "nothing is written behind it");
-    require(allogram_start(&options, small, 0) < 0 && small[0] == message[0], "0 bytes: no line");
+    require(allogram_start(&options, small, 16) < 0,
+            "a start with a small buffer for the message fails");
+    require(strlen(small) == 15 && strncmp(small, message, 15) == 0,
+            "the message is cut to the size of the buffer");
+    require(small[16] == 'x', "nothing is written after the end of the buffer");
+    require(allogram_start(&options, small, 0) < 0 && small[0] == message[0],
+            "with 0 bytes no message is written");
     allogram_alloc(heap, 0x1000, 10, kind);
     start();
     alloc(heap, 0x1000, 10);

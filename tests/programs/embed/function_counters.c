@@ -63,9 +63,9 @@ static void never_registered(void) {
     const struct allogram_function_options small = {.size = 8, .name = "small"};
     const struct allogram_counters_options small_set = {.size = 8};
     require(allogram_function_new(NULL) == 0, "a function needs options");
-    require(allogram_function_new(&nameless) == 0, "and a name");
-    require(allogram_function_new(&small) == 0, "of this version");
-    require(allogram_counters_new(&small_set) == NULL, "and so does a set");
+    require(allogram_function_new(&nameless) == 0, "a function needs a name");
+    require(allogram_function_new(&small) == 0, "the options of a function need the right size");
+    require(allogram_counters_new(&small_set) == NULL, "the options of a set need the right size");
     start();
     allogram_count_words(set, 100); /* outside of all functions */
     allogram_enter(set, 0);
@@ -86,7 +86,7 @@ static void no_set(void) {
     allogram_count_time(NULL, 1);
     allogram_leave(NULL);
     allogram_leave_to(NULL, 0);
-    require(allogram_depth(NULL) == 0, "no set, no depth");
+    require(allogram_depth(NULL) == 0, "without a set the depth is 0");
     allogram_counters_pause(NULL);
     allogram_counters_resume(NULL);
     allogram_counters_reset(NULL);
@@ -106,7 +106,7 @@ static void leave_without_enter(void) {
     call(f, 1);
     allogram_leave(set);
     call(f, 1);
-    require(allogram_depth(set) == 0, "nothing is entered");
+    require(allogram_depth(set) == 0, "no function is entered");
     want("f", 2, 2, 0);
     finish();
 }
@@ -124,9 +124,9 @@ static void tail_calls_and_exceptions(void) {
     for (int i = 0; i < 50; i++) {
         allogram_tail_call(set, g);
     }
-    require(allogram_depth(set) == 1, "tail calls take no room");
+    require(allogram_depth(set) == 1, "tail calls do not increase the depth");
     allogram_leave(set);
-    require(allogram_depth(set) == 0, "one leave ends them");
+    require(allogram_depth(set) == 0, "one leave ends all tail calls");
     want("g", 51, 7, 0);
     want("f", 100, 0, 0);
     finish();
@@ -151,7 +151,7 @@ static void paused(void) {
     allogram_leave(set);
     allogram_count_words(set, 20);
     allogram_leave(set);
-    require(allogram_depth(set) == 0, "all is left");
+    require(allogram_depth(set) == 0, "all functions are left");
     want("f", 1, 30, 0);
     want("g", 0, 3, 0);
     finish();
@@ -170,7 +170,7 @@ static void reset(void) {
     allogram_leave(set);
     call(g, 10);
     allogram_leave(set);
-    require(allogram_depth(set) == 0, "all is left");
+    require(allogram_depth(set) == 0, "all functions are left");
     want("f", 0, 1, 0);
     want("g", 1, 10, 0);
     finish();
@@ -209,7 +209,8 @@ static void threads(void) {
     pthread_t ids[THREADS];
     start();
     for (int i = 0; i < THREADS; i++) {
-        require(pthread_create(&ids[i], NULL, count_in_thread, NULL) == 0, "a thread");
+        require(pthread_create(&ids[i], NULL, count_in_thread, NULL) == 0,
+                "pthread_create succeeds");
     }
     for (int i = 0; i < 100; i++) { /* adds up sets while threads use them */
         call(f, 1);
@@ -248,7 +249,8 @@ static void many(void) {
             const struct allogram_function_options options = {
                 .size = sizeof(options), .name = "same name", .line = i + 1};
             const allogram_function number = allogram_function_new(&options);
-            require(number != 0 && (round == 0 || number == many[i]), "the same is the same");
+            require(number != 0 && (round == 0 || number == many[i]),
+                    "the same options give the same function");
             many[i] = number;
             allogram_enter(set, f);
             call(number, 2);
@@ -329,13 +331,13 @@ static void too_deep(void) {
     for (int i = 0; i < DEPTH; i++) {
         allogram_enter(set, f);
     }
-    require(allogram_depth(set) == DEPTH, "all are followed");
+    require(allogram_depth(set) == DEPTH, "all calls increase the depth");
     allogram_count_words(set, 5);
     allogram_tail_call(set, g); /* lost, too */
     for (int i = 0; i < DEPTH; i++) {
         allogram_leave(set);
     }
-    require(allogram_depth(set) == 0, "and left");
+    require(allogram_depth(set) == 0, "all functions are left");
     call(f, 1);
     want("f", PATHS_MOST + 1, 6, 0);
     (void)allogram_stop();
@@ -436,7 +438,7 @@ static void sessions_in_turn(void) {
         call(g, 1000);
         allogram_counters_tell(set);
         allogram_counters_reset(set);
-        require(allogram_depth(set) == 0, "nothing is followed");
+        require(allogram_depth(set) == 0, "no call is counted");
     }
 }
 
@@ -481,7 +483,7 @@ static void folded(void) {
     start();
     set = allogram_counters_new(&options);
     nest(1000);
-    require(allogram_depth(set) == 0, "what was entered is left");
+    require(allogram_depth(set) == 0, "all entered functions are left");
     for (int level = 0; level < 100000; level++) {
         allogram_step(set, (uint64_t)level, f, 0, 0);
         allogram_count_words(set, 1);
@@ -508,7 +510,7 @@ static void folded_reset(void) {
         allogram_enter(set, level % 3 ? f : g);
     }
     allogram_counters_reset(set);
-    require(allogram_depth(set) == 3000, "functions that are entered stay entered");
+    require(allogram_depth(set) == 3000, "entered functions stay entered");
     allogram_count_words(set, 5); /* level 2999: f, called by f */
     allogram_leave(set);
     allogram_leave(set);

@@ -13,6 +13,6 @@ int main() {
             lua_gc(L, LUA_GCCOLLECT);
         });
     lua_newtable(L);
-    wrong |= is_wrong(allocs == 201, "Lua goes on");
+    wrong |= is_wrong(allocs == 201, "Lua works after the exceptions");
     return wrong ? 1 : 0;
 }

@@ -144,7 +144,8 @@ static void generations(void) {
 static int n_before;
 
 static void *give_type(void *address) {
-    require(allogram_block_type(heap, (uint64_t)(uintptr_t)address, text) == 1, "another thread's");
+    require(allogram_block_type(heap, (uint64_t)(uintptr_t)address, text) == 1,
+            "another thread sets the type of the block");
     return NULL;
 }
 
@@ -163,34 +164,39 @@ static void late_types(void) {
     alloc(0x4000, 8, 0);
     alloc(0x5000, 16, 0);
     alloc(0x6000, 32, pair);
-    require(allogram_block_type(heap, 0x1000, 0) == 0, "not known yet: later");
-    require(allogram_block_type(heap, 0x1000, 4711) == 0, "never registered");
-    require(allogram_block_type(heap, 0x1000, pair) == 1, "now it is");
-    require(allogram_block_type(heap, 0x2000, text) == 1, "wrong");
-    require(allogram_block_type(heap, 0x2000, pair) == 1, "the last word counts");
+    require(allogram_block_type(heap, 0x1000, 0) == 0, "no type (0) is refused");
+    require(allogram_block_type(heap, 0x1000, 4711) == 0,
+            "a type that was never registered is refused");
+    require(allogram_block_type(heap, 0x1000, pair) == 1, "a registered type is accepted");
+    require(allogram_block_type(heap, 0x2000, text) == 1, "a first type is accepted");
+    require(allogram_block_type(heap, 0x2000, pair) == 1, "a second type replaces the first one");
     allogram_move(heap, 0x3000, 0x3100);
     truth.moved++;
-    require(allogram_block_type(heap, 0x3000, pair) == 0, "it is not there any more");
-    require(pthread_create(&thread, NULL, give_type, (void *)0x3100) == 0, "a thread");
+    require(allogram_block_type(heap, 0x3000, pair) == 0,
+            "the block has moved away from the address");
+    require(pthread_create(&thread, NULL, give_type, (void *)0x3100) == 0,
+            "pthread_create succeeds");
     pthread_join(thread, NULL);
     allogram_free(heap, 0x4000);
     died(8);
-    require(allogram_block_type(heap, 0x4000, pair) == 0, "it is dead");
+    require(allogram_block_type(heap, 0x4000, pair) == 0, "the block is dead");
     allogram_realloc(heap, 0x5000, 0x5000, 64, 0); /* a new block at the same address, which has no
                                                     * type either */
     died(16);
     truth.allocated_blocks++;
     truth.allocated_bytes += 64;
-    require(allogram_block_type(heap, 0x5000, text) == 1, "the new one");
-    require(allogram_block_type(heap, 0x6000, text) == 0, "it has one from its birth");
+    require(allogram_block_type(heap, 0x5000, text) == 1,
+            "the new block at the address has no type yet");
+    require(allogram_block_type(heap, 0x6000, text) == 0,
+            "the block has had a type since its allocation");
     allogram_alloc(other, 0x1000, 100, 0);
-    require(allogram_block_type(other, 0x1000, pair) == 0, "a heap that did not ask for it");
+    require(allogram_block_type(other, 0x1000, pair) == 0, "the heap did not request late types");
     truth.allocated_blocks++;
     truth.allocated_bytes += 100;
     allogram_free(heap, 0x1000);
     died(1);
     allogram_pause();
-    require(allogram_block_type(heap, 0x2000, text) == 0, "paused");
+    require(allogram_block_type(heap, 0x2000, text) == 0, "recording is paused");
     allogram_resume();
     want("pair", 3 + n_before, 1 + 2 + 32 + n_before, 2 + n_before);
     want("text", 2, 4 + 64, 2);
@@ -280,7 +286,7 @@ static void stopped_threads(void) {
     pthread_barrier_init(&world, NULL, THREADS);
     start();
     for (uintptr_t t = 0; t < THREADS; t++) {
-        require(pthread_create(&threads[t], NULL, live, (void *)t) == 0, "a thread");
+        require(pthread_create(&threads[t], NULL, live, (void *)t) == 0, "pthread_create succeeds");
     }
     for (int t = 0; t < THREADS; t++) {
         pthread_join(threads[t], NULL);
@@ -313,20 +319,20 @@ static void tracked(void) {
                                                      .on_free = ended,
                                                      .on_promote = ended};
     start();
-    require(allogram_tracker_start(&options) > 0, "it starts");
+    require(allogram_tracker_start(&options) > 0, "a tracker starts");
     alloc(0x1000, 10, pair);
     move(0x1000, 0x2000);
-    require(n_ended == 0, "a move is no end");
+    require(n_ended == 0, "a move does not end the tracking");
     allogram_promote(heap, 0x2000);
     truth.promoted++;
-    require(n_ended == 1, "it is promoted where it is");
+    require(n_ended == 1, "the block is promoted at its new address");
     allogram_collect(heap, 0x1000);
     truth.ghost_frees++;
-    require(n_ended == 1, "nobody is there");
+    require(n_ended == 1, "no block is at the old address");
     allogram_collect(heap, 0x2000);
     truth.collected++;
     died(10);
-    require(n_ended == 2, "it ends where it is");
+    require(n_ended == 2, "the block ends at its new address");
     (void)allogram_tracker_stop();
     want("pair", 1, 10, 0);
     finish();

@@ -56,8 +56,9 @@ static bool track_blocks(allogram_type type, Make make, Drop drop) {
         }
         drop(i);
     }
-    wrong |= is_wrong(caught == 100 && allocs == 100, "each throws, each is caught");
-    wrong |= is_wrong(frees == 0, "what threw has no value");
+    wrong |= is_wrong(caught == 100 && allocs == 100,
+                      "each callback throws, and each exception is caught");
+    wrong |= is_wrong(frees == 0, "a block whose callback threw has no value");
     throws = false;
     for (uint64_t i = 1; i <= 100; i++) {
         make(i);
