@@ -1,5 +1,5 @@
-(* recorded.ml: an OCaml program that records itself, without `allogram run`. A static executable needs that, and so does a program
-   of which only a part is to be recorded. It allocates 110 pairs of 2 words. Each pair contains an option of 1 word, and is in a list
+(* recorded.ml: an OCaml program that records itself, without `allogram run`. This is the way for a static executable, and for a
+   program of which only a part is to be recorded. It allocates 110 pairs of 2 words. Each pair contains an option of 1 word, and is in a list
    cell of 2 words. 100 of the pairs, with their options and list cells, have the label "request". All these blocks die in the
    collection before the mark "collected". With an argument the program starts a session, writes the trace to that path, and writes a
    snapshot before it ends. Without an argument the program is recorded if ALLOGRAM_OUTPUT is set, or under `allogram run`.

@@ -25,7 +25,7 @@
 
 bool ag_julia_collections_are_followed;
 
-static uintptr_t sentinel[4] __attribute__((aligned(32))); /* its header is word 1 */
+static uintptr_t sentinel[4] __attribute__((aligned(32))); /* word 1 is its header */
 static void *sentinel_type;
 
 /* The current collection; there is at most one at a time. */

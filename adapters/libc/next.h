@@ -32,8 +32,8 @@ extern struct ag_next_functions ag_next AG_HIDDEN;
 
 /* The functions of a program that defines malloc itself. Such a program may call related functions
  * that only libraries define: reallocarray, the operators of C++. Those library functions call the
- * program's malloc, realloc and free, and so do the agent's replacements of these functions. NULL:
- * the program does not define the function. */
+ * program's malloc, realloc and free. The agent's replacements of these functions do this, too.
+ * NULL: the program does not define the function. */
 struct ag_program_functions {
     void *(*malloc)(size_t bytes);
     void *(*realloc)(void *block, size_t bytes);

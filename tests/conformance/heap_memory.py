@@ -20,7 +20,7 @@ def picture(tools, trace):
 
 
 def agrees(failures, tools, trace):
-    """What holds for every program: sums are those of the heaps and of the summary, and nothing is counted twice."""
+    """Checks the rules for every program: sums are those of the heaps and of the summary, and nothing is counted twice."""
     heaps, rows, total = picture(tools, trace)
     summary = recorded.report(tools, trace)
     failures.expect("in use, of all rows", sum(row["in_use_bytes"] for row in rows.values()), summary["in_use_bytes_at_end"])

@@ -222,7 +222,7 @@ def run_redis(tools):
             for test in (["-t", "set,get,lpush,hset,zadd", "-r", "1000"], ["-t", "mset", "-P", "8", "-d", "500"]):
                 load = recorded.run(["redis-benchmark", "-s", socket, "-n", "4000", "-c", "20", "-q", *test])
                 failures.expect("status of redis-benchmark", load.status, 0)
-            recorded.run(["redis-cli", "-s", socket, "bgsave"])  # this forks
+            recorded.run(["redis-cli", "-s", socket, "bgsave"])  # the command bgsave forks the server
             time.sleep(0.5)
             info = recorded.run(["redis-cli", "-s", socket, "info", "memory"]).stdout
             failures.fail_unless("jemalloc answers no more", b"mem_allocator:jemalloc" in info)
@@ -301,8 +301,8 @@ def run_own_allocator(tools, archive, flags):
 
 
 def run_own_malloc(tools):
-    """The operators of libstdc++ and libc's reallocarray call the program's own malloc; so do the functions that allogram puts in
-    their place."""
+    """The operators of libstdc++ and libc's reallocarray call the program's own malloc. The functions by which allogram replaces them must
+    do this, too."""
     failures = tap.Failures()
     compare_own_allocator(failures, tools, tools.program("cxx_own_malloc"),
                           {"allocated_blocks": 400, "allocated_bytes": 15400, "freed_blocks": 400})

@@ -326,7 +326,7 @@ def one_that_executes_another_program():
         attached = Attached(target.pid, folder, "--mode=exact")
         target.process.stdin.write("go\n")
         target.process.stdin.flush()
-        assert attached.process.wait(timeout=60) == 0  # it ends by itself
+        assert attached.process.wait(timeout=60) == 0  # attach ends by itself
         assert "executed another program" in attached.process.stderr.read()
         assert attached.report("--view=summary")["trace"]["end"] == "exit"
         assert target.ask("still there") == "still there"

@@ -325,7 +325,7 @@ static void what_is_unknown_is_refused(void **state) {
     void *node = NULL;
     char problem[64] = "";
     assert_int_equal(ag_inspector_erlang.open(&target, &node, problem, sizeof problem), -2);
-    assert_string_equal(problem, ""); /* it is not an Erlang node, so there is no message */
+    assert_string_equal(problem, ""); /* the target is no Erlang node, so there is no message */
 }
 
 /* ---- samples ------------------------------------------------------------------------------ */

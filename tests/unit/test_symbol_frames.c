@@ -303,7 +303,7 @@ static void answers_are_kept(void **state) {
     struct ag_symbolizer *symbolizer = fixture_symbolizer(NULL, "inlined");
     const uint64_t address = fixture_address("inlined", "mark_leaf");
     const struct ag_symbol_frame *first, *second;
-    /* The same file a second time, 0x1000000 higher: both have the same answer. */
+    /* The same file is added a second time, 0x1000000 higher: both images give the same frames. */
     uint8_t id[64];
     const size_t id_bytes = fixture_build_id("inlined", id);
     assert_int_equal(ag_symbolizer_image(symbolizer, 2, fixture_path("inlined"), id, id_bytes,

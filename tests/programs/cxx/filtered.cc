@@ -14,13 +14,13 @@ static void *volatile keep[64];
 
 static void resize() {
     void *block = std::malloc(100);
-    block = std::realloc(block, 6000); // its size moves into the range of large blocks
-    block = std::realloc(block, 50);   // and out of it
+    block = std::realloc(block, 6000); // the block's size moves into the range of large blocks
+    block = std::realloc(block, 50);   // the block's size moves out of that range
     block = std::realloc(block, 60);
     keep[0] = block;
     void *large = std::malloc(9000);
     volatile std::size_t too_much = SIZE_MAX / 2;
-    if (std::realloc(large, too_much) != nullptr) { // it fails, and the block lives on
+    if (std::realloc(large, too_much) != nullptr) { // realloc fails, and the block stays live
         std::abort();
     }
     std::free(large);

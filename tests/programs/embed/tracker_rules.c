@@ -310,7 +310,7 @@ static void blocking_while_other_threads_run_callbacks(void) {
     with_another_thread(allocate_one);
     REQUIRE(seen.allocs == 101 && seen.frees == 51);
     block_free(0x5002);
-    REQUIRE(seen.frees == 51); /* its free was reported once */
+    REQUIRE(seen.frees == 51); /* the free of the block was reported once */
 }
 
 static void allocate_together(void) {
@@ -526,7 +526,7 @@ static void longjmp_out_of_a_free(void) {
             block_free(i << 4);
             REQUIRE(!"comes back");
         }
-        block_free(i << 4); /* its free is reported once */
+        block_free(i << 4); /* the free of this block is reported once */
     }
     REQUIRE(seen.allocs == 20 && seen.frees == 20);
 }

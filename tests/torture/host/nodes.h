@@ -19,7 +19,7 @@ struct node;
 typedef uint64_t act_function(const struct node *node, uint64_t seed);
 
 struct node {
-    const char *text, *end; /* its part of the program's text */
+    const char *text, *end; /* the act's part of the program's text */
     act_function *act;
     int64_t numbers[NODE_NUMBERS];
     int n_children;
