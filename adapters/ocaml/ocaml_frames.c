@@ -19,8 +19,13 @@
  * outside of it may still be known.
  *
  * 3. Depth. A stack with more frames than the recording keeps is cut: if OCaml's frames alone are
- * enough, they are joined without the memo; otherwise the walk is left to the recorder's walker. */
+ * enough, the innermost ones are joined; otherwise the walk is left to the recorder's walker. The
+ * places of the last cut stack's frames are kept, and a cache of cut stacks by a hash of their
+ * return addresses. The hash has 64 bits; the chance that two of a million stacks have the same one
+ * is 1 in 30 million. */
 #include "ocaml_frames.h"
+
+#include <string.h>
 
 #include "collector_hooks.h"
 #include "embed/host_events.h"
@@ -168,23 +173,55 @@ static uint32_t count_frames(uint32_t stack) {
 
 /* ---- the walk ---- */
 
-/* The stack of the innermost frames alone. */
+/* The stack with these frames alone; pcs: innermost first. */
+static uint32_t make_cut(struct ag_ocaml_walk *walk, const struct ag_ocaml_walked *frames,
+                         size_t n) {
+    uint64_t hash = n;
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ frames[i].pc) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    struct ag_ocaml_cut *known = &walk->cuts[hash % AG_ARRAY_SIZE(walk->cuts)];
+    if (known->hash != hash) {
+        uint32_t stack = AG_ROOT_CUT;
+        for (size_t i = n; i > 0; i--) {
+            stack = ag_stack_push(stack, frames[i - 1].pc);
+        }
+        *known = (struct ag_ocaml_cut){.hash = hash, .stack = stack};
+    }
+    return known->stack;
+}
+
+/* The stack of the innermost frames alone; AG_OCAML_NO_STACK: there are not enough OCaml frames.
+ * Frames that the last cut stack had at the same places need no frame descriptor. */
 AG_COLD static uint32_t cut_stack(struct ag_ocaml_walk *walk, const uintptr_t *sp) {
-    uintptr_t *pcs = walk->pcs;
-    size_t n = 0;
-    for (const uintptr_t *place = sp; n < ag_recorder.depth;) {
-        const struct ag_ocaml_frame *frame = ag_ocaml_find_frame(*place);
-        if (!frame || frame->frame_bytes == AG_OCAML_BOUNDARY || n == AG_OCAML_WALK_FRAMES) {
+    const uint32_t depth =
+        ag_recorder.depth < AG_OCAML_WALK_FRAMES ? ag_recorder.depth : AG_OCAML_WALK_FRAMES;
+    struct ag_ocaml_walked *last = walk->cut[walk->cut_index];
+    struct ag_ocaml_walked *frames = walk->cut[1 - walk->cut_index];
+    const uint32_t n_last = walk->n_cut;
+    const uintptr_t *place = sp;
+    uint32_t at = 0; /* in LAST */
+    walk->n_cut = 0;
+    for (uint32_t n = 0; n < depth; n++) {
+        const uintptr_t pc = *place;
+        while (at < n_last && last[at].place < place) {
+            at++;
+        }
+        frames[n] = (struct ag_ocaml_walked){.place = place, .pc = pc};
+        if (at + 1 < n_last && last[at].place == place && last[at].pc == pc) {
+            place = last[at + 1].place;
+            continue;
+        }
+        const struct ag_ocaml_frame *frame = ag_ocaml_find_frame(pc);
+        if (!frame || frame->frame_bytes == AG_OCAML_BOUNDARY) {
             return AG_OCAML_NO_STACK; /* also where C's frames are needed */
         }
-        pcs[n++] = *place;
         place = outward(place, frame);
     }
-    uint32_t stack = AG_ROOT_CUT;
-    while (n > 0) {
-        stack = ag_stack_push(stack, pcs[--n]);
-    }
-    return stack;
+    walk->n_cut = depth;
+    walk->cut_index = 1 - walk->cut_index;
+    return make_cut(walk, frames, depth);
 }
 
 /* Compares the known frames from the one before N_KNOWN outward with the stack. Returns the index
@@ -219,6 +256,13 @@ uint32_t ag_ocaml_walk(struct ag_ocaml_walk *walk, const uintptr_t *sp) {
         walk->n = 0;
         walk->boundary = NULL;
         walk->start_pc = 0;
+        memset(walk->cuts, 0, sizeof(walk->cuts));
+    }
+    if (walk->n_cut > 0) { /* the last stack was cut, so this one may be cut too */
+        const uint32_t stack = cut_stack(walk, sp);
+        if (stack != AG_OCAML_NO_STACK) {
+            return stack;
+        }
     }
     uint32_t n_fresh = 0, n_known = walk->n;
     const uintptr_t *place = sp;

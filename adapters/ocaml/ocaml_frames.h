@@ -42,6 +42,15 @@ AG_FAST uintptr_t ag_ocaml_debug_information(const struct ag_ocaml_frame *frame,
 
 /* The last walk. One per domain. */
 enum { AG_OCAML_WALK_FRAMES = 1024 };
+struct ag_ocaml_walked {
+    const uintptr_t *place; /* of the return address */
+    uintptr_t pc;
+    uint32_t node;
+};
+struct ag_ocaml_cut {
+    uint64_t hash;
+    uint32_t stack;
+};
 struct ag_ocaml_walk {
     uint32_t recording; /* to which the nodes belong */
     uint32_t n;
@@ -52,11 +61,11 @@ struct ag_ocaml_walk {
     uint32_t start_caller, start; /* OCaml 5: the last caller of caml_start_program; the stack with
                                    * that function's frame, whose pc is: */
     uintptr_t start_pc;
-    struct ag_ocaml_walked {
-        const uintptr_t *place; /* of the return address */
-        uintptr_t pc;
-        uint32_t node;
-    } frames[AG_OCAML_WALK_FRAMES]; /* outermost first */
+    struct ag_ocaml_walked frames[AG_OCAML_WALK_FRAMES]; /* outermost first */
+    /* the last stack, if it was cut, is cut[cut_index], innermost first; n_cut 0: it was not */
+    struct ag_ocaml_walked cut[2][AG_OCAML_WALK_FRAMES];
+    uint32_t n_cut, cut_index;
+    struct ag_ocaml_cut cuts[1024];
     /* during a walk, not on the program's stack: the new frames, innermost first; return addresses,
      * innermost first */
     struct ag_ocaml_walked fresh[AG_OCAML_WALK_FRAMES];

@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -226,14 +227,18 @@ def domains(tools, folder, chain):
     return failures
 
 
+def small_stack():
+    resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+
+
 def lives(tools, folder, chain):
     """Deaths of blocks that a compaction moved and of those of a minor heap that was resized; a stack overflow while allocating is the
     exception that the program expects, and cut stacks are no incomplete ones."""
     failures = tap.Failures()
     program = chain.program(folder, "lives", ["lives.ml"])
     environment = {"OCAMLRUNPARAM": "l=64k"} # words of OCaml 5's stack; OCaml 4 uses the system's
-    plain = recorded.run([program], env=environment)
-    outcome, traces = recorded.record(tools, [program], folder, env=environment)
+    plain = recorded.run([program], env=environment, preexec=small_stack)
+    outcome, traces = recorded.record(tools, [program], folder, env=environment, preexec=small_stack)
     failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
     failures.expect("the overflow", outcome.stdout.split(b"\n")[0], b"overflow")
     one = lambda name: [row for row in own(tools, traces[0], "Lives." + name).values()]
@@ -257,8 +262,8 @@ def undisturbed(tools, folder, chain):
                 ("rates", []), ("stops", []), ("own_memprof", [])]
     for name, libraries in programs:
         program = chain.program(folder, name, [name + ".ml"], chain.libraries(*libraries) if libraries else [])
-        plain = recorded.run([program], env=STATISTICS)
-        outcome, _ = recorded.record(tools, [program], folder, env=STATISTICS)
+        plain = recorded.run([program], env=STATISTICS, preexec=small_stack)
+        outcome, _ = recorded.record(tools, [program], folder, env=STATISTICS, preexec=small_stack)
         failures.require(name + ": has counters", b"minor_words: " in plain.stderr)
         failures.expect(name + ": status, output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
         failures.expect(name + ": counters", counters_in(outcome.stderr), counters_in(plain.stderr))
