@@ -112,7 +112,7 @@ def program_is_counted(erlang):
 
 
 def changes_are_counted(erlang):
-    """`diff` has what main(200) does more than main(100), as counted by hand."""
+    """`diff` and `--fail-if` have what main(200) does more than main(100), as counted by hand."""
     failures, tools = tap.Failures(), erlang.tools
     traces = [erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % n], name="n%d" % n)[1]
               for n in (100, 200)]

@@ -1,4 +1,4 @@
-"""Compares `allogram diff` of traces with function counters with their views of functions."""
+"""Compares `allogram diff` and `report --fail-if` of traces with function counters with their views of functions."""
 
 import json
 import os
@@ -22,6 +22,11 @@ def change_of(before, after):
     return tuple(after.get(metric, 0) - before.get(metric, 0) for metric in METRICS)
 
 
+def gate(tools, trace, condition, *options):
+    """The exit status of `report --fail-if`: 3 if the condition is true, 0 if it is not."""
+    return recorded.run([tools.allogram, "report", trace, "--json", *options, "--fail-if=" + condition]).status
+
+
 def compare(tools, before, after, failures):
     """Each change of a function, and the totals, must be those of the two views. Returns {function: its changes} for functions
     with unique names."""
@@ -43,4 +48,22 @@ def compare(tools, before, after, failures):
                     {key: sorted(rows) for key, rows in wanted.items()})
     failures.expect("change of the totals", tuple(difference["functions_total"][metric] for metric in METRICS),
                     change_of(views[0]["total"], views[1]["total"]))
+    compare_gates(tools, before, after, views, failures)
     return {key[2]: dict(zip(METRICS, rows[0])) for key, rows in found.items() if len(rows) == 1}
+
+
+def compare_gates(tools, before, after, views, failures):
+    """Conditions that name each total, and the counts of the functions with the most words, are true for the numbers of the view and
+    for no others."""
+    names = [row["function"] for row in views[1]["functions"]]
+    rows = [row for row in views[1]["functions"] if names.count(row["function"]) == 1 and '"' not in row["function"]][:5]
+    for metric in METRICS:
+        total = views[1]["total"][metric]
+        if total == 0 and metric.endswith("_ns"):
+            continue # times were not counted
+        counts = [(metric, total)] + [('functions["%s"].%s' % (row["function"], metric), row[metric]) for row in rows]
+        if views[0]["functions"] and (views[0]["total"][metric] > 0 or not metric.endswith("_ns")):
+            conditions = ["%s - base.%s == %d" % (metric, metric, total - views[0]["total"][metric])]
+            conditions += ["%s == %d" % count for count in counts]
+            failures.expect(metric + ": all conditions", gate(tools, after, " and ".join(conditions), "--base=" + before), 3)
+        failures.expect(metric + ": no condition", gate(tools, after, " or ".join("%s != %d" % count for count in counts)), 0)

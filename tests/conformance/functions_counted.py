@@ -197,7 +197,7 @@ def folded_paths(tools):
 
 
 def changes(tools):
-    """`diff` has the counts by hand of the example, as what is new and as what is gone; the same program twice differs
+    """`diff` and `--fail-if` have the counts by hand of the example, as what is new and as what is gone; the same program twice differs
     in its times only."""
     failures = tap.Failures()
     example = os.path.join(tools.build, "examples/function_table")
@@ -215,15 +215,23 @@ def changes(tools):
         changed = function_changes.compare(tools, traces[0], traces[1], failures)
         failures.expect("twice the same", {(row["calls"], row["own_words"], row["acc_words"]) for row in changed.values()} - {(0, 0, 0)},
                         set())
-        outcome = recorded.run([tools.allogram, "diff", *traces[:2], "--sort=calls", "--by=line"])
-        failures.expect("by line", (outcome.status, b"does not apply" in outcome.stderr), (2, True))
+        for command, status, says in (([tools.allogram, "diff", *traces[:2], "--sort=calls", "--by=line"], 2, "does not apply"),
+                                      ([tools.allogram, "report", traces[0], '--fail-if=functions["f"].own_wrds > 1'], 2, "the metrics are")):
+            outcome = recorded.run(command)
+            failures.expect(says, (outcome.status, says in outcome.stderr.decode()), (status, True))
+        failures.expect("a function that is not there", function_changes.gate(tools, traces[0], 'functions["f"].own_words > 0'), 0)
     return failures
 
 
 def without_counters(tools):
+    """A condition on counters that a trace does not have is an error, and not false."""
     failures = tap.Failures()
-    with recorded.Folder() as folder:
+    with recorded.Folder() as folder, recorded.Folder() as other:
         plain = recorded.record(tools, [tools.program("temporary")], folder)[1][0]
+        counted = recorded.record(tools, [os.path.join(tools.build, "examples/function_table")], other)[1][0]
+        for trace, condition, options in ((plain, "own_words < 1", ()), (plain, 'functions["main"].calls < 1', ()),
+                                          (counted, "growth.calls < 1", ("--base=" + plain,))):
+            failures.expect(condition, function_changes.gate(tools, trace, condition, *options), 1)
         outcome = recorded.run([tools.allogram, "diff", plain, plain, "--sort=own_words"])
         failures.expect("diff", (outcome.status, b"neither trace has function counters" in outcome.stderr), (1, True))
     return failures

@@ -210,7 +210,7 @@ def calls_are_counted(tools):
 
 
 def changes_of_calls(tools):
-    """`diff` has the counts by hand, which are new in comparison with a script that has none of the functions."""
+    """`diff` and `--fail-if` have the counts by hand, which are new in comparison with a script that has none of the functions."""
     failures = tap.Failures()
     with recorded.Folder() as folder, recorded.Folder() as other:
         after = run(tools, "calls_and_words", folder, failures, options=("--calls",))

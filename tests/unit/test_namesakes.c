@@ -126,6 +126,33 @@ static void functions_that_were_seen_from_outside_are_one_by_name(void **state) 
     assert_null(ag_profile_close(profile));
 }
 
+/* Each function calls the next one, so the acc counts of the outermost function with a name are
+ * those of all functions with this name. */
+static void counts_of_one_name_contain_each_path_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t calls, own_words, acc_words;
+    } wanted[] = {{"new", 15, 150, 210},
+                  {"[vm] new", 10, 100, 210},
+                  {"new b.vm:9", 3, 30, 180},
+                  {"old", 6, 60, 60}};
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_namesakes(&trace);
+    struct ag_profile *profile = finish(&trace);
+    struct ag_call_counts counts;
+    for (size_t i = 0; i < COUNT(wanted); i++) {
+        assert_int_equal(ag_profile_function_counts(profile, wanted[i].name, &counts), 0);
+        assert_int_equal(counts.calls, wanted[i].calls);
+        assert_int_equal(counts.own_words, wanted[i].own_words);
+        assert_int_equal(counts.acc_words, wanted[i].acc_words);
+        assert_int_equal(counts.acc_bytes, 8 * wanted[i].acc_words);
+    }
+    assert_int_equal(ag_profile_function_counts(profile, "nothing", &counts), -ENOENT);
+    assert_null(ag_profile_close(profile));
+}
+
 static void functions_of_one_name_are_compared_in_the_order_of_their_lines(void **state) {
     (void)state;
     struct trace_builder first, second;
@@ -182,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_one_name_are_told_apart_by_their_places),
         cmocka_unit_test(functions_that_were_seen_from_outside_are_one_by_name),
+        cmocka_unit_test(counts_of_one_name_contain_each_path_once),
         cmocka_unit_test(functions_of_one_name_are_compared_in_the_order_of_their_lines),
         cmocka_unit_test(a_function_of_one_trace_is_new_or_gone),
     };
