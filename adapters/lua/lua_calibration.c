@@ -6,7 +6,8 @@
  * function compares the calls that it reads from the fields with those of lua_getstack and
  * lua_getinfo: their number, their kind (Lua or C), the place of the definition, the line and the
  * source. It also compares Lua's count of bytes in use with the bytes that the adapter's allocator
- * gave out.
+ * gave out. A second script proves that a mark in a call's status stays until the
+ * call returns, and that a new call begins without it (lua_call_memo.c).
  *
  * 2. Functions without a name. The C function is called once directly and once by a script: the one
  * function whose frame is on the second stack and not on the first is luaV_execute. A finalizer of
@@ -54,7 +55,7 @@ static struct { /* the calibration that is running */
     void *free[CLASSES];
     struct stack direct, by_script, collected, stepped;
     struct stack *wanted; /* filled in by the next finalizer */
-    int n_compared, n_finalized;
+    int n_compared, n_finalized, n_marked;
     const char *reason;            /* the first difference found */
     const lua_State *constructing; /* the state that runs the constructors; NULL: none does */
     int n_constructed;             /* number of instructions up to the one that made
@@ -255,6 +256,17 @@ static int probe_directly(lua_State *L) {
     return 0;
 }
 
+/* Called twice by each call of the script's function. */
+static int probe_mark(lua_State *L) {
+    void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.release->state_ci));
+    const bool is_marked = ag_lua_call_status(ci) & AG_LUA_CALL_IS_REMEMBERED;
+    if (is_marked != (own.n_marked++ % 2 == 1)) {
+        complain("the status of its calls is not as in this release");
+    }
+    ag_lua_call_mark(ci);
+    return 0;
+}
+
 static int finalize(lua_State *L) {
     const char *global = ag_lua_pointer(L, ag_lua.release->state_global);
     keep_stack(own.wanted);
@@ -290,6 +302,11 @@ static const char script[] = "local probe = ...\n"
                              "for i = 1, 3 do local t = { i, i .. 'y' } probe() end\n"
                              "probe()\n";
 
+static const char mark_script[] = "local probe = ...\n"
+                                  "local function marked() probe() probe() end\n"
+                                  "marked()\n"
+                                  "marked()\n";
+
 static const char *read_text(lua_State *L, void *data, size_t *ret_bytes) {
     const char **text = data;
     const char *read = *text;
@@ -299,12 +316,12 @@ static const char *read_text(lua_State *L, void *data, size_t *ret_bytes) {
     return read;
 }
 
-static bool lua_calibration_load(lua_State *L, const char *text) {
+static bool lua_calibration_load(lua_State *L, const char *text, ag_lua_function *argument) {
     if (ag_lua.api.lua_load(L, read_text, &text, "@calibration", "t") != 0) {
         complain("it cannot load a script");
         return false;
     }
-    ag_lua.api.lua_pushcclosure(L, probe, 0);
+    ag_lua.api.lua_pushcclosure(L, argument, 0);
     return true;
 }
 
@@ -317,14 +334,20 @@ static void call_protected(lua_State *L, int n_arguments) {
 static void run_script(lua_State *L) {
     ag_lua.api.lua_pushcclosure(L, probe_directly, 0);
     call_protected(L, 0);
-    if (!lua_calibration_load(L, script)) {
+    if (!lua_calibration_load(L, script, probe)) {
         return;
     }
     call_protected(L, 1);
+    if (lua_calibration_load(L, mark_script, probe_mark)) {
+        call_protected(L, 1);
+        if (own.n_marked != 4) {
+            complain("a script of ours fails");
+        }
+    }
     lua_State *coroutine = ag_lua.api.lua_newthread(L);
     int n_results;
     const int n_before = own.n_compared;
-    if (lua_calibration_load(coroutine, script) &&
+    if (lua_calibration_load(coroutine, script, probe) &&
         ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
         complain("a coroutine of ours fails");
     }
@@ -447,7 +470,7 @@ static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
 static void construct(lua_State *L, lua_State *coroutine) {
     int n_results;
     lua_State *runs = coroutine ? coroutine : L;
-    if (!lua_calibration_load(runs, constructors)) { /* also pushes an argument, for `...` */
+    if (!lua_calibration_load(runs, constructors, probe)) { /* also pushes an argument, for `...` */
         return;
     }
     own.n_constructed = 0;

@@ -45,8 +45,10 @@ enum ag_lua_tag {
 enum {
     AG_LUA_CALL_IS_C = 1 << 1,     /* CIST_C */
     AG_LUA_CALL_IS_FRESH = 1 << 2, /* CIST_FRESH: luaV_execute was called for this call */
-    AG_LUA_CLOSURE_TAG = 0x46,     /* ctb(LUA_VLCL) */
-    AG_LUA_GC_PAUSE = 8,           /* GCSpause: no cycle runs */
+    /* a bit that no release uses; a new call begins without it (lua_call_memo.c) */
+    AG_LUA_CALL_IS_REMEMBERED = 1 << 15,
+    AG_LUA_CLOSURE_TAG = 0x46, /* ctb(LUA_VLCL) */
+    AG_LUA_GC_PAUSE = 8,       /* GCSpause: no cycle runs */
 };
 
 enum ag_lua_op { /* lopcodes.h of 5.4 */
@@ -110,6 +112,11 @@ AG_FAST int ag_lua_int(const void *object, uint16_t offset) {
 }
 AG_FAST uint16_t ag_lua_call_status(const void *ci) {
     return *(const uint16_t *)(const void *)((const char *)ci + ag_lua.release->ci_status);
+}
+/* Sets the bit AG_LUA_CALL_IS_REMEMBERED of a call. */
+AG_FAST void ag_lua_call_mark(void *ci) {
+    uint16_t *status = (uint16_t *)(void *)((char *)ci + ag_lua.release->ci_status);
+    *status |= AG_LUA_CALL_IS_REMEMBERED;
 }
 AG_FAST void *ag_lua_caller(const void *ci) {
     return ag_lua_pointer(ci, ag_lua.release->ci_previous);

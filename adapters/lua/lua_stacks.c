@@ -30,7 +30,11 @@
  * a callback of a tracker (allogram.h) may leave that call by longjmp, and the flag would stay set.
  * A callback that allocates in another Lua state gets the frames of the outer state.
  *
- * 5. Registers. The notes are written before functions whose callers may rely on any register, so
+ * 5. Depth. The calls of each state are remembered between walks (lua_call_memo.c), so a walk reads
+ * only those that may have changed. A walk in a signal handler that interrupted another walk of its
+ * thread reads all calls and remembers nothing.
+ *
+ * 6. Registers. The notes are written before functions whose callers may rely on any register, so
  * this file is compiled for general registers only. */
 #include "lua_stacks.h"
 
@@ -39,10 +43,12 @@
 
 #include "base/pages.h"
 #include "base/vector_state.h"
+#include "lua_call_memo.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
 #include "lua_pcs.h"
 #include "record/managed_frames.h"
+#include "record/self_check.h"
 #include "record/thread_state.h"
 #include "unwind/unwind_space.h"
 
@@ -67,6 +73,9 @@ struct lua_thread { /* One per thread that runs Lua; that of a dead thread is re
     uint32_t n_kept;
     uintptr_t kept_sp, kept_pc; /* of the allocator call that the frames are kept for: its sp after
                                  * the call, 0: nothing is kept; and its return address */
+    /* of the walk whose runs are in use; NULL: none */
+    const struct ag_walked_frame *walked;
+    struct ag_lua_call_memos memos;
     struct note notes[NOTES];
     struct ag_managed_frame kept[KEPT_MOST];
 };
@@ -88,6 +97,8 @@ static struct lua_thread *inherit(uint64_t self) {
             memset(thread->notes, 0, sizeof(thread->notes));
             thread->kept_sp = 0;
             thread->is_keeping = false;
+            thread->walked = NULL;
+            ag_lua_call_memos_release(&thread->memos);
             return thread;
         }
     }
@@ -110,9 +121,11 @@ static struct lua_thread *map_thread(uint64_t self) {
 }
 
 static ag_frame_source_fn lua_stacks_walk;
+static void lua_stacks_end_walk(void *context, const struct ag_walked_frame *natives);
 
 AG_COLD static struct lua_thread *begin_thread(void) {
-    const struct ag_frame_source source = {.walk = lua_stacks_walk};
+    const struct ag_frame_source source = {.walk = lua_stacks_walk,
+                                           .end_walk = lua_stacks_end_walk};
     const uint64_t self = ag_thread_self();
     struct lua_thread *thread = inherit(self);
     if (!thread) {
@@ -237,11 +250,16 @@ static void forget_stale_classes(void) {
 
 struct cursor { /* the next call of L to be reported */
     lua_State *L;
-    void *ci; /* NULL: all are reported */
+    struct ag_lua_call_memo *memo; /* NULL: the calls are read one by one */
+    uint32_t n_runs;               /* of the memo, that are not reported yet */
+    void *ci;                      /* without a memo; NULL: all are reported */
 };
 struct reporting {
+    struct lua_thread *thread;
     struct ag_managed_frame *frames;
+    struct ag_frame_run **in_runs; /* as in ag_frame_source_fn; NULL: do not report runs */
     uint32_t n, most;
+    uint32_t n_in_runs; /* frames of all reported runs */
     struct cursor cursors[STATES_MOST];
     uint32_t n_cursors;
     uint32_t runs[RUNS_MOST]; /* native frames of luaV_execute that are not reported yet */
@@ -249,7 +267,8 @@ struct reporting {
 };
 
 /* NULL: there are too many states on the stack. */
-static struct cursor *cursor_of(struct reporting *reporting, lua_State *L) {
+static struct cursor *cursor_of(struct reporting *reporting, struct ag_lua_state *state,
+                                lua_State *L) {
     for (uint32_t i = 0; i < reporting->n_cursors; i++) {
         if (reporting->cursors[i].L == L) {
             return &reporting->cursors[i];
@@ -259,7 +278,15 @@ static struct cursor *cursor_of(struct reporting *reporting, lua_State *L) {
         return NULL;
     }
     struct cursor *made = &reporting->cursors[reporting->n_cursors++];
-    *made = (struct cursor){L, ag_lua_pointer(L, ag_lua.release->state_ci)};
+    *made = (struct cursor){.L = L};
+    if (reporting->in_runs) {
+        made->memo = ag_lua_calls_recall(&reporting->thread->memos, state, L);
+    }
+    if (made->memo) {
+        made->n_runs = made->memo->n_runs;
+    } else {
+        made->ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+    }
     return made;
 }
 
@@ -267,11 +294,22 @@ static bool is_c(const void *ci) {
     return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
 }
 
+static bool has_room(const struct reporting *reporting) {
+    return reporting->n < reporting->most && reporting->n_in_runs < reporting->most;
+}
+
 /* Reports the next run of Lua calls, for the native frame at POSITION. END: the end of the
  * instruction that the innermost call executes, see lua_pcs.h; 0: Lua saved it. */
 static void report_run(struct reporting *reporting, struct ag_lua_state *state,
                        struct cursor *cursor, uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;
+    if (cursor->n_runs > 0 && has_room(reporting)) {
+        const uint32_t run = --cursor->n_runs;
+        ag_lua_run_settle(cursor->memo, state, run, end);
+        reporting->in_runs[reporting->n] = &cursor->memo->runs[run];
+        reporting->n_in_runs += cursor->memo->runs[run].n;
+        reporting->frames[reporting->n++] = (struct ag_managed_frame){.position = position};
+    }
     bool is_fresh = false;
     while (ci && is_c(ci)) {
         ci = ag_lua_caller(ci);
@@ -291,29 +329,33 @@ static void report_run(struct reporting *reporting, struct ag_lua_state *state,
 static void report_entry(struct reporting *reporting, lua_State *L, bool is_base,
                          const struct ag_walked_frame *natives, uint32_t entry) {
     struct ag_lua_state *state = ag_lua_state_of(L);
-    struct cursor *cursor = state ? cursor_of(reporting, L) : NULL;
+    struct cursor *cursor = state ? cursor_of(reporting, state, L) : NULL;
     uintptr_t position = natives[entry].sp;
     for (uint32_t i = 0; cursor && i < reporting->n_runs; i++) {
         const uint32_t run = reporting->runs[i];
         position = natives[run].sp;
         report_run(reporting, state, cursor, position, ag_lua_end_at(natives, run));
     }
-    while (cursor && is_base && cursor->ci && reporting->n < reporting->most) {
+    while (cursor && is_base && (cursor->ci || cursor->n_runs > 0) && has_room(reporting)) {
         report_run(reporting, state, cursor, position, /* end= */ 0);
     }
 }
 
-static uint32_t report_all(const struct lua_thread *thread, const struct ag_walked_frame *natives,
-                           uint32_t n_natives, struct ag_managed_frame *ret_frames, uint32_t most) {
+/* ret_runs: NULL: reports all frames one by one. */
+static uint32_t report_all(struct lua_thread *thread, const struct ag_walked_frame *natives,
+                           uint32_t n_natives, struct ag_managed_frame *ret_frames,
+                           struct ag_frame_run **ret_runs, uint32_t most) {
     static const bool is_base[] = {
 #define AG_LUA_ENTRY(name, is_base) is_base,
 #include "lua_entries.def"
 #undef AG_LUA_ENTRY
     };
     struct reporting reporting; /* a kilobyte, most of which is never touched */
+    reporting.thread = thread;
     reporting.frames = ret_frames;
+    reporting.in_runs = ret_runs;
     reporting.most = most;
-    reporting.n = reporting.n_cursors = reporting.n_runs = 0;
+    reporting.n = reporting.n_in_runs = reporting.n_cursors = reporting.n_runs = 0;
     forget_stale_classes();
     for (uint32_t i = 0; i + 1 < n_natives; i++) {
         const uint32_t class = class_of(natives[i].pc);
@@ -341,9 +383,48 @@ static bool are_kept(const struct lua_thread *thread, const struct ag_walked_fra
     return false;
 }
 
+/* Lists the frames of N items one by one. */
+static uint32_t spread(const struct ag_managed_frame *frames, struct ag_frame_run *const *runs,
+                       uint32_t n, struct ag_managed_frame *ret_frames, uint32_t most) {
+    uint32_t at = 0;
+    for (uint32_t item = 0; item < n; item++) {
+        if (!runs[item] && at < most) {
+            ret_frames[at++] = frames[item];
+        }
+        for (uint32_t i = runs[item] ? runs[item]->n : 0; i > 0 && at < most; i--) {
+            const struct ag_run_frame *frame = &runs[item]->frames[i - 1];
+            ret_frames[at++] = (struct ag_managed_frame){.function = frame->function,
+                                                         .line = frame->line,
+                                                         .position = frames[item].position};
+        }
+    }
+    return at;
+}
+
+/* In the debug mode of record/self_check.h: compares what was remembered with what is read now. */
+AG_COLD static void check_runs(struct lua_thread *thread, const struct ag_walked_frame *natives,
+                               uint32_t n_natives, const struct ag_managed_frame *frames,
+                               struct ag_frame_run *const *runs, uint32_t n, uint32_t most) {
+    const size_t bytes = 2 * most * sizeof(*frames);
+    struct ag_managed_frame *remembered = ag_pages_map(bytes);
+    if (remembered) {
+        struct ag_managed_frame *read = remembered + most;
+        const uint32_t n_remembered = spread(frames, runs, n, remembered, most);
+        const uint32_t n_read = report_all(thread, natives, n_natives, read, NULL, most);
+        bool is_same = n_remembered == n_read;
+        for (uint32_t i = 0; i < n_read && is_same; i++) {
+            is_same = remembered[i].function == read[i].function &&
+                      remembered[i].line == read[i].line &&
+                      remembered[i].position == read[i].position;
+        }
+        ag_self_check_count(is_same);
+        ag_pages_unmap(remembered, bytes);
+    }
+}
+
 static uint32_t lua_stacks_walk(void *context, const struct ag_walked_frame *natives,
                                 uint32_t n_natives, struct ag_managed_frame *ret_frames,
-                                uint32_t most) {
+                                struct ag_frame_run **ret_runs, uint32_t most) {
     struct lua_thread *thread = current;
     (void)context;
     if (!thread) {
@@ -354,14 +435,32 @@ static uint32_t lua_stacks_walk(void *context, const struct ag_walked_frame *nat
         memcpy(ret_frames, thread->kept, n * sizeof(*ret_frames));
         return n;
     }
-    const uint32_t n = report_all(thread, natives, n_natives, ret_frames, most);
+    const bool is_nested = thread->walked && thread->walked != natives;
+    if (!is_nested) { /* else a handler interrupted the walk that uses the memos */
+        thread->walked = natives;
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+    const uint32_t n =
+        report_all(thread, natives, n_natives, ret_frames, is_nested ? NULL : ret_runs, most);
+    if (AG_UNLIKELY(!is_nested && ag_self_check_is_on())) {
+        check_runs(thread, natives, n_natives, ret_frames, ret_runs, n, most);
+    }
     if (thread->is_keeping) {
-        thread->n_kept = n < KEPT_MOST ? n : KEPT_MOST;
-        memcpy(thread->kept, ret_frames, thread->n_kept * sizeof(*ret_frames));
+        thread->n_kept = spread(ret_frames, ret_runs, n, thread->kept, KEPT_MOST);
         thread->kept_sp = natives[0].sp;
         thread->kept_pc = natives[0].pc;
     }
     return n;
+}
+
+static void lua_stacks_end_walk(void *context, const struct ag_walked_frame *natives) {
+    struct lua_thread *thread = current;
+    (void)context;
+    if (thread && thread->walked == natives) {
+        ag_lua_call_memos_release(&thread->memos);
+        atomic_signal_fence(memory_order_seq_cst);
+        thread->walked = NULL;
+    }
 }
 
 void ag_lua_stacks_keep(const struct ag_host_caller *caller) {

@@ -52,7 +52,9 @@ struct ag_lua_state {
     lua_State *running;          /* the thread of Lua that called last; NULL: unknown */
     struct ag_lua_known_call *calls;
     uint32_t n_calls, calls_capacity; /* capacity: 0, or a power of two */
-    struct ag_host_collection cycle;  /* the collection in steps that runs; start_raw 0: none */
+    /* the memos of the thread that walked the state last (lua_call_memo.c); NULL: none */
+    const void *_Atomic last_walker;
+    struct ag_host_collection cycle; /* the collection in steps that runs; start_raw 0: none */
 };
 
 /* Makes the adapter's data for a state that is about to be made with this allocator; NULL: out of

@@ -24,8 +24,10 @@ static uint32_t known_function(uint32_t function) {
 }
 
 static uint32_t ask_host(void *context, const struct ag_walked_frame *natives, uint32_t n_natives,
-                         struct ag_managed_frame *ret_frames, uint32_t most) {
+                         struct ag_managed_frame *ret_frames, struct ag_frame_run **ret_runs,
+                         uint32_t most) {
     (void)context;
+    (void)ret_runs;
     (void)natives;
     (void)n_natives;
     const size_t n = host.walk(host.context, (struct allogram_frame *)ret_frames, most);

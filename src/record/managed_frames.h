@@ -19,14 +19,46 @@ struct ag_managed_frame {
      * native frame as that of the previous managed frame */
     uintptr_t position;
 };
+
+/* A run: the frames of one native frame, which a source keeps between walks because most of them do
+ * not change. Here they are in the order of their calls, the outermost first. The merge keeps the
+ * nodes of the frames, so a walk costs as much as the frames that changed. */
+struct ag_run_frame {
+    uint32_t function, line; /* as in ag_managed_frame */
+    uint32_t site;           /* of function and line; 0: not interned yet */
+    uint32_t node;           /* of the stack that ends with this frame */
+};
+struct ag_frame_run {
+    struct ag_run_frame *frames;
+    uint32_t n;
+    /* frames[first] to frames[n_known - 1] have nodes, and the caller of frames[first] is the node
+     * `base`. The frames before `first` are left out of a stack that is deeper than the limit.
+     * n_known <= first: no frame has a node. n_known <= n */
+    uint32_t base, first, n_known;
+};
+/* Sets a frame of a run, and drops the nodes that depend on its former values. */
+AG_FAST void ag_run_set(struct ag_frame_run *run, uint32_t index, uint32_t function,
+                        uint32_t line) {
+    struct ag_run_frame *frame = &run->frames[index];
+    if (frame->function != function || frame->line != line) {
+        *frame = (struct ag_run_frame){.function = function, .line = line};
+        run->n_known = run->n_known < index ? run->n_known : index;
+    }
+}
+
 /* Fills ret_frames with at most MOST frames, innermost first, and returns their number. natives:
- * all native frames, innermost first. The source is called during an allocation, maybe in a signal
+ * all native frames, innermost first. A source may list a run in place of a frame: the source then
+ * stores the run in ret_runs[i] (NULL before the call), and only the position of ret_frames[i]
+ * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording); the source
+ * drops them when that number changes. The source is called during an allocation, maybe in a signal
  * handler, so it must not allocate, take a lock or leave by longjmp. */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,
-                                    uint32_t most);
+                                    struct ag_frame_run **ret_runs, uint32_t most);
 struct ag_frame_source {
     ag_frame_source_fn *walk;
+    /* NULL, or called after each walk when its runs are no longer used, with the walk's natives */
+    void (*end_walk)(void *context, const struct ag_walked_frame *natives);
     void *context;
 };
 enum { AG_FRAME_SOURCES_MOST = 4 };

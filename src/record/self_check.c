@@ -34,7 +34,7 @@ bool ag_self_check_is_on(void) {
     return self_check.judge != NULL;
 }
 
-static bool is_same(uint32_t stack, int count) {
+static bool is_same_stack(uint32_t stack, int count) {
     enum ag_root root;
     const int frames = ag_stack_tree_frames(&ag_recorder.space->tree, stack, MAX_FRAMES,
                                             self_check.own_pcs, &root);
@@ -45,6 +45,14 @@ static bool is_same(uint32_t stack, int count) {
         }
     }
     return frames == count || (frames < count && root == AG_ROOT_CUT);
+}
+
+void ag_self_check_count(bool is_same) {
+    struct ag_process_slot *slot = ag_recorder.slot;
+    atomic_fetch_add_explicit(&slot->stack_checks, 1, memory_order_relaxed);
+    if (!is_same) {
+        atomic_fetch_add_explicit(&slot->failed_stack_checks, 1, memory_order_relaxed);
+    }
 }
 
 struct question {
@@ -65,11 +73,7 @@ void ag_self_check_stack(uint32_t stack, const uintptr_t *sp) {
     ag_call_keeping_vectors(call_other_unwinder, &question);
     const int count = question.n_pcs;
     if (count > 0) {
-        struct ag_process_slot *slot = ag_recorder.slot;
-        atomic_fetch_add_explicit(&slot->stack_checks, 1, memory_order_relaxed);
-        if (!is_same(stack, count)) {
-            atomic_fetch_add_explicit(&slot->failed_stack_checks, 1, memory_order_relaxed);
-        }
+        ag_self_check_count(is_same_stack(stack, count));
     }
     atomic_store_explicit(&self_check.is_taken, 0, memory_order_release);
 }

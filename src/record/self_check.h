@@ -18,5 +18,7 @@ bool ag_self_check_is_on(void);
  * inside a hook), so allocations of the other unwinder are recorded like those of a signal
  * handler. */
 void ag_self_check_stack(uint32_t stack, const uintptr_t *sp);
+/* Counts a comparison that another part of the recorder made. */
+void ag_self_check_count(bool is_same);
 
 #endif

@@ -1,0 +1,260 @@
+/* lua_call_memo.c: remembers the Lua calls of a state between two walks of a thread's stack. So a
+ * walk reads only the calls that may have changed. Without a memo, the cost of a block grows with
+ * the number of its frames.
+ *
+ * 1. What is remembered. A call of Lua is a CallInfo, linked to its caller. A memo has the calls of
+ * Lua code of one lua_State, from the outermost to the innermost: address, function, line, and the
+ * node of its stack (struct ag_frame_run). The calls of one luaV_execute form a run (lua_stacks.c,
+ * 1).
+ *
+ * 2. The mark. Lua reuses a CallInfo for each call at the same depth. So an unchanged address,
+ * function and pc do not prove that the call is the same one, and that its callers have not moved
+ * on: a caller may call the same function again from another line. Therefore the memo marks each
+ * call that it remembers, by a bit of CallInfo.callstatus that Lua does not use. Every new call
+ * begins with an assignment to callstatus, which removes the mark. This holds for calls after a
+ * return, after an error, in coroutines, of finalizers and of hooks. A tail call keeps callstatus:
+ * it replaces the function of its call, and the callers stay. So:
+ *
+ *     a call has the mark   ->   it is the call that was remembered at its address
+ *
+ * While a call is active its callers wait, and nothing changes their function or pc. So all calls
+ * outside of a marked call are as they were when the marked call was remembered. The marked call
+ * itself may have moved on, and is read again.
+ *
+ * 3. A walk goes from the innermost call outward to the first marked one (`known`), looks up its
+ * index, and replaces what is remembered from that index on. Calls that returned are passed once
+ * each in the lookup.
+ *
+ *     remembered   main  parse  expression  term  factor  number
+ *     calls now    main  parse  expression* term              * known: has the mark
+ *     read again                expression  term
+ *
+ * The mark of L->ci, the innermost call, is not used: 5.4.6 links a call before it assigns
+ * callstatus, and a signal handler may come in between.
+ *
+ * 4. One memo per lua_State. Section 2 needs that a mark and the memo that it belongs to are
+ * written together. A lua_State may be used by several threads in turn, and each thread has memos
+ * of its own. So each Lua state (global_State) knows the last thread that walked it
+ * (state->last_walker), and a thread that is not the last one empties its memos of that state
+ * first. Without a memo, marks that remained mean nothing. A memo that is replaced, or that
+ * belongs to a closed state whose address is used again, does no harm either: only active calls
+ * are compared, and a call is marked whenever it is remembered.
+ *
+ * 5. Bounds. A memo holds CALLS_PER_DEPTH times the frames that a stack may have. If more are
+ * needed, the memo begins again with the innermost calls, twice as many as a stack may have, and is
+ * partial. If calls return and a partial memo has fewer than a stack may have, it also begins
+ * again. So both cost a constant per call. */
+#include "lua_call_memo.h"
+
+#include <string.h>
+
+#include "base/pages.h"
+#include "lua_functions.h"
+
+enum { CALLS_PER_DEPTH = 4, CALLS_READ_PER_DEPTH = 2 };
+
+/* ---- calls ---- */
+
+static bool is_c(const void *ci) {
+    return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
+}
+
+/* Whether luaV_execute was called for this call. */
+static bool begins_run(const void *ci) {
+    const void *caller = ag_lua_caller(ci);
+    return ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH || !caller || is_c(caller);
+}
+
+/* Counts the calls of Lua code from the innermost outward, to the first marked one if ret_known is
+ * not NULL, else to the end; at most MOST. */
+static uint32_t count_calls(const lua_State *L, uint32_t most, void **ret_known) {
+    void *innermost = ag_lua_pointer(L, ag_lua.release->state_ci);
+    uint32_t n = 0;
+    for (void *ci = innermost; ci && n < most; ci = ag_lua_caller(ci)) {
+        const uint16_t status = ag_lua_call_status(ci);
+        if (status & AG_LUA_CALL_IS_C) {
+            continue;
+        }
+        if (ret_known && ci != innermost && status & AG_LUA_CALL_IS_REMEMBERED) {
+            *ret_known = ci;
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* ---- memos ---- */
+
+static void memo_unmap(struct ag_lua_call_memo *memo) {
+    const size_t bytes = sizeof(*memo->calls) + sizeof(*memo->frames) + sizeof(*memo->runs);
+    if (memo->calls) {
+        ag_pages_unmap(memo->calls, memo->capacity * bytes);
+    }
+    memset(memo, 0, sizeof(*memo));
+}
+
+static bool memo_map(struct ag_lua_call_memo *memo) {
+    const size_t bytes = sizeof(*memo->calls) + sizeof(*memo->frames) + sizeof(*memo->runs);
+    const uint32_t capacity = ag_recorder.depth * CALLS_PER_DEPTH;
+    memo->calls = ag_pages_map(capacity * bytes); /* pages that are not touched do not exist */
+    if (!memo->calls) {
+        return false;
+    }
+    memo->frames = (struct ag_run_frame *)(memo->calls + capacity);
+    memo->runs = (struct ag_frame_run *)(memo->frames + capacity);
+    memo->capacity = capacity;
+    return true;
+}
+
+static void memo_clear(struct ag_lua_call_memo *memo) {
+    memo->n_calls = memo->n_runs = 0;
+    memo->is_partial = memo->has_unknown = false;
+}
+
+/* Afterwards the memo is of L and has no calls. */
+static bool memo_begin(struct ag_lua_call_memo *memo, const struct ag_lua_state *state,
+                       const lua_State *L, uint32_t recording) {
+    if (memo->capacity < ag_recorder.depth * CALLS_PER_DEPTH || memo->recording != recording) {
+        memo_unmap(memo); /* also drops the sites and nodes of another recording */
+        if (!memo_map(memo)) {
+            return false;
+        }
+    }
+    memo_clear(memo);
+    memo->L = L;
+    memo->state = state;
+    memo->recording = recording;
+    return true;
+}
+
+static struct ag_lua_call_memo *memo_of(struct ag_lua_call_memos *memos,
+                                        const struct ag_lua_state *state, const lua_State *L) {
+    struct ag_lua_call_memo *memo = NULL;
+    for (uint32_t i = 0; i < AG_LUA_MEMOS && !memo; i++) {
+        memo = memos->memos[i].L == L && memos->memos[i].state == state ? &memos->memos[i] : NULL;
+    }
+    for (uint32_t i = 0; i < AG_LUA_MEMOS && !memo; i++) {
+        struct ag_lua_call_memo *next = &memos->memos[memos->next++ % AG_LUA_MEMOS];
+        memo = next->is_used ? NULL : next;
+    }
+    const uint32_t recording = ag_stacks_recording();
+    if (!memo || (memo->L == L && memo->state == state && memo->recording == recording)) {
+        return memo;
+    }
+    return memo_begin(memo, state, L, recording) ? memo : NULL;
+}
+
+/* Section 4. */
+static void be_last_walker(struct ag_lua_call_memos *memos, struct ag_lua_state *state) {
+    if (AG_LIKELY(atomic_load_explicit(&state->last_walker, memory_order_relaxed) == memos)) {
+        return;
+    }
+    for (uint32_t i = 0; i < AG_LUA_MEMOS; i++) {
+        if (memos->memos[i].state == state) {
+            memo_clear(&memos->memos[i]);
+        }
+    }
+    atomic_store_explicit(&state->last_walker, memos, memory_order_relaxed);
+}
+
+void ag_lua_call_memos_release(struct ag_lua_call_memos *memos) {
+    for (uint32_t i = 0; i < AG_LUA_MEMOS; i++) {
+        memos->memos[i].is_used = false;
+    }
+}
+
+/* ---- a walk ---- */
+
+/* Replaces the calls from index FIRST on by N calls, the innermost of L. Runs and frames that are
+ * the same as before keep their nodes. */
+static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *state, lua_State *L,
+                         uint32_t first, uint32_t n) {
+    void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+    for (uint32_t i = first + n; i > first; ci = ag_lua_caller(ci)) {
+        if (!is_c(ci)) {
+            memo->calls[--i] = ci;
+        }
+    }
+    const uint32_t n_old_runs = memo->n_runs;
+    while (memo->n_runs > 0 && memo->runs[memo->n_runs - 1].frames >= memo->frames + first) {
+        memo->n_runs--;
+    }
+    struct ag_frame_run *run = memo->n_runs > 0 ? &memo->runs[memo->n_runs - 1] : NULL;
+    uint32_t in_run = run ? (uint32_t)(memo->frames + first - run->frames) : 0;
+    for (uint32_t i = first; i < first + n; i++) {
+        ci = memo->calls[i];
+        if (!run || begins_run(ci)) {
+            if (run) {
+                run->n = in_run;
+                run->n_known = run->n_known < in_run ? run->n_known : in_run;
+            }
+            run = &memo->runs[memo->n_runs++];
+            if (memo->n_runs > n_old_runs || run->frames != memo->frames + i) {
+                *run = (struct ag_frame_run){.frames = memo->frames + i};
+            }
+            in_run = 0;
+        }
+        const bool is_innermost = i + 1 == first + n || begins_run(memo->calls[i + 1]);
+        if (!is_innermost) { /* it waits for the next call: Lua has saved its pc */
+            const struct ag_lua_place place = ag_lua_place_of(state, L, ci, /* end= */ 0);
+            ag_run_set(run, in_run, place.function, place.line);
+            memo->has_unknown |= place.function == 0;
+        }
+        in_run++;
+        ag_lua_call_mark(ci);
+    }
+    if (run) {
+        run->n = in_run;
+        run->n_known = run->n_known < in_run ? run->n_known : in_run;
+    }
+    memo->n_calls = first + n;
+}
+
+struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
+                                             struct ag_lua_state *state, lua_State *L) {
+    const uint32_t depth = ag_recorder.depth;
+    be_last_walker(memos, state);
+    struct ag_lua_call_memo *memo = memo_of(memos, state, L);
+    if (!memo) {
+        return NULL;
+    }
+    memo->is_used = true;
+    if (memo->has_unknown) {
+        memo_clear(memo);
+    }
+    const uint32_t most = depth * CALLS_READ_PER_DEPTH;
+    void *known = NULL;
+    uint32_t first = memo->n_calls;
+    uint32_t n = count_calls(L, memo->capacity, first > 0 ? &known : NULL);
+    while (first > 0 && memo->calls[first - 1] != known) {
+        first--;
+    }
+    bool is_found = false;
+    if (first > 0) { /* its index, and one more call to be read */
+        first--;
+        n++;
+        is_found = first + n <= memo->capacity && (!memo->is_partial || first + n >= depth);
+    }
+    if (!is_found) {
+        first = 0;
+        if (known || n >= most) {
+            memo_clear(memo);
+            n = count_calls(L, most, NULL);
+        }
+        memo->is_partial = n == most;
+    }
+    memo_replace(memo, state, L, first, n);
+    return memo;
+}
+
+void ag_lua_run_settle(struct ag_lua_call_memo *memo, struct ag_lua_state *state, uint32_t run,
+                       uintptr_t end) {
+    struct ag_frame_run *settled = &memo->runs[run];
+    const uint32_t last = settled->n - 1;
+    void *ci = memo->calls[settled->frames + last - memo->frames];
+    /* L is not const for lua_getinfo, which changes nothing */
+    const struct ag_lua_place place = ag_lua_place_of(state, (lua_State *)memo->L, ci, end);
+    ag_run_set(settled, last, place.function, place.line);
+    memo->has_unknown |= place.function == 0;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Tests of what the Lua adapter remembers between two stacks (lua_call_memo.c): the cost of a block does not depend on the depth of a
+recursion, and the stacks are those that a full walk finds."""
+
+import os
+import re
+import subprocess
+import sys
+
+import recorded
+import tap
+
+INTERPRETER = "/usr/bin/lua5.4"
+SEEDS = 5
+STEPS = 150
+
+
+def deep_blocks_cost_as_much_as_others(tools):
+    """At 10,000 calls a block costs about as much as at 10 (measured: 1.0 to 1.8 times). Without the memo: 8 to 10 times."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, _ = recorded.record(tools, [INTERPRETER, recorded.source_of("deep_blocks.lua")], folder)
+        rows = [[float(value) for value in line.split()] for line in outcome.stdout.decode().splitlines()]
+        failures.expect("lines", len(rows), 2)
+        for shallow, deep in rows:
+            failures.fail_unless("%.0f ns per block at 10 calls, %.0f ns at 10,000" % (shallow, deep), deep < 3 * shallow)
+    return failures
+
+
+def remembered_stacks_are_read_stacks(tools, judge):
+    """Random programs. In the debug mode of record/self_check.h, each walk of Lua's calls is repeated without the memo, and each merged
+    stack is merged again from single frames. With --depth=20 most stacks are cut."""
+    failures = tap.Failures()
+    for seed in range(SEEDS):
+        for options in ([], ["--depth=20"]):
+            with recorded.Folder() as folder:
+                command = [INTERPRETER, recorded.source_of("random_calls.lua"), str(seed), str(STEPS)]
+                outcome, traces = recorded.record(tools, command, folder, options=options, env={"LD_PRELOAD": judge})
+                failures.expect("output", outcome.stdout.decode(), "done\t%d\n" % seed)
+                dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
+                made, failed = re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups()
+                blocks = recorded.report(tools, traces[0])["allocated_blocks"]
+                failures.expect("seed %d %s: stacks that differ" % (seed, options), int(failed), 0)
+                # one check with libunwind, and for blocks of Lua two more
+                failures.fail_unless("%s checks of %d blocks: Lua's are not among them" % (made, blocks), int(made) > 2 * blocks)
+    return failures
+
+
+def main():
+    tools = recorded.tools_of_arguments()
+    judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
+    results = tap.Plan(2)
+    if not os.path.exists(INTERPRETER):
+        results.skip("deep_blocks_cost_as_much_as_others", "no " + INTERPRETER)
+    else:
+        results.run("deep_blocks_cost_as_much_as_others", lambda: deep_blocks_cost_as_much_as_others(tools))
+    if not os.path.exists(INTERPRETER) or not os.path.exists(judge):
+        results.skip("remembered_stacks_are_read_stacks", "no %s, or built without libunwind" % INTERPRETER)
+    else:
+        results.run("remembered_stacks_are_read_stacks", lambda: remembered_stacks_are_read_stacks(tools, judge))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
