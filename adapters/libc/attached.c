@@ -55,8 +55,7 @@ _Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3, "as attached_e
 extern uintptr_t ag_own_low AG_HIDDEN, ag_own_bytes AG_HIDDEN;
 uintptr_t ag_own_low, ag_own_bytes;
 
-static struct ag_runtime_definition runtime = {
-    .name = "libc", .note = "attached: hooked by detours", .is_hooked = true};
+static struct ag_runtime_definition runtime = {.name = "libc", .note = "", .is_hooked = true};
 
 /* ---- the originals, called with recording suspended ---- */
 

@@ -67,8 +67,11 @@ static bool records_blocks(void) {
 }
 
 /* Tells the trace that the runtime is not recorded after all. */
+static const char *find_release(const char **ret_version);
+
 static void refuse(const char *note) {
-    const struct ag_runtime_definition refused = {.name = "ocaml", .version = "", .note = note};
+    struct ag_runtime_definition refused = {.name = "ocaml", .version = "", .note = note};
+    (void)find_release(&refused.version);
     ag_record_runtime(&refused);
 }
 

@@ -220,6 +220,16 @@ static void make_summary(struct ag_profile *profile) {
     }
 }
 
+struct ag_metrics ag_profile_incomplete(const struct ag_profile *profile) {
+    struct ag_metrics sum = {0};
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (profile->rows[i].state == AG_STACK_INCOMPLETE) {
+            ag_metrics_add(&sum, &profile->rows[i].metrics);
+        }
+    }
+    return sum;
+}
+
 /* ---- threads and heaps ---- */
 
 /* Makes the rows of the threads; with --thread, only the row of the thread that the user named. */

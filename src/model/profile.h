@@ -231,6 +231,8 @@ struct ag_stack_row {
     struct ag_metrics metrics;
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
+/* The sum of the stacks that could not be walked to their end. */
+struct ag_metrics ag_profile_incomplete(const struct ag_profile *profile);
 /* Returns the frames of a stack, innermost first, including inlined frames. Names are looked up at
  * the first request, once for each pc. The array is valid until the profile is closed. */
 size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,

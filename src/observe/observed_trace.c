@@ -141,7 +141,7 @@ static void define_runtimes(struct writing *writing) {
             .u.runtime = {.hooked = 1,
                           .name = bytes_of(inspection->inspector->runtime),
                           .version = bytes_of(version),
-                          .note = bytes_of("read from outside")}};
+                          .note = bytes_of("")}};
         trace_append_record(writing, &record);
     }
 }

@@ -73,6 +73,7 @@ static void write_intervals(struct ag_json *json, const struct ag_metrics *total
 
 static void write_summary(struct ag_json *json, const struct ag_profile *profile) {
     const struct ag_summary *summary = ag_profile_summary(profile);
+    const struct ag_metrics incomplete = ag_profile_incomplete(profile);
     const struct {
         const char *name;
         uint64_t value;
@@ -95,6 +96,8 @@ static void write_summary(struct ag_json *json, const struct ag_profile *profile
         {"unique_stacks", summary->unique_stacks},
         {"truncated_stacks", summary->truncated_stacks},
         {"incomplete_stacks", summary->incomplete_stacks},
+        {"incomplete_blocks", incomplete.allocated_blocks},
+        {"incomplete_bytes", incomplete.allocated_bytes},
         {"threads", summary->threads},
         {"order_repairs", summary->order_repairs},
         {"rss_peak_bytes", summary->rss_peak_bytes},

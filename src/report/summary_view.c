@@ -98,6 +98,9 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "unique_stacks", summary->unique_stacks);
     ag_json_integer(json, "truncated_stacks", summary->truncated_stacks);
     ag_json_integer(json, "incomplete_stacks", summary->incomplete_stacks);
+    const struct ag_metrics incomplete = ag_profile_incomplete(view->profile);
+    ag_json_metric(view, "incomplete_blocks", &incomplete, AG_METRIC_ALLOCATED_BLOCKS);
+    ag_json_metric(view, "incomplete_bytes", &incomplete, AG_METRIC_ALLOCATED_BYTES);
     ag_json_integer(json, "order_repairs", summary->order_repairs);
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
@@ -200,10 +203,16 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
              ag_quantity_count(&number, ag_heading_lost_events(view->profile)));
     write_pair(view, left.text, right.text);
     if (summary->incomplete_stacks != 0) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s\n", LEFT_NAME, "incomplete",
-                      ag_quantity_count(&number, summary->incomplete_stacks),
-                      summary->incomplete_stacks == 1 ? "stack could not be walked to its end"
-                                                      : "stacks could not be walked to their end");
+        const struct ag_metrics incomplete = ag_profile_incomplete(view->profile);
+        ag_page_text(page, AG_STYLE_PLAIN,
+                     amount_line(&left, "  ", LEFT_NAME, "incomplete", &incomplete,
+                                 AG_METRIC_ALLOCATED_BYTES));
+        ag_page_print(
+            page, AG_STYLE_PLAIN, ", %s of all blocks: %s %s\n",
+            ag_quantity_share(&other, incomplete.allocated_blocks, summary->allocated_blocks),
+            ag_quantity_count(&number, summary->incomplete_stacks),
+            summary->incomplete_stacks == 1 ? "stack could not be walked to its end"
+                                            : "stacks could not be walked to their end");
     }
     if (summary->ghost_frees != 0) {
         ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s never seen allocated\n", LEFT_NAME,
@@ -221,10 +230,14 @@ static void write_runtimes(struct ag_view *view) {
             ag_page_print(view->page, AG_STYLE_PLAIN,
                           "  %s %s: %.4g %% of the bytes that it counted itself are in the trace\n",
                           runtimes[i].name, runtimes[i].version, 100 * coverage_of(&runtimes[i]));
-        } else if (!runtimes[i].hooked) { /* a hooked runtime that does not count needs no line */
-            ag_page_prose(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s", runtimes[i].name,
-                          runtimes[i].version != NULL ? runtimes[i].version : "",
-                          runtimes[i].note != NULL ? runtimes[i].note : "could not be hooked");
+        }
+        const bool has_note = runtimes[i].note != NULL && *runtimes[i].note != '\0';
+        if (has_note || !runtimes[i].hooked) {
+            const bool has_version = runtimes[i].version != NULL && *runtimes[i].version != '\0';
+            ag_page_prose(view->page, AG_STYLE_WARNING, "  %s%s%s%s: %s",
+                          runtimes[i].hooked ? "" : "not seen: ", runtimes[i].name,
+                          has_version ? " " : "", has_version ? runtimes[i].version : "",
+                          has_note ? runtimes[i].note : "could not be hooked");
         }
     }
 }

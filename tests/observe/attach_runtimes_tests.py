@@ -192,7 +192,7 @@ def a_memprof_of_the_programs_own_is_left_alone():
         attached = cycle(target, folder, "minor", f"make {N}")
         assert sum(row[0] for row in rows_of(attached, "Late_ocaml.make_one")) == 0
         row = runtime(attached, "ocaml")
-        assert not row["hooked"] and "Gc.Memprof" in row["note"], row
+        assert not row["hooked"] and "Gc.Memprof" in row["note"] and row["version"], row
         assert target.ask("over") == "over some samples"
         tell(target, f"make {N}")
         attached = Attached(target.pid, folder, "--mode=exact")

@@ -460,6 +460,18 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "the note of a runtime is among the warnings": async (browser, urls) => {
+    if (!urls.noted) return "no lua5.4";
+    const page = await open(browser, urls.noted);
+    const warned = await page.locator("#warnings").innerText();
+    check(/lua 5\.4\S*: .*calls in __gc finalizers are not counted/.test(warned), warned);
+    const { incomplete_stacks: stacks, incomplete_blocks: blocks, incomplete_bytes: size } = report("noted.allogram");
+    equal(warned.includes("could not be walked to their end"), stacks > 0, warned);
+    const summary = await page.evaluate(() => window.allogram.trace.facts.summary);
+    equal([summary.incomplete_blocks, summary.incomplete_bytes], [blocks, size], "incomplete");
+    equal(page.complaints, [], "complaints");
+  },
+
   "findings in C++ name the program's own code, not the library through which it allocates": async (browser, urls) => {
     if (!urls.typed) return "no C++ program was built";
     const page = await open(browser, urls.typed);
@@ -907,9 +919,12 @@ function makePages() {
   const lua = existsSync("/usr/bin/lua5.4");
   if (lua) record("lua", ["/usr/bin/lua5.4", join(sources, "lua/lua_cases.lua"), "calls_and_words"], "--calls");
   const erlang = recordErlang();
+  const noted = existsSync("/usr/bin/lua5.4");
+  if (noted) record("noted", ["lua5.4", "-e", "for i = 1, 100 do local t = {i} end"], "--calls");
   const typed = existsSync(join(programs, "cxx_containers"));
   if (typed) record("typed", [join(programs, "cxx_containers")]);
   return {
+    noted: noted && view("noted", "noted"),
     typed: typed && view("typed", "typed"),
     erlang: erlang && view("erlang", "erlang"),
     lua: lua && view("lua", "lua"),

@@ -410,6 +410,9 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
     assert_int_equal(summary->allocated_blocks, 11);
     assert_int_equal(summary->truncated_stacks, 1); /* the node 303 stands for the stack of 204 */
     assert_int_equal(summary->incomplete_stacks, 9);
+    const struct ag_metrics incomplete = ag_profile_incomplete(profile);
+    assert_int_equal(incomplete.allocated_blocks, 9);
+    assert_int_equal(incomplete.allocated_bytes, 9);
     const uint32_t *frames;
     assert_int_equal(ag_profile_stack_frames(profile, 303, &frames), 1);
     assert_null(ag_profile_stack_type(profile, 303));

@@ -225,6 +225,11 @@ class App {
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
       facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost because ` +
         "shared memory was full; these blocks are counted as [stack not kept]" : "",
+      ...facts.runtimes.filter((runtime) => !runtime.hooked || runtime.note).map(({ name, version, hooked, note }) =>
+        `${hooked ? "" : "not seen: "}${name}${version ? ` ${version}` : ""}: ${note || "could not be hooked"}`),
+      summary.incomplete_stacks > 0 ? `${count(summary.incomplete_stacks)} stacks could not be walked to their end: ${
+        blocksOf(summary.incomplete_blocks)}, ${share(summary.incomplete_blocks, summary.allocated_blocks)} of all, with ${
+        bytes(summary.incomplete_bytes)}` : "",
       damageText("the trace", facts.damage),
       this.before ? damageText("the trace before", this.before.facts.damage) : "",
       facts.filter_undecided?.length > 0 ? `the type of a block in ${facts.filter_undecided.join(", ")} is not known when ` +
