@@ -1,0 +1,323 @@
+/* luajit_adapter.c: records the blocks of LuaJIT 2.1. LuaJIT may be in libluajit-5.1.so or in the
+ * program itself.
+ *
+ * 1. The allocator. All memory that collectgarbage("count") counts passes through the allocator
+ * function of a state, also when compiled traces allocate. The adapter passes a function of its own
+ * to lua_newstate. That function calls the host's allocator and reports the block. Blocks have no
+ * types, because LuaJIT does not pass the kind of an object.
+ *
+ * 2. The internal allocator. A state normally uses LuaJIT's own allocator, which maps its memory
+ * directly. luaL_newstate requests it by a marker in place of a function, and it belongs to one
+ * state. So for each state with the marker the adapter makes a second state, the owner, and takes
+ * the allocator function and its data from lua_getallocf. The first state is made with the
+ * adapter's function, which forwards to the allocator of the owner. The last block that a state
+ * frees is the state itself. Then the owner is closed, which unmaps the memory. An owner takes some
+ * 25 KiB, and is not recorded.
+ *
+ * 3. Older releases do not know the marker, and would call it. The marker is a constant in the code
+ * of luaL_newstate. If it is not there, nothing is changed.
+ *
+ * 4. The program cannot observe the adapter: the detours of lua_getallocf and lua_setallocf hide
+ * its function. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "allogram/allogram.h"
+#include "base/pages.h"
+#include "embed/adapter.h"
+#include "embed/host_events_fast.h"
+#include "hook/detour.h"
+#include "hook/kept_call.h"
+#include "hook/next_symbol.h"
+#include "record/recorder.h"
+
+typedef struct lua_State lua_State;
+typedef void *luajit_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes);
+
+extern const struct ag_adapter ag_adapter_luajit;
+
+enum {
+    INTERNAL = 1237 << 4, /* LJ_ALLOCF_INTERNAL of lj_obj.h: the marker */
+    COUNT = 3,            /* LUA_GCCOUNT: KiB in use */
+    COUNT_BYTES = 4,      /* LUA_GCCOUNTB: the bytes beyond that */
+};
+
+static struct { /* the originals, past the detours */
+    lua_State *(*new_state)(luajit_alloc *allocate, void *ud);
+    luajit_alloc *(*get_allocator)(lua_State *L, void **ret_ud);
+    void (*set_allocator)(lua_State *L, luajit_alloc *allocate, void *ud);
+    void (*close)(lua_State *L);
+    int (*collect)(lua_State *L, int what, int data);
+} api;
+
+/* A recorded state. It is used by one thread at a time, as the state itself. */
+struct luajit_state {
+    luajit_alloc *allocate; /* the host's allocator */
+    void *ud;
+    lua_State *owner;       /* of the internal allocator; NULL: the host's allocator is its own */
+    void *first_block;      /* the block of the state itself, which is freed last */
+    _Atomic(lua_State *) L; /* NULL: it is being made, or closed */
+    int64_t in_use_bytes;
+    struct luajit_state *next; /* in the list of all states; never removed */
+    _Atomic uint32_t is_taken; /* 0: the state is closed, and the struct may be used again */
+};
+static struct luajit_state *_Atomic newest;
+static allogram_heap heap;
+
+/* ---- states ---- */
+
+static struct luajit_state *take_state(void) {
+    struct luajit_state *state = atomic_load_explicit(&newest, memory_order_acquire);
+    for (; state; state = state->next) {
+        uint32_t is_taken = 0;
+        if (atomic_compare_exchange_strong_explicit(&state->is_taken, &is_taken, 1,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            break;
+        }
+    }
+    if (!state) {
+        state = ag_pages_map(sizeof(*state));
+        if (!state) {
+            return NULL;
+        }
+        atomic_store_explicit(&state->is_taken, 1, memory_order_relaxed);
+        struct luajit_state *head = atomic_load_explicit(&newest, memory_order_relaxed);
+        do {
+            state->next = head;
+        } while (!atomic_compare_exchange_weak_explicit(&newest, &head, state, memory_order_release,
+                                                        memory_order_relaxed));
+    }
+    state->owner = NULL;
+    state->first_block = NULL;
+    state->in_use_bytes = 0;
+    return state;
+}
+
+static void give_up_state(struct luajit_state *state) {
+    atomic_store_explicit(&state->L, NULL, memory_order_relaxed);
+    if (state->owner) {
+        api.close(state->owner);
+    }
+    atomic_store_explicit(&state->is_taken, 0, memory_order_release);
+}
+
+/* ---- the allocator ---- */
+
+luajit_alloc ag_luajit_allocate; /* luajit_entry.S: calls the following function */
+void *ag_luajit_allocate_from(struct luajit_state *state, void *block, size_t old_bytes,
+                              size_t new_bytes, const uintptr_t *sp, uintptr_t rbp);
+
+static void *call_host(const struct luajit_state *state, void *block, size_t old_bytes,
+                       size_t new_bytes) {
+    struct ag_call_mark mark;
+    ag_record_suspend_call(&mark); /* the host's allocator may take the block from malloc */
+    void *made = state->allocate(state->ud, block, old_bytes, new_bytes);
+    ag_record_resume_call(&mark);
+    return made;
+}
+
+static void *allocate(struct luajit_state *state, size_t bytes,
+                      const struct ag_host_caller *caller) {
+    void *made = call_host(state, NULL, 0, bytes);
+    if (made) {
+        if (!state->first_block) {
+            state->first_block = made;
+        }
+        state->in_use_bytes += (int64_t)bytes;
+        if (ag_host_wants_alloc(bytes)) {
+            ag_host_alloc(caller, heap, (uintptr_t)made, bytes, 0);
+        }
+    }
+    return made;
+}
+
+static void *release(struct luajit_state *state, void *block, size_t bytes,
+                     const struct ag_host_caller *caller) {
+    const bool is_last = block == state->first_block;
+    state->in_use_bytes -= (int64_t)bytes;
+    if (ag_host_wants_free(heap, (uintptr_t)block)) {
+        ag_host_free(caller, heap, (uintptr_t)block);
+    }
+    void *nothing = call_host(state, block, bytes, 0);
+    if (is_last) {
+        give_up_state(state);
+    }
+    return nothing;
+}
+
+static void *reallocate(struct luajit_state *state, void *block, size_t old_bytes, size_t new_bytes,
+                        const struct ag_host_caller *caller) {
+    const bool is_heard = ag_host_wants_free(heap, (uintptr_t)block);
+    const bool is_taken = ag_host_wants_alloc(new_bytes);
+    if (is_heard) {
+        ag_host_realloc_begin(caller, heap, (uintptr_t)block);
+    }
+    void *made = call_host(state, block, old_bytes, new_bytes);
+    if (made) {
+        const struct allogram_block reported = {.address = (uintptr_t)made, .bytes = new_bytes};
+        state->in_use_bytes += (int64_t)new_bytes - (int64_t)old_bytes;
+        if (is_taken) {
+            ag_host_realloc_end(caller, heap, (uintptr_t)block, &reported);
+        }
+    } else if (is_heard) {
+        ag_host_realloc_failed(caller, heap, (uintptr_t)block);
+    }
+    return made;
+}
+
+void *ag_luajit_allocate_from(struct luajit_state *state, void *block, size_t old_bytes,
+                              size_t new_bytes, const uintptr_t *sp, uintptr_t rbp) {
+    const struct ag_host_caller caller = {sp, rbp};
+    if (!block) {
+        return new_bytes != 0 ? allocate(state, new_bytes, &caller) : NULL;
+    }
+    return new_bytes != 0 ? reallocate(state, block, old_bytes, new_bytes, &caller)
+                          : release(state, block, old_bytes, &caller);
+}
+
+/* ---- what the detours call ---- */
+
+/* Sets the allocator that STATE forwards to. NULL: a state cannot be made. */
+static bool find_host(struct luajit_state *state, luajit_alloc *allocate, void *ud) {
+    state->allocate = allocate;
+    state->ud = ud;
+    if ((uintptr_t)allocate == INTERNAL) {
+        state->owner = api.new_state(allocate, ud);
+        if (!state->owner) {
+            return false;
+        }
+        state->allocate = api.get_allocator(state->owner, &state->ud);
+    }
+    return true;
+}
+
+static lua_State *make_state(luajit_alloc *allocate, void *ud) {
+    struct luajit_state *state = take_state();
+    if (!state) {
+        return api.new_state(allocate, ud);
+    }
+    lua_State *L = NULL;
+    if (find_host(state, allocate, ud)) {
+        L = api.new_state(ag_luajit_allocate, state);
+        atomic_store_explicit(&state->L, L, memory_order_relaxed);
+    }
+    if (!L && !state->first_block) { /* else the freed block of the state has given it up */
+        give_up_state(state);
+    }
+    return L;
+}
+
+static luajit_alloc *get_allocator(lua_State *L, void **ret_ud) {
+    void *ud = NULL;
+    luajit_alloc *allocate = api.get_allocator(L, &ud);
+    if (allocate == ag_luajit_allocate) {
+        const struct luajit_state *state = ud;
+        allocate = state->allocate;
+        ud = state->ud;
+    }
+    if (ret_ud) {
+        *ret_ud = ud;
+    }
+    return allocate;
+}
+
+static void set_allocator(lua_State *L, luajit_alloc *allocate, void *ud) {
+    void *own = NULL;
+    if (api.get_allocator(L, &own) != ag_luajit_allocate) {
+        api.set_allocator(L, allocate, ud);
+        return;
+    }
+    struct luajit_state *state = own;
+    state->allocate = allocate;
+    state->ud = ud;
+}
+
+/* ---- the functions of struct ag_adapter ---- */
+
+static struct ag_detour detours[3];
+
+static bool detour(size_t i, void *function, const void *enter, uintptr_t replacement,
+                   void *ret_original) {
+    void *original;
+    if (ag_detour_install_kept(&detours[i], function, 0, enter, replacement, &original) < 0) {
+        return false;
+    }
+    memcpy(ret_original, &original, sizeof(original));
+    return true;
+}
+
+/* Whether `mov $INTERNAL, %edi` is at the beginning of luaL_newstate. */
+static bool knows_marker(const unsigned char *code) {
+    enum { BYTES_TRIED = 24 };
+    static const unsigned char move[] = {0xbf, INTERNAL & 255, INTERNAL >> 8, 0, 0};
+    for (size_t i = 0; i < BYTES_TRIED; i++) {
+        if (memcmp(code + i, move, sizeof(move)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    struct ag_symbol_place luajit, place;
+    if (!ag_symbol_find("luaJIT_setmode", AG_SYMBOL_FIRST, NULL, &luajit)) {
+        return AG_ADAPTER_ABSENT;
+    }
+    ret_runtime->version = "2.1";
+    const struct {
+        const char *name;
+        void *function;
+    } functions[] = {
+        {"luaL_newstate", NULL},
+        {"lua_newstate", &api.new_state},
+        {"lua_getallocf", &api.get_allocator},
+        {"lua_setallocf", &api.set_allocator},
+        {"lua_close", &api.close},
+        {"lua_gc", &api.collect},
+    };
+    void *found[AG_ARRAY_SIZE(functions)];
+    for (size_t i = 0; i < AG_ARRAY_SIZE(functions); i++) {
+        if (!ag_symbol_find(functions[i].name, AG_SYMBOL_FIRST, NULL, &place) ||
+            place.bias != luajit.bias) {
+            ret_runtime->note = "not recorded: it does not export the functions of Lua's C API";
+            return AG_ADAPTER_REFUSED;
+        }
+        found[i] = place.address;
+        if (functions[i].function) {
+            memcpy(functions[i].function, &found[i], sizeof(found[i]));
+        }
+    }
+    if (!knows_marker(found[0])) {
+        ret_runtime->version = "";
+        ret_runtime->note =
+            "not recorded: its luaL_newstate is not that of LuaJIT 2.1 (since 2020)";
+        return AG_ADAPTER_REFUSED;
+    }
+    if (!detour(0, found[2], ag_kept_call, (uintptr_t)get_allocator, &api.get_allocator) ||
+        !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator, &api.set_allocator) ||
+        !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &api.new_state)) {
+        ret_runtime->note = "not recorded: a function cannot be detoured";
+        return AG_ADAPTER_REFUSED; /* the first two detours change nothing by themselves */
+    }
+    const struct allogram_heap_options options = {
+        .size = sizeof(options), .name = "luajit", .allocator = "luajit", .runtime = "luajit"};
+    heap = allogram_register_heap(&options);
+    return AG_ADAPTER_ACTS;
+}
+
+/* Sets the bytes in use at the end, by the adapter's count and by LuaJIT's. */
+static void luajit_end(struct ag_runtime_definition *ret_runtime) {
+    enum { KIB = 1024 };
+    ret_runtime->told = ret_runtime->counted = 0;
+    for (struct luajit_state *state = atomic_load_explicit(&newest, memory_order_acquire); state;
+         state = state->next) {
+        lua_State *L = atomic_load_explicit(&state->L, memory_order_relaxed);
+        if (L && atomic_load_explicit(&state->is_taken, memory_order_acquire)) {
+            ret_runtime->told += (uint64_t)state->in_use_bytes;
+            ret_runtime->counted +=
+                (uint64_t)api.collect(L, COUNT, 0) * KIB + (uint64_t)api.collect(L, COUNT_BYTES, 0);
+        }
+    }
+}
+
+const struct ag_adapter ag_adapter_luajit = {.attach = attach, .end = luajit_end};
