@@ -207,8 +207,9 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
         ag_page_text(page, AG_STYLE_PLAIN,
                      amount_line(&left, "  ", LEFT_NAME, "incomplete", &incomplete,
                                  AG_METRIC_ALLOCATED_BYTES));
+        ag_page_end_line(page);
         ag_page_print(
-            page, AG_STYLE_PLAIN, ", %s of all blocks: %s %s\n",
+            page, AG_STYLE_PLAIN, "    %s of all blocks: %s %s\n",
             ag_quantity_share(&other, incomplete.allocated_blocks, summary->allocated_blocks),
             ag_quantity_count(&number, summary->incomplete_stacks),
             summary->incomplete_stacks == 1 ? "stack could not be walked to its end"
