@@ -16,8 +16,9 @@
 # The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. These
 # functions are the tracker interface of allogram.h, whose rules apply.
 #
-# When callbacks run. For a new object, a callback runs when the object's type number is written and the object's thread calls the
-# garbage collector again. The object's `initialize` may still be running, so a callback uses the address and does not read the object. For a
+# When callbacks run. For a new object, a callback runs once the object's type number has been written, at the next call of the garbage
+# collector by the thread that made the object. The object's `initialize` may still be running, so a callback may use the address, but must
+# not read the object. For a
 # death, a callback runs after the collection, when the collector's lock is released, in a thread that allocates then. The memory may
 # belong to another object by then.
 #

@@ -1,4 +1,5 @@
-/* launch.h: starts the program of `run` in the same environment as without allogram. */
+/* launch.h: starts the program of `run` with the same descriptors, limits and signal dispositions
+ * that it would have without allogram. */
 #ifndef AG_LAUNCH_H
 #define AG_LAUNCH_H
 
@@ -14,7 +15,7 @@ struct ag_launch {
     const char *path; /* of the program to execute */
     char *const *arguments;
     const char *agent, *session_path;
-    const char *adapters; /* adapters that may act; NULL: all */
+    const char *adapters; /* names of the runtimes' adapters that are enabled; NULL: all */
     bool has_calls;       /* adapters count calls */
     /* set by ag_launch_prepare */
     pid_t pid;

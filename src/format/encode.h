@@ -47,16 +47,16 @@ struct ag_event_encoder *ag_event_encoder_new(void);
 struct ag_event_encoder *ag_event_encoder_free(struct ag_event_encoder *encoder);
 /* Starts a new chunk body; first_time_ns is the field of the chunk's header. */
 void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_time_ns);
-/* Appends events, at a few ns each; their sizes, stacks and addresses are arbitrary. If a stamp
- * (the time of the events that follow) is earlier than the previous stamp, the time of the previous
- * stamp is written. Returns 0; -EMSGSIZE: the body might exceed AG_CHUNK_MAX_BYTES; -EINVAL: one of
- * the records is not an event. After an error the body must not be used. */
+/* Appends events, which costs a few ns per event. Any sizes, stacks and addresses are allowed. If a
+ * stamp (the time of the events that follow) is earlier than the previous stamp, the time of the
+ * previous stamp is written. Returns 0; -EMSGSIZE: the body might exceed AG_CHUNK_MAX_BYTES;
+ * -EINVAL: one of the records is not an event. After an error the body must not be used. */
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count);
 /* Appends a record that is not an event to the body. */
 int ag_event_encoder_add_record(struct ag_event_encoder *encoder, const struct ag_record *record);
 const struct ag_blob *ag_event_encoder_body(const struct ag_event_encoder *encoder);
-/* The number of events of the body, without stamps and records. */
+/* The number of events of the body. Stamps, and records that are not events, are not counted. */
 uint32_t ag_event_encoder_events(const struct ag_event_encoder *encoder);
 
 /* ---- the file ---- */
@@ -101,9 +101,10 @@ int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chun
  * footer. */
 int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates);
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
-/* The events of a stream are copied from numbered chunks of the live segment (`sequence` in struct
- * ag_chunk_control). Returns the number of the last of these chunks whose events are in the file;
- * -1: none. Used after ag_trace_writer_resume. */
+/* The program's threads write their events into numbered chunks of the live segment, the memory
+ * that they share with the writer; these are not the chunks of the file. The number of a chunk is
+ * `sequence` in struct ag_chunk_control. Returns the number of the last chunk of the live segment
+ * whose events are in the file; -1: none. Used after ag_trace_writer_resume. */
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream);
 
 #endif

@@ -1,6 +1,6 @@
-/* address_lists.h: a list of numbers for each address, in the order in which they were added.
- * open_deaths.c and order_repair.c index their arrays by these numbers: 1, 2, 3 ... The number of a
- * removed item is given to a later item. */
+/* address_lists.h: keeps a list of items for each address, in the order in which they were added.
+ * Each item gets a number (1, 2, 3 ...), by which open_deaths.c and order_repair.c index their
+ * arrays. The number of a removed item is given to a later item. */
 #ifndef AG_ADDRESS_LISTS_H
 #define AG_ADDRESS_LISTS_H
 

@@ -21,8 +21,8 @@ struct ag_interval {
 /* The interval of a metric. If portion_bytes of METRICS is 0, the metric is exact, and the interval
  * is its value. */
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric);
-/* The interval of a metric of a row of PROFILE. If all METRICS are 0, the interval may be larger
- * than 0, because blocks may exist although none was sampled. */
+/* The interval of a metric of a row of PROFILE. If all METRICS are 0, the upper end of the
+ * interval may be above 0, because blocks may exist although none was sampled. */
 static inline struct ag_interval ag_interval_in_profile(const struct ag_profile *profile,
                                                         const struct ag_metrics *metrics,
                                                         enum ag_metric metric) {

@@ -6,8 +6,10 @@
  * The target is never stopped and nothing in it is changed. An observation may be used by one
  * thread only. Texts that its functions return are valid until the observation is closed.
  *
- * A frame of a runtime's function is managed, all others are native. An inspector is a runtime's
- * code that reads managed frames and other data from outside (allogram/inspector.h). */
+ * A frame is managed if a runtime executes its function, such as one written in Erlang. All other
+ * frames are native, including those of the runtime's own C functions. An inspector is the part of
+ * allogram for one runtime that reads managed frames and other data from outside
+ * (allogram/inspector.h). */
 #ifndef AG_OBSERVATION_H
 #define AG_OBSERVATION_H
 

@@ -6,8 +6,8 @@
  * thousandfold when they are decompressed. There are too many possibilities to limit each of them
  * separately, and some are in libdw. So the cost itself is measured, in short intervals: the CPU
  * time of the thread, and the growth of the process' peak of resident memory. Before a single step
- * that may cost much (decompression), the cost of the step is taken from the reserve
- * (ag_work_meter_borrow).
+ * that may cost much (decompression), the cost of the step is taken in advance from the common
+ * reserve, which the next paragraph describes (ag_work_meter_borrow).
  *
  * The limit (share) of an image is a fixed amount per byte of its files, plus a quarter of what is
  * left of a reserve that all images have in common. So even many expensive images leave a part of
@@ -43,7 +43,8 @@ void ag_work_reserve_init(struct ag_work_reserve *reserve);
  * not count. N_BYTES: bytes of the names that this work interned. */
 void ag_work_meter_begin(struct ag_work_meter *meter);
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes);
-/* Both functions return false if the image's share is spent. ag_work_meter_look reads the clock and
+/* ag_work_meter_look and ag_work_meter_step return false if the image's share is spent.
+ * ag_work_meter_look reads the clock and
  * the memory. Call it before the first part of the work that may use much memory, and after each
  * long part. Call ag_work_meter_step for each short part: only some of these calls read the clock
  * and the memory. METER may be NULL. */

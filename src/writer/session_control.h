@@ -1,9 +1,10 @@
 /* session_control.h: performs requests of another process to a running session (`allogram control
  * PID`).
  *
- * Pausing, resuming, resetting and stopping concern all processes of the session: they change words
- * of the header, which recorders read at each tick. A dump (a trace of one process up to now) is
- * written by the session's writer. */
+ * Pausing, resuming, resetting and stopping concern all processes of the session. These actions
+ * change words in the header of the live segment, the memory that the session shares with its
+ * processes. The recorder in each process reads these words every millisecond. A dump (a trace of
+ * one process up to now) is written by the session's writer. */
 #ifndef AG_SESSION_CONTROL_H
 #define AG_SESSION_CONTROL_H
 
@@ -33,8 +34,8 @@ struct ag_controlled {      /* a process of the session */
 int ag_session_ask(struct ag_session *session, const struct ag_controlled *process,
                    enum ag_control action, char ret_path[4096], char ret_message[512]);
 
-/* Returns what kind of process keeps the session (segment.h). *ret_pid: its pid, in the namespace
- * of the process that made the session. */
+/* Returns which kind of process made the session and waits for its end (enum ag_keeper in
+ * segment.h). *ret_pid: the pid of that process, in its own PID namespace. */
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid);
 
 #endif

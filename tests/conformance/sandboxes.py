@@ -129,8 +129,8 @@ def while_the_writer_is_stopped(tools, kind, how, folder):
 
 
 def late(tools, kind):
-    """More than 64 MiB of events wait for the writer, which is stopped. Where the filter also refuses the agent's calls, among them both
-    calls by which it takes a new page of the live file into use, the lost events are counted."""
+    """More than 64 MiB of events wait for the writer, which is stopped. A filter may also refuse the system calls of the agent. Then the
+    agent cannot begin to use new pages of the live file (the memory that it shares with the writer); events are lost, and must be counted."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         is_as_plain(failures, tools, while_the_writer_is_stopped(tools, kind, "late", folder), kind, "late", "wait")

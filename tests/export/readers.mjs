@@ -1,7 +1,7 @@
 // readers.mjs WHICH FILE...: reads an export with the code of a tool made for its format, and prints what the tool found as
 // JSON. The tools are web pages and browser libraries; this script gives them just enough of a browser to run under Node.
 //
-//     pprof FILE                npm package pprof-format (NODE_PATH finds it)
+//     pprof FILE                npm package pprof-format (from the folder in the environment variable READERS)
 //     speedscope FILE...        the importers of npm package speedscope, for any format that they read; prints a list
 //     dhat FILE DH_VIEW_JS      valgrind's own viewer, which builds its tree and shows it
 import fs from 'node:fs';

@@ -31,8 +31,9 @@ static struct ag_profile *open_trace(const struct trace_builder *trace) {
     return profile;
 }
 
-/* main 100 calls parse 101 and print 102. The 100 ns are 4 slices of 26 ns; the events are at 10,
- * 30, 60 and 90. */
+/* The function main (node 100) calls parse (node 101) and print (node 102). The 100 ns of the
+ * recording are divided into 4 slices, each rounded up to 26 ns; the events are at 10, 30, 60 and
+ * 90 ns. */
 static void write_small(struct trace_builder *trace) {
     static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000},
                                            {.id = 101, .parent = 100, .pc = 0x2000},
@@ -365,7 +366,7 @@ static void a_page_holds_no_byte_that_could_be_markup(void **state) {
     trace_end(&trace);
 }
 
-/* Blocks of parse get their type at once, or late (one by realloc), or never. */
+/* Of three blocks, 0x10 never gets a type; 0x20 and 0x30 get it after their allocation. */
 static void a_type_that_is_known_late_brings_a_block_to_its_group(void **state) {
     (void)state;
     static const struct ag_node nodes[] = {

@@ -18,11 +18,11 @@ const CONTROLS =
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// The owner of a function's code.
+// Whose code a function is.
 export const LIBRARY = 0; // of a library or of a language's runtime
 const UNKNOWN = 1;
-export const READER = 2;
-export const OWNERS = [READER, UNKNOWN]; // in the order in which findings prefer them
+export const READER = 2; // of the person who reads the page: the profiled program itself
+export const OWNERS = [READER, UNKNOWN]; // in the order in which a finding chooses the function that it names
 export const ROOT = 0;
 export const OTHER = 1;
 

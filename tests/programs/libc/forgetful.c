@@ -1,6 +1,6 @@
 /* forgetful.c: a program with one leak, as a new user might bring it. It reads records, keeps an
- * index of them, and cleans up at the end. But a record that is seen a second time loses its name,
- * 1,000 times.
+ * index of them, and cleans up at the end. But each of the 1,000 records is read a second time,
+ * and the name of this second copy is never freed.
  *
  * @allocated_blocks 1 + 2000 * 2
  * @allocated_bytes  1000 * 8 + 2000 * (24 + 32)

@@ -323,8 +323,8 @@ uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     return result_of(child, result);
 }
 
-/* orphan(seed, ms, ...): a grandchild lives at most 30 ms longer than its parent, and maybe longer
- * than the whole program. */
+/* orphan(seed, ms, ...): a grandchild sleeps less than 30 ms after the end of its parent, and then
+ * runs the acts. It may live longer than the whole program. */
 uint64_t act_orphan(const struct node *node, uint64_t seed) {
     const pid_t child = fork();
     if (child == 0) {
@@ -386,8 +386,8 @@ static void allocate_at_exit(void) {
     block_free(block_make(8, 123));
 }
 
-/* atexits(seed, how, ...): a child that runs the acts and exits with handlers that allocate: of
- * quick_exit (0) or of exit (1). */
+/* atexits(seed, how, ...): a child runs the acts and then calls quick_exit (how 0) or exit (how 1).
+ * The exit handlers allocate. */
 uint64_t act_atexits(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
