@@ -9,11 +9,11 @@ import recorded  # noqa: E402
 import tap  # noqa: E402
 
 CASES = {  # version: (program, words of the note)
-    "1.5.4": ("fake_julia", "only 1.5.3"),
-    "1.5.3-DEV": ("fake_julia", "only 1.5.3"),
-    "1.4.1": ("fake_julia", "only 1.5.3"),
+    "1.5.4": ("fake_julia", "with 1.5.3 only"),
+    "1.5.3-DEV": ("fake_julia", "with 1.5.3 only"),
+    "1.4.1": ("fake_julia", "with 1.5.3 only"),
     "1.12.0": ("fake_julia", "ijl_gc_small_alloc"),
-    "nonsense": ("fake_julia", "only 1.5.3"),
+    "nonsense": ("fake_julia", "with 1.5.3 only"),
     "1.9.4": ("fake_julia_loader", "1.6 or later"),
     "1.5.3": ("fake_julia", "it has no "),
 }
