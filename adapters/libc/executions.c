@@ -1,5 +1,6 @@
 /* executions.c: hooks the functions by which a program executes another one, in the preloaded
- * agent, and counts the executed programs in the slot of the process. The recorder of each executed
+ * agent, and counts the executed programs in the slot of the process (its entry in the file that it
+ * shares with the writer). The recorder of each executed
  * program claims a slot of its own, so the writer notices programs in which no recorder started
  * (writer/strangers.c).
  *
@@ -153,8 +154,8 @@ int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_action
     return r == 0 ? 0 : execution_failed(r);
 }
 
-/* Was the shell executed? If it could not be, the C library returns the status of a shell that did
- * not find the command (newer versions: -1), and errno says why. If another thread waited for the
+/* Was the shell executed? If the shell could not be executed, the C library returns the status of a
+ * shell that did not find the command (newer versions: -1), and errno says why. If another thread waited for the
  * shell, or SIGCHLD is ignored, system returns -1 with ECHILD. EINTR comes from an earlier call of
  * waitpid. */
 static bool has_run_shell(int status, int error) {

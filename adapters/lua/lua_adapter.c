@@ -60,7 +60,7 @@ static const struct ag_lua_release *find_release(const char *name) {
     return NULL;
 }
 
-/* Looks in the object that has lua_newstate; NULL: it does not define the name. */
+/* Looks up NAME in the object that defines lua_newstate. NULL: that object does not define NAME. */
 static void *find_in(const struct ag_symbol_place *lua, const char *name) {
     struct ag_symbol_place place;
     const bool is_there =
@@ -157,7 +157,8 @@ static void remove_detours(void) {
     }
 }
 
-/* From here on the adapter calls these two functions through their originals, past the detours. */
+/* From here on the adapter calls the originals of lua_getallocf and lua_setallocf, so its own calls
+ * do not pass through the detours. */
 static void call_past_detours(void *get_original, void *set_original) {
     ag_lua.api.lua_getallocf = (ag_lua_alloc * (*)(lua_State *, void **))(uintptr_t)get_original;
     ag_lua.api.lua_setallocf =
@@ -238,7 +239,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     if (install_detours() < 0) {
         return refuse(ret_runtime, "a function cannot be detoured: ", detours[n_detours].reason);
     }
-    const char *calls = getenv("ALLOGRAM_CALLS"); /* of run --calls */
+    const char *calls = getenv("ALLOGRAM_CALLS"); /* set by `run --calls` */
     ag_lua_calls_are_wanted = calls && strcmp(calls, "yes") == 0;
     if (!ag_lua.has_pcs) {
         add_to_note("tables and their arrays may have the line of an earlier statement");
@@ -253,7 +254,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
-/* Adds the bytes in use at the end, by the adapter's count and by Lua's. */
+/* Adds the bytes in use of one state at the end of the recording: the adapter's count to `told`,
+ * and Lua's own count to `counted`. */
 static void add_state(void *context, const struct ag_lua_state *state) {
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {

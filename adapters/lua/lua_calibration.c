@@ -1,21 +1,23 @@
-/* lua_calibration.c: compares the Lua of this process with its row of lua_releases.def, before the
- * adapter changes anything.
+/* lua_calibration.c: compares the Lua of this process with the row of its release in
+ * lua_releases.def (the offsets of fields in Lua's structs), before the adapter changes anything.
  *
  * 1. Fields. A script calls a C function of the adapter at known places. The script has nested,
  * recursive, variadic and tail calls, large distances between lines, and a coroutine. The C
  * function compares the calls that it reads from the fields with those of lua_getstack and
  * lua_getinfo: their number, their kind (Lua or C), the place of the definition, the line and the
- * source. It also compares Lua's count of bytes in use with the bytes that the adapter's allocator
- * gave out. A second script proves that a mark in a call's status stays until the
+ * source. The C function also compares Lua's count of bytes in use with the bytes that the
+ * adapter's allocator gave out. A second script proves that a mark in a call's status stays until the
  * call returns, and that a new call begins without it (lua_call_memo.c).
  *
  * 2. Functions without a name. The C function is called once directly and once by a script: the one
- * function whose frame is on the second stack and not on the first is luaV_execute. A finalizer of
- * the adapter is called by a full collection and by a step: the function that lua_gc called is
- * luaC_fullgc or luaC_step. Frames are identified by where their function begins in .eh_frame.
+ * function that is on the stack of the second call and not on that of the first is luaV_execute. A
+ * finalizer of the adapter is called by a full collection and by a step of the collector: the
+ * function that lua_gc called is luaC_fullgc or luaC_step. A frame is identified by the address
+ * where its function begins, according to .eh_frame.
  *
- * 3. The pc of luaV_execute where Lua does not save it (lua_pcs.c). A chunk that consists only of
- * table constructors runs from its first line to its last. Each constructor makes one table, so the
+ * 3. The pc of luaV_execute (the address of the next bytecode instruction) where Lua does not save
+ * it (lua_pcs.c). A chunk that consists only of table constructors runs from its first line to its
+ * last. Each constructor makes one table, so the
  * n-th table is made by the n-th OP_NEWTABLE. A vector (an array or hash part) is made by that
  * OP_NEWTABLE if the instruction contains the table's size, otherwise by the OP_SETLIST after it.
  *
@@ -35,10 +37,10 @@ enum {
     ARENA_BYTES = 4 << 20,
     CLASSES = 65, /* size classes of 16 bytes: free blocks of up to 1024 bytes are used again */
     FRAMES_MOST = 64,
-    STOP = 0, /* LUA_GCSTOP ... */
-    RESTART = 1,
-    COLLECT = 2,
-    STEP = 5,
+    STOP = 0,        /* LUA_GCSTOP */
+    RESTART = 1,     /* LUA_GCRESTART */
+    COLLECT = 2,     /* LUA_GCCOLLECT */
+    STEP = 5,        /* LUA_GCSTEP */
     INCREMENTAL = 0, /* KGC_INC */
     FINALIZING = 7,  /* GCScallfin */
 };
@@ -54,12 +56,12 @@ static struct { /* the calibration that is running */
     int64_t in_use_bytes;
     void *free[CLASSES];
     struct stack direct, by_script, collected, stepped;
-    struct stack *wanted; /* filled in by the next finalizer */
+    struct stack *wanted; /* the stack that the next call of finalize() fills in */
     int n_compared, n_finalized, n_marked;
     const char *reason;            /* the first difference found */
-    const lua_State *constructing; /* the state that runs the constructors; NULL: none does */
-    int n_constructed;             /* number of instructions up to the one that made
-                                    * the last table */
+    const lua_State *constructing; /* runs the constructors; NULL: they are not running */
+    int n_constructed;             /* index of the instruction after the OP_NEWTABLE that
+                                    * made the last table; 0: no table was made */
     struct ag_walker *walker;
     struct ag_walked_frame *frames;
 } own;
@@ -95,7 +97,7 @@ static void give(void *block, size_t bytes) {
 
 static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp);
 
-/* The state's allocator is ag_lua_try, in lua_entry.S, which calls this. */
+/* The state's allocator is ag_lua_try, in lua_entry.S, which calls ag_lua_try_from. */
 ag_lua_alloc ag_lua_try;
 void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
                       const uintptr_t *sp, uintptr_t rbp);
@@ -149,8 +151,8 @@ static bool has(const struct stack *stack, uintptr_t function) {
     return false;
 }
 
-/* The only function between the C function and the API's function that is on ONE and not on OTHER;
- * 0: there is none, or several. */
+/* The only function that is on ONE between the innermost function and the function API, and that is
+ * not on OTHER. 0: there is no such function, or more than one. */
 static uintptr_t only_on(const struct stack *one, const struct stack *other, uintptr_t api) {
     uintptr_t found = 0;
     for (int i = 1; i < one->n && one->functions[i] != api; i++) {
@@ -164,7 +166,7 @@ static uintptr_t only_on(const struct stack *one, const struct stack *other, uin
     return found;
 }
 
-/* The function that the API's function called; 0: it is not on the stack. */
+/* The function that the function API called; 0: API is not on the stack. */
 static uintptr_t called_by(const struct stack *stack, uintptr_t api) {
     for (int i = 1; i < stack->n; i++) {
         if (stack->functions[i] == api) {
@@ -244,7 +246,7 @@ static int probe(lua_State *L) {
     if (!own.reason) {
         compare_names(L);
     }
-    if (own.by_script.n == 0) { /* the coroutine's stack is another one */
+    if (own.by_script.n == 0) { /* only the first call: later ones may run in the coroutine */
         keep_stack(&own.by_script);
     }
     return 0;
@@ -256,7 +258,8 @@ static int probe_directly(lua_State *L) {
     return 0;
 }
 
-/* Called twice by each call of the script's function. */
+/* Called twice by each call of the function `marked` of mark_script. That call has no mark at the
+ * first time, and has the mark at the second time. */
 static int probe_mark(lua_State *L) {
     void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.release->state_ci));
     const bool is_marked = ag_lua_call_status(ci) & AG_LUA_CALL_IS_REMEMBERED;
@@ -421,8 +424,8 @@ static const char constructors[] = "local t = {}\n"
                                    "s = { ..., ... }\n"
                                    "s = {}\n";
 
-/* Finds the instruction that allocates a block with this tag; NULL: none of the constructors
- * does. */
+/* Finds the instruction of the constructors that allocates a block with this tag (enum ag_lua_tag,
+ * 0: a vector). NULL: none allocates such a block. */
 static const uint32_t *find_instruction(const void *proto, size_t tag) {
     const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
     const int n = ag_lua_int(proto, ag_lua.release->proto_n_code);
@@ -483,8 +486,8 @@ static void construct(lua_State *L, lua_State *coroutine) {
     own.constructing = NULL;
 }
 
-/* If the pc is not found, the line of a frame is that of the saved pc. That is no reason to refuse
- * this Lua. */
+/* Finds where luaV_execute holds its pc. If the place is not found, this Lua is recorded all the
+ * same: frames then get the line of the pc that Lua saved last. */
 static void run_constructors(lua_State *L) {
     const uint32_t depth = ag_recorder.depth;
     const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;

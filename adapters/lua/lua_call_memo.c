@@ -2,10 +2,10 @@
  * walk reads only the calls that may have changed. Without a memo, the cost of a block grows with
  * the number of its frames.
  *
- * 1. What is remembered. A call of Lua is a CallInfo, linked to its caller. A memo has the calls of
- * Lua code of one lua_State, from the outermost to the innermost: address, function, line, and the
- * node of its stack (struct ag_frame_run). The calls of one luaV_execute form a run (lua_stacks.c,
- * 1).
+ * 1. What is remembered. A call of Lua is a CallInfo, linked to its caller. A memo lists the calls
+ * of Lua functions (not of C functions) of one lua_State, from the outermost to the innermost. For
+ * each call the memo has the address, the function, the line, and the node of the call's stack
+ * (struct ag_frame_run). The calls of one luaV_execute form a run (lua_stacks.c, section 1).
  *
  * 2. The mark. Lua reuses a CallInfo for each call at the same depth. So an unchanged address,
  * function and pc do not prove that the call is the same one, and that its callers have not moved
@@ -22,28 +22,30 @@
  * itself may have moved on, and is read again.
  *
  * 3. A walk goes from the innermost call outward to the first marked one (`known`), looks up its
- * index, and replaces what is remembered from that index on. Calls that returned are passed once
- * each in the lookup.
+ * index, and replaces what is remembered from that index on. The lookup goes through the memo from
+ * its end, and passes each call that has returned once.
  *
  *     remembered   main  parse  expression  term  factor  number
  *     calls now    main  parse  expression* term              * known: has the mark
  *     read again                expression  term
  *
- * The mark of L->ci, the innermost call, is not used: 5.4.6 links a call before it assigns
- * callstatus, and a signal handler may come in between.
+ * The mark of L->ci, the innermost call, is not used: Lua 5.4.6 links a call before it assigns
+ * callstatus, and a signal handler may walk the calls in between.
  *
- * 4. One memo per lua_State. Section 2 needs that a mark and the memo that it belongs to are
+ * 4. One memo per lua_State. Section 2 is true only if a mark and the memo that it belongs to are
  * written together. A lua_State may be used by several threads in turn, and each thread has memos
  * of its own. So each Lua state (global_State) knows the last thread that walked it
  * (state->last_walker), and a thread that is not the last one empties its memos of that state
- * first. Without a memo, marks that remained mean nothing. A memo that is replaced, or that
- * belongs to a closed state whose address is used again, does no harm either: only active calls
+ * first. Marks that remain in calls then mean nothing, because no memo has those calls. A memo that
+ * is replaced, or that belongs to a closed state whose address is used again, does no harm either: only active calls
  * are compared, and a call is marked whenever it is remembered.
  *
- * 5. Bounds. A memo holds CALLS_PER_DEPTH times the frames that a stack may have. If more are
- * needed, the memo begins again with the innermost calls, twice as many as a stack may have, and is
- * partial. If calls return and a partial memo has fewer than a stack may have, it also begins
- * again. So both cost a constant per call. */
+ * 5. Bounds. The depth is the number of frames that a recorded stack may have. A memo has room for
+ * CALLS_PER_DEPTH times the depth. If a state has more calls, the memo is emptied and filled with
+ * the innermost calls only, CALLS_READ_PER_DEPTH times the depth. The memo is then partial. If
+ * calls return and a partial memo would have fewer calls than the depth, the memo is filled again.
+ * Between two fills at least as many calls begin or return as the depth, so the cost of a fill is a
+ * constant per call. */
 #include "lua_call_memo.h"
 
 #include <string.h>
@@ -65,8 +67,8 @@ static bool begins_run(const void *ci) {
     return ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH || !caller || is_c(caller);
 }
 
-/* Counts the calls of Lua code from the innermost outward, to the first marked one if ret_known is
- * not NULL, else to the end; at most MOST. */
+/* Counts the calls of Lua functions from the innermost outward, at most MOST. If ret_known is not
+ * NULL, stops at the first marked call, which is not counted, and stores it in *ret_known. */
 static uint32_t count_calls(const lua_State *L, uint32_t most, void **ret_known) {
     void *innermost = ag_lua_pointer(L, ag_lua.release->state_ci);
     uint32_t n = 0;
@@ -97,7 +99,7 @@ static void memo_unmap(struct ag_lua_call_memo *memo) {
 static bool memo_map(struct ag_lua_call_memo *memo) {
     const size_t bytes = sizeof(*memo->calls) + sizeof(*memo->frames) + sizeof(*memo->runs);
     const uint32_t capacity = ag_recorder.depth * CALLS_PER_DEPTH;
-    memo->calls = ag_pages_map(capacity * bytes); /* pages that are not touched do not exist */
+    memo->calls = ag_pages_map(capacity * bytes); /* pages never used take no memory */
     if (!memo->calls) {
         return false;
     }
@@ -112,7 +114,7 @@ static void memo_clear(struct ag_lua_call_memo *memo) {
     memo->is_partial = memo->has_unknown = false;
 }
 
-/* Afterwards the memo is of L and has no calls. */
+/* Makes the memo an empty memo of L. Returns false if there is no memory. */
 static bool memo_begin(struct ag_lua_call_memo *memo, const struct ag_lua_state *state,
                        const lua_State *L, uint32_t recording) {
     if (memo->capacity < ag_recorder.depth * CALLS_PER_DEPTH || memo->recording != recording) {
@@ -145,7 +147,7 @@ static struct ag_lua_call_memo *memo_of(struct ag_lua_call_memos *memos,
     return memo_begin(memo, state, L, recording) ? memo : NULL;
 }
 
-/* Section 4. */
+/* Makes the thread that owns MEMOS the last walker of the state (section 4 above). */
 static void be_last_walker(struct ag_lua_call_memos *memos, struct ag_lua_state *state) {
     if (AG_LIKELY(atomic_load_explicit(&state->last_walker, memory_order_relaxed) == memos)) {
         return;
@@ -166,8 +168,8 @@ void ag_lua_call_memos_release(struct ag_lua_call_memos *memos) {
 
 /* ---- a walk ---- */
 
-/* Replaces the calls from index FIRST on by N calls, the innermost of L. Runs and frames that are
- * the same as before keep their nodes. */
+/* Replaces the calls from index FIRST on by the N innermost calls of L. Runs and frames that do not
+ * change keep their stack nodes. */
 static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *state, lua_State *L,
                          uint32_t first, uint32_t n) {
     void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
@@ -196,7 +198,7 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
             in_run = 0;
         }
         const bool is_innermost = i + 1 == first + n || begins_run(memo->calls[i + 1]);
-        if (!is_innermost) { /* it waits for the next call: Lua has saved its pc */
+        if (!is_innermost) { /* this call waits for its callee: Lua has saved its pc */
             const struct ag_lua_place place = ag_lua_place_of(state, L, ci, /* end= */ 0);
             ag_run_set(run, in_run, place.function, place.line);
             memo->has_unknown |= place.function == 0;
@@ -231,7 +233,7 @@ struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
         first--;
     }
     bool is_found = false;
-    if (first > 0) { /* its index, and one more call to be read */
+    if (first > 0) { /* the index of the marked call, which is read again */
         first--;
         n++;
         is_found = first + n <= memo->capacity && (!memo->is_partial || first + n >= depth);
@@ -253,7 +255,7 @@ void ag_lua_run_settle(struct ag_lua_call_memo *memo, struct ag_lua_state *state
     struct ag_frame_run *settled = &memo->runs[run];
     const uint32_t last = settled->n - 1;
     void *ci = memo->calls[settled->frames + last - memo->frames];
-    /* L is not const for lua_getinfo, which changes nothing */
+    /* lua_getinfo takes an L that is not const, and does not change it */
     const struct ag_lua_place place = ag_lua_place_of(state, (lua_State *)memo->L, ci, end);
     ag_run_set(settled, last, place.function, place.line);
     memo->has_unknown |= place.function == 0;

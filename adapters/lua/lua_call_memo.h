@@ -9,28 +9,29 @@
 struct ag_lua_call_memo {
     const lua_State *L; /* NULL: empty */
     const struct ag_lua_state *state;
-    uint32_t recording; /* ag_stacks_recording: of the nodes in the runs */
-    uint32_t capacity;  /* of the arrays, which are one mapping */
+    uint32_t recording; /* ag_stacks_recording() when the nodes in the runs were made */
+    uint32_t capacity;  /* elements of each array; the arrays are one mapping */
     uint32_t n_calls, n_runs;
-    bool is_partial;  /* there are more calls outside of calls[0] */
-    bool has_unknown; /* the function of a call was not determined */
-    bool is_used;     /* in the current walk */
-    /* Of each call, the outermost first; index i of `calls` and of `frames` is the same call. */
+    bool is_partial;  /* L has callers of calls[0] that are not in the memo */
+    bool has_unknown; /* the function of a call in the memo was not determined */
+    bool is_used;     /* the current walk uses this memo */
+    /* The calls (addresses of CallInfo), the outermost first; frames[i] belongs to calls[i]. */
     void **calls;
     struct ag_run_frame *frames;
     struct ag_frame_run *runs; /* the outermost first */
 };
 enum { AG_LUA_MEMOS = 8 };
 struct ag_lua_call_memos { /* of one thread */
-    uint32_t next;         /* to be replaced, if L has no memo */
+    uint32_t next;         /* where to look first for a memo to replace, if L has none */
     struct ag_lua_call_memo memos[AG_LUA_MEMOS];
 };
 
-/* The memo of L, whose runs are those of its calls now; in each run the innermost frame is yet to
- * be set by ag_lua_run_settle. NULL: there is no memory, or the calls are too many. */
+/* Returns the memo of L, brought up to date with the active calls of L. The caller must still set
+ * the innermost frame of each run, by ag_lua_run_settle. NULL: there is no memory, or the current
+ * walk uses all memos. */
 struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
                                              struct ag_lua_state *state, lua_State *L);
-/* Sets the innermost frame of a run of the memo. end: as in ag_lua_place_of. */
+/* Sets the innermost frame of a run of the memo. end: as in ag_lua_place_of (lua_functions.h). */
 void ag_lua_run_settle(struct ag_lua_call_memo *memo, struct ag_lua_state *state, uint32_t run,
                        uintptr_t end);
 /* The walk has ended: every memo may be replaced again. */

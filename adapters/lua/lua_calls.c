@@ -11,7 +11,7 @@
  * on request.
  *
  * Lua calls no hook inside finalizers (__gc). What functions allocate there is counted as words of
- * the function that runs (ci identifies it), but their calls are not counted. The runtime's note
+ * the function that runs (the CallInfo identifies it), but calls of functions are not counted. The runtime's note
  * says so (lua_adapter.c). */
 #include "lua_calls.h"
 
@@ -79,7 +79,7 @@ static void lua_calls_note(struct ag_lua_state *state, const void *ci, const voi
 }
 
 /* The path of the innermost Lua call from ci outward. A call that was not noted (the hook was not
- * set yet, or Lua did not call it, as in finalizers) counts as one without a caller. */
+ * set yet, or Lua did not call the hook, as in finalizers) counts as a call without a caller. */
 static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
     while (ci && ag_lua_call_status(ci) & AG_LUA_CALL_IS_C) {
         ci = ag_lua_caller(ci);

@@ -6,10 +6,11 @@
 
 extern bool ag_lua_calls_are_wanted AG_HIDDEN;
 
-/* Called before Lua code runs with L, and only with --calls. */
+/* Sets the hook that counts calls, if L has no hook. Called before Lua code runs with L, and only
+ * with --calls. */
 void ag_lua_calls_follow(lua_State *L);
-/* The next two functions are called only for a state with counters. The first counts the bytes for
- * the running function; the second forgets the block, if it was the Lua thread that ran last. */
+/* The next two functions are called only for a state with counters. The first counts the bytes as
+ * words of the running function; the second forgets the block, if it was the Lua thread that ran last. */
 void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes);
 void ag_lua_calls_freed(struct ag_lua_state *state, const void *block);
 /* Called when the state is closed: reports its counts. */

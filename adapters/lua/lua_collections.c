@@ -2,9 +2,9 @@
  * and luaC_fullgc.
  *
  * Lua's collector works in steps, each after the program has allocated some more. A recorded
- * collection is a whole cycle of steps: it begins with its first step, its cause is the caller of
- * that step, and its pause is the sum of all its steps. Full collections, and those of the
- * generational mode, run in one step. */
+ * collection is a whole cycle of steps. The collection begins with the first step, its cause is the
+ * caller of the first step, and its pause is the sum of the durations of its steps. Full
+ * collections, and collections of the generational mode, run in one step. */
 #include "lua_collections.h"
 
 #include "embed/host_events.h"
@@ -26,7 +26,8 @@ static void lua_collection_end(struct ag_host_collection *collection, const void
     collection->heap_after_bytes = (uint64_t)ag_lua_total_bytes(global);
 }
 
-/* Adds a step to the current cycle, or begins a cycle with it. */
+/* Adds a step to the current cycle, or begins a cycle with the step if no cycle runs or if
+ * BEGAN_HERE (the collector was at the start of a cycle before the step). */
 static void add_step(struct ag_lua_state *state, const struct ag_host_collection *step,
                      const void *global, bool began_here) {
     struct ag_host_collection *cycle = &state->cycle;

@@ -6,8 +6,8 @@
  * functions in it are registered with those names. The other functions (arguments, results) get the
  * name by which the call reached them when they are first seen, as in Lua's own tracebacks. The
  * line of the definition distinguishes functions with the same name. A function is identified by
- * its proto, the code that all its closures share, and is forgotten when that block is freed: then
- * another function may get the address. */
+ * its proto, the code that all its closures share. When the block of a proto is freed, its function
+ * is forgotten, because another function may get the address. */
 #include "lua_functions.h"
 
 #include <string.h>

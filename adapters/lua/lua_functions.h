@@ -4,18 +4,21 @@
 
 #include "lua_states.h"
 
-/* The function that a call of Lua code runs, and its line. function 0: it cannot be determined.
- * end: the end of the instruction that the call executes, see lua_pcs.h; 0: Lua saved its pc. */
+/* The function that a call of Lua code runs, and the line that the call executes. function 0: it
+ * cannot be determined.
+ * end: the end of the instruction that the call executes, see lua_pcs.h; 0: Lua saved the pc. */
 struct ag_lua_place {
     allogram_function function;
     uint32_t line;
 };
 struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci,
                                     uintptr_t end);
-/* Like ag_lua_place_of, but returns only the function. PROTO is that of the call CI. */
+/* Like ag_lua_place_of, but returns only the function. PROTO is the proto of CI, a call
+ * of L. */
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci);
-/* Called when a block is freed: forgets the function whose proto the block was, if it was one. */
+/* Called when a block that may be a proto is freed: if a known function has this proto, forgets the
+ * function. */
 void ag_lua_function_forget(struct ag_lua_state *state, const void *proto);
 /* Forgets all functions of the state. */
 void ag_lua_functions_forget(struct ag_lua_state *state);

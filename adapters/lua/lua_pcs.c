@@ -46,25 +46,26 @@ enum { REGISTERS = 6, WORD_BYTES = 8 };
 static const uint8_t registers[REGISTERS] = {/* rbx */ 3, /* rbp */ 6, 12, 13, 14, 15};
 
 enum {
-    SITES_MOST = 16, /* there are three, and more if the compiler duplicated code */
+    SITES_MOST = 16, /* Lua has three sites, and more if the compiler duplicated code */
     PLACES_MOST = 32,
     FRAME_WORDS_MOST = 1024, /* unoptimized code has some hundreds */
     AHEAD_LEAST = -2,        /* distance of a copy from the variable, in instructions */
     AHEAD_MOST = 2,
-    TRIED_LEAST = 2,
+    TRIED_LEAST = 2, /* a site that the constructors reached less often is not used */
 };
 struct place {
-    int16_t at;    /* below REGISTERS: the index of that register; from there on: the words of the
-                    * frame, lowest first */
-    int16_t ahead; /* distance from the end of the running instruction, in instructions */
+    int16_t at;    /* less than REGISTERS: an index in `registers`; otherwise REGISTERS plus the
+                    * index of a word of the frame, counted from the lowest address */
+    int16_t ahead; /* the value minus the end of the running instruction, in instructions */
 };
 static struct site {
     uintptr_t pc; /* the return address in luaV_execute */
     uint32_t n_tried, n_places;
-    struct place places[PLACES_MOST]; /* after ag_lua_pcs_settle: only the first */
+    struct place places[PLACES_MOST]; /* after ag_lua_pcs_settle only the first is used */
 } sites[SITES_MOST];
 static uint32_t n_sites;
-static bool has_missed; /* there were more sites, or a site whose place was not found */
+static bool
+    has_missed; /* there were more than SITES_MOST sites, or a site whose place was not found */
 
 /* The registers that lua_entry.S notes when the adapter's allocator is called. A nested call (the
  * host's own allocator, or a signal handler, runs Lua) overwrites them. */
@@ -76,8 +77,9 @@ __thread struct ag_lua_entered_with ag_lua_entered_with;
 
 /* ---- registers ---- */
 
-/* Where the function with the return address pc has pushed a register. SAVE_SAME: nowhere; a
- * number: so many words below its CFA (the address where its frame ends); SAVE_UNKNOWN: unknown. */
+/* Where the function with the return address pc has pushed a register. SAVE_SAME: nowhere.
+ * SAVE_UNKNOWN: unknown. Any other number: that number of words below the address where the
+ * function's frame ends (its CFA). */
 enum { SAVE_SAME = 0, SAVE_UNKNOWN = 255, SAVE_BITS = 8, KEY_BITS = SAVE_BITS + 3, RULES = 256 };
 static _Atomic uint64_t rules[RULES]; /* pc << KEY_BITS | register << SAVE_BITS | save */
 

@@ -9,20 +9,21 @@
 #include "unwind/stack_walker.h"
 
 /* natives[frame] belongs to luaV_execute, Lua's interpreter, and has a caller's frame. Returns the
- * end of the bytecode instruction that luaV_execute runs, if it has not saved its pc; 0: it has
- * saved the pc, or its place is unknown. The caller checks the value by ag_lua_unsaved_pc. Callable
+ * end of the bytecode instruction that luaV_execute runs, if it has not saved its pc. 0: it has
+ * saved the pc, or the place where it holds the pc is unknown. The caller checks the value by ag_lua_unsaved_pc. Callable
  * from any thread and signal handler. */
 uintptr_t ag_lua_end_at(const struct ag_walked_frame *natives, uint32_t frame);
-/* Called when objects were unloaded. */
+/* Forgets where functions push registers. Called when shared objects were unloaded. */
 void ag_lua_pcs_forget_rules(void);
 
 /* ---- the calibration ---- */
 
-/* natives[frame] belongs to luaV_execute, which runs this instruction and allocates. */
+/* Compares the places where luaV_execute may hold its pc with the end of INSTRUCTION.
+ * natives[frame] belongs to luaV_execute, which runs this instruction and allocates. */
 void ag_lua_pcs_learn(const struct ag_walked_frame *natives, uint32_t frame,
                       const uint32_t *instruction);
 /* Ends the calibration and keeps the sites (return addresses in luaV_execute) whose place of the pc
- * was found. Returns false if that place is unknown at some site, or at all of them. */
+ * was found. Returns false if the place is unknown at any site, or if there are no sites. */
 bool ag_lua_pcs_settle(void);
 
 #endif

@@ -17,15 +17,15 @@ uintptr_t ag_lua_function_at(uintptr_t pc) {
 }
 
 /* While Lua moves a stack, releases from 5.4.6 on store offsets in it instead of addresses. An
- * address in the stack is never below the stack's beginning. An offset always is, unless the
- * address of the stack is smaller than the stack's size. */
+ * address in the stack is never below the stack's beginning. An offset is always below the stack's
+ * beginning, unless the address of the stack is smaller than the stack's size. */
 static const char *address_of(const lua_State *L, uintptr_t slot) {
     const uintptr_t stack = (uintptr_t)ag_lua_pointer(L, ag_lua.release->state_stack);
     return (const char *)(slot != 0 && slot < stack ? stack + slot : slot);
 }
 
 const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
-    enum { VALUE_TAG = 8 }; /* the offset in a TValue, after the value */
+    enum { VALUE_TAG = 8 }; /* the offset of the tag in a TValue */
     const char *slot = address_of(L, (uintptr_t)ag_lua_pointer(ci, ag_lua.release->ci_function));
     if (!slot || ((uintptr_t)slot & 7) != 0 || slot[VALUE_TAG] != AG_LUA_CLOSURE_TAG) {
         return NULL;
@@ -34,8 +34,9 @@ const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
     return closure ? ag_lua_pointer(closure, ag_lua.release->closure_proto) : NULL;
 }
 
-/* Same as luaG_getfuncline: starts from the last instruction before this one whose line is stored;
- * each further instruction has the difference from its predecessor. */
+/* Computes the same as luaG_getfuncline. Some instructions have their line stored. The function
+ * starts from the last of these that is not after the wanted instruction, and adds the differences
+ * that are stored for the instructions in between. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc) {
     struct absolute {
         int pc, line;
@@ -71,7 +72,7 @@ const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end) {
     const uintptr_t n = (uintptr_t)ag_lua_int(proto, ag_lua.release->proto_n_code);
     const uintptr_t bytes = end - (uintptr_t)code;
     uintptr_t behind = bytes / sizeof(*code);
-    if (bytes % sizeof(*code) != 0 || behind < 2 || behind >= n) { /* the last one is a return */
+    if (bytes % sizeof(*code) != 0 || behind < 2 || behind >= n) { /* the last is a return */
         return NULL;
     }
     behind -= ag_lua_op_of(code[behind - 1]) == AG_LUA_OP_EXTRAARG;
@@ -95,8 +96,8 @@ static const char *text_of(const void *string) {
     return string ? (const char *)string + ag_lua.release->string_text : NULL;
 }
 
-/* The name of the local variable that begins to live in the register WANTED at this instruction;
- * NULL: none. */
+/* The name of the local variable that begins to live in the register WANTED at the instruction with
+ * the index PC; NULL: none. */
 static const char *local_at(const void *proto, uint32_t wanted, int pc) {
     struct local {
         const void *name;

@@ -63,6 +63,8 @@ AG_FAST uint32_t ag_lua_op_of(uint32_t instruction) {
     return instruction & 0x7f;
 }
 
+/* A row of lua_releases.def: offsets of fields in Lua's structs, in bytes (state_ci: of `ci` in
+ * lua_State), and proto_bytes, the size of a Proto. */
 struct ag_lua_release {
     const char *name;
     uint16_t state_global, state_ci, state_stack;
@@ -89,7 +91,7 @@ struct ag_lua_api {
 
 /* The Lua of this process. There is at most one. */
 struct ag_lua {
-    struct ag_lua_api api; /* of lua_getallocf and lua_setallocf: the originals, past the detours */
+    struct ag_lua_api api; /* lua_getallocf and lua_setallocf: their originals, not the detours */
     const struct ag_lua_release *release;
     uintptr_t execute;                 /* where luaV_execute begins */
     uintptr_t step, full;              /* luaC_step and luaC_fullgc */
@@ -145,9 +147,8 @@ AG_FAST const uint32_t *ag_lua_end_of(const uint32_t *instruction) {
 AG_FAST bool ag_lua_has_sizes(uint32_t instruction) {
     return instruction >> 15 != 0;
 }
-/* If END is the end of an instruction, in the function's code, that allocates without saving its
- * pc: returns the pc that the instruction would have saved. Otherwise NULL. END may be any
- * value. */
+/* If END is the end of an instruction of this function that allocates without saving the pc,
+ * returns the pc that the instruction would have saved; otherwise NULL. END may be any value. */
 const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end);
 /* The name that PROTO gives to the CHILD-th function that it defines; NULL: none. */
 const char *ag_lua_name_in(const void *proto, uint32_t child);

@@ -12,23 +12,25 @@
  *       lua_pcallk
  *       host's main
  *
- * 2. The state of a run. Lua code is run through a few functions of the API. The detour of each
- * (lua_entry.S) notes the state L that the function was called with, and the address where the
+ * 2. The state of a run. Lua code is run through a few functions of the API. The detour of each of
+ * these functions (lua_entry.S) notes the state L that the function was called with, and the address where the
  * function's frame ends. A note is looked up only when a frame of such a function is on the stack,
- * and the newest note with the frame's address belongs to it. So notes of calls that returned, or
+ * and the newest note with the frame's address belongs to that call. So notes of calls that returned, or
  * were left by an error, need not be removed.
  *
  * 3. Coroutines. Each coroutine has calls of its own. Where lua_resume is on the native stack, the
  * calls of one coroutine end, and the walk continues with those of its resumer. A coroutine that
- * yielded and was resumed has lost its earlier native frames. Its calls that had these frames are
- * reported with its outermost luaV_execute.
+ * yielded and was resumed has lost its earlier native frames. The calls that had those frames are
+ * reported with the outermost luaV_execute of the coroutine.
  *
- * 4. Stacks that move. While Lua reallocates the stack of a state, its calls point to the old
- * stack. (5.4.4 moves a stack by an allocation and a free, so it has no such moment.) So the frames
- * are taken before the move (ag_lua_stacks_keep), and each walk during the move gets them. A walk
- * is during the move if its stack contains the native call that moves. A flag would not be enough:
+ * 4. Stacks that move. While Lua reallocates the stack of a state, the state's calls point to the
+ * old stack, and cannot be read. (Lua 5.4.4 allocates the new stack before it frees the old one, so
+ * there the calls can always be read.) So the frames are read before the move (ag_lua_stacks_keep),
+ * and each walk during the move gets these frames. A walk is during the move if its stack contains
+ * the native call that moves the Lua stack. A flag would not be enough:
  * a callback of a tracker (allogram.h) may leave that call by longjmp, and the flag would stay set.
- * A callback that allocates in another Lua state gets the frames of the outer state.
+ * If such a callback allocates in another Lua state, the block gets the kept frames, of the state
+ * whose stack moves.
  *
  * 5. Depth. The calls of each state are remembered between walks (lua_call_memo.c), so a walk reads
  * only those that may have changed. A walk in a signal handler that interrupted another walk of its
@@ -68,12 +70,12 @@ struct note {
 struct lua_thread { /* One per thread that runs Lua; that of a dead thread is reused. */
     struct lua_thread *next;
     _Atomic uint64_t owner;  /* ag_thread_self */
-    uint32_t process_number; /* the process that it was made in */
+    uint32_t process_number; /* ag_recorder.process_number of the process that made it */
     bool is_keeping;         /* the frames of the current walk are to be kept */
     uint32_t n_kept;
-    uintptr_t kept_sp, kept_pc; /* of the allocator call that the frames are kept for: its sp after
-                                 * the call, 0: nothing is kept; and its return address */
-    /* of the walk whose runs are in use; NULL: none */
+    uintptr_t kept_sp, kept_pc; /* the allocator call that the frames are kept for: its sp after
+                                 * the call (0: no frames are kept), and its return address */
+    /* the native frames of the walk that uses `memos`; NULL: no walk uses them */
     const struct ag_walked_frame *walked;
     struct ag_lua_call_memos memos;
     struct note notes[NOTES];
@@ -158,7 +160,7 @@ static void note_entry(lua_State *L, uintptr_t cfa) {
             note->L = L;
             return;
         }
-        if (!chosen || note->cfa < chosen->cfa) { /* 0: free */
+        if (!chosen || note->cfa < chosen->cfa) { /* a free note has the lowest cfa, 0 */
             chosen = note;
         }
     }
@@ -251,22 +253,23 @@ static void forget_stale_classes(void) {
 struct cursor { /* the next call of L to be reported */
     lua_State *L;
     struct ag_lua_call_memo *memo; /* NULL: the calls are read one by one */
-    uint32_t n_runs;               /* of the memo, that are not reported yet */
-    void *ci;                      /* without a memo; NULL: all are reported */
+    uint32_t n_runs;               /* runs of the memo that are not reported yet */
+    void *ci;                      /* without a memo: the next call; NULL: all are reported */
 };
 struct reporting {
     struct lua_thread *thread;
     struct ag_managed_frame *frames;
     struct ag_frame_run **in_runs; /* as in ag_frame_source_fn; NULL: do not report runs */
     uint32_t n, most;
-    uint32_t n_in_runs; /* frames of all reported runs */
+    uint32_t n_in_runs; /* number of frames in all reported runs */
     struct cursor cursors[STATES_MOST];
     uint32_t n_cursors;
     uint32_t runs[RUNS_MOST]; /* native frames of luaV_execute that are not reported yet */
     uint32_t n_runs;
 };
 
-/* NULL: there are too many states on the stack. */
+/* The cursor of L; a new one begins at the innermost call. NULL: there are too many states on the
+ * stack. */
 static struct cursor *cursor_of(struct reporting *reporting, struct ag_lua_state *state,
                                 lua_State *L) {
     for (uint32_t i = 0; i < reporting->n_cursors; i++) {
@@ -299,7 +302,8 @@ static bool has_room(const struct reporting *reporting) {
 }
 
 /* Reports the next run of Lua calls, for the native frame at POSITION. END: the end of the
- * instruction that the innermost call executes, see lua_pcs.h; 0: Lua saved it. */
+ * instruction that the innermost call executes, see lua_pcs.h; 0: Lua saved the
+ * pc. */
 static void report_run(struct reporting *reporting, struct ag_lua_state *state,
                        struct cursor *cursor, uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;
@@ -372,7 +376,7 @@ static uint32_t report_all(struct lua_thread *thread, const struct ag_walked_fra
     return reporting.n;
 }
 
-/* Whether the call whose frames are kept is on this stack. */
+/* Whether the allocator call whose frames are kept is on this stack. */
 static bool are_kept(const struct lua_thread *thread, const struct ag_walked_frame *natives,
                      uint32_t n_natives) {
     for (uint32_t i = 0; i < n_natives && thread->kept_sp != 0; i++) {
@@ -383,7 +387,8 @@ static bool are_kept(const struct lua_thread *thread, const struct ag_walked_fra
     return false;
 }
 
-/* Lists the frames of N items one by one. */
+/* Each of the N items is a run of frames (runs[i]) or, if runs[i] is NULL, the single frame
+ * frames[i]. Lists all these frames one by one. */
 static uint32_t spread(const struct ag_managed_frame *frames, struct ag_frame_run *const *runs,
                        uint32_t n, struct ag_managed_frame *ret_frames, uint32_t most) {
     uint32_t at = 0;
@@ -401,7 +406,8 @@ static uint32_t spread(const struct ag_managed_frame *frames, struct ag_frame_ru
     return at;
 }
 
-/* In the debug mode of record/self_check.h: compares what was remembered with what is read now. */
+/* In the debug mode of record/self_check.h: compares the remembered frames with frames that are
+ * read without the memo. */
 AG_COLD static void check_runs(struct lua_thread *thread, const struct ag_walked_frame *natives,
                                uint32_t n_natives, const struct ag_managed_frame *frames,
                                struct ag_frame_run *const *runs, uint32_t n, uint32_t most) {
@@ -436,7 +442,7 @@ static uint32_t lua_stacks_walk(void *context, const struct ag_walked_frame *nat
         return n;
     }
     const bool is_nested = thread->walked && thread->walked != natives;
-    if (!is_nested) { /* else a handler interrupted the walk that uses the memos */
+    if (!is_nested) { /* else a signal handler interrupted the walk that uses the memos */
         thread->walked = natives;
         atomic_signal_fence(memory_order_seq_cst);
     }

@@ -10,9 +10,10 @@
 void ag_lua_entered(struct ag_kept_call *call);
 /* The address where each function continues after its detour. */
 extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN;
-/* Between keep and let_go, stacks of this thread have the Lua frames of the moment of keep. If the
- * call between keep and let_go is left by longjmp, let_go is called before the next realloc by the
- * same caller. */
+/* CALLER is the caller of the adapter's allocator. Between keep and let_go, stacks of this thread
+ * that contain CALLER's call of the allocator have the Lua frames of the moment of keep. If that
+ * call is left by longjmp, let_go must be called before the next reallocation by the same
+ * caller. */
 void ag_lua_stacks_keep(const struct ag_host_caller *caller);
 void ag_lua_stacks_let_go(const struct ag_host_caller *caller);
 

@@ -64,7 +64,7 @@ void ag_lua_report_memory(void) {
 }
 
 /* An allocator in the same object as Lua's code is that of luaL_newstate or of the interpreter,
- * which call realloc. Of any other allocator it is unknown where it takes its memory. */
+ * which call realloc. For any other allocator, the source of its memory is unknown. */
 static void look_at_allocator(ag_lua_alloc *allocate) {
     static _Atomic uintptr_t seen;
     const uintptr_t address = (uintptr_t)allocate;
@@ -202,7 +202,7 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
 }
 
 /* A Lua stack that is reallocated cannot be read until Lua has corrected the pointers into it. So
- * the frames are taken before and kept during the call. */
+ * the Lua frames are read before the call of the host's allocator and kept during the call. */
 static void *reallocate(struct ag_lua_state *state, void *block, size_t old_bytes, size_t new_bytes,
                         const struct ag_host_caller *caller) {
     enum { STACK_BYTES_LEAST = 40 * 16 }; /* BASIC_STACK_SIZE slots */

@@ -18,19 +18,19 @@ AG_FAST uint32_t ag_lua_slot_of(const void *key, uint32_t capacity) {
 }
 
 struct ag_lua_known_line {
-    const void *pc; /* after an instruction; NULL: free */
+    const void *pc; /* address after an instruction; NULL: the entry is free */
     uint32_t line;
 };
 struct ag_lua_known_function {
-    const void *proto; /* NULL: free */
+    const void *proto; /* NULL: the entry is free */
     allogram_function function;
 };
 enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 
 struct ag_lua_known_call {
-    const void *ci;    /* NULL: free */
-    const void *proto; /* the function that it ran when it was noted */
-    uint32_t node;     /* its call path (embed/counters.h) */
+    const void *ci;    /* address of the call's CallInfo; NULL: the entry is free */
+    const void *proto; /* of the function that the call ran when this entry was made */
+    uint32_t node;     /* number of its call path (embed/counters.h) */
 };
 
 /* One state, made by lua_newstate, with all its coroutines. Like the state itself, it is used by
@@ -49,12 +49,13 @@ struct ag_lua_state {
     struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];
     struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
     allogram_counters *counters; /* used by lua_calls.c; NULL: calls are not counted */
-    lua_State *running;          /* the thread of Lua that called last; NULL: unknown */
+    lua_State *running;          /* main thread or coroutine that ran last; NULL: unknown */
     struct ag_lua_known_call *calls;
     uint32_t n_calls, calls_capacity; /* capacity: 0, or a power of two */
     /* the memos of the thread that walked the state last (lua_call_memo.c); NULL: none */
     const void *_Atomic last_walker;
-    struct ag_host_collection cycle; /* the collection in steps that runs; start_raw 0: none */
+    struct ag_host_collection cycle; /* the incremental collection in progress; start_raw 0:
+                                      * none */
 };
 
 /* Makes the adapter's data for a state that is about to be made with this allocator; NULL: out of

@@ -2,23 +2,24 @@
  * program itself.
  *
  * 1. The allocator. All memory that collectgarbage("count") counts passes through the allocator
- * function of a state, also when compiled traces allocate. The adapter passes a function of its own
+ * function of a state, also the memory that compiled traces allocate. The adapter passes a function of its own
  * to lua_newstate. That function calls the host's allocator and reports the block. Blocks have no
  * types, because LuaJIT does not pass the kind of an object.
  *
  * 2. The internal allocator. A state normally uses LuaJIT's own allocator, which maps its memory
- * directly. luaL_newstate requests it by a marker in place of a function, and it belongs to one
- * state. So for each state with the marker the adapter makes a second state, the owner, and takes
- * the allocator function and its data from lua_getallocf. The first state is made with the
- * adapter's function, which forwards to the allocator of the owner. The last block that a state
+ * directly. luaL_newstate requests it by a marker, a constant in place of a function. Each state
+ * has an internal allocator of its own. So for each state that is requested with the marker, the
+ * adapter makes a second state, the owner, and takes the owner's allocator function and data from
+ * lua_getallocf. The requested state is made with the adapter's function, which forwards to the
+ * allocator of the owner. The last block that a state
  * frees is the state itself. Then the owner is closed, which unmaps the memory. An owner takes some
  * 25 KiB, and is not recorded.
  *
- * 3. Older releases do not know the marker, and would call it. The marker is a constant in the code
- * of luaL_newstate. If it is not there, nothing is changed.
+ * 3. Older releases do not know the marker, and would call it as a function. So the adapter looks
+ * for the marker in the code of luaL_newstate. If the marker is not there, nothing is changed.
  *
  * 4. The program cannot observe the adapter: the detours of lua_getallocf and lua_setallocf hide
- * its function. */
+ * the adapter's function. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ extern const struct ag_adapter ag_adapter_luajit;
 enum {
     INTERNAL = 1237 << 4, /* LJ_ALLOCF_INTERNAL of lj_obj.h: the marker */
     COUNT = 3,            /* LUA_GCCOUNT: KiB in use */
-    COUNT_BYTES = 4,      /* LUA_GCCOUNTB: the bytes beyond that */
+    COUNT_BYTES = 4,      /* LUA_GCCOUNTB: the bytes in use beyond these KiB */
 };
 
 static struct { /* the originals, past the detours */
@@ -54,9 +55,9 @@ static struct { /* the originals, past the detours */
 struct luajit_state {
     luajit_alloc *allocate; /* the host's allocator */
     void *ud;
-    lua_State *owner;       /* of the internal allocator; NULL: the host's allocator is its own */
+    lua_State *owner;       /* of the internal allocator; NULL: the program passed an allocator */
     void *first_block;      /* the block of the state itself, which is freed last */
-    _Atomic(lua_State *) L; /* NULL: it is being made, or closed */
+    _Atomic(lua_State *) L; /* NULL: the state is being made, or is closed */
     int64_t in_use_bytes;
     struct luajit_state *next; /* in the list of all states; never removed */
     _Atomic uint32_t is_taken; /* 0: the state is closed, and the struct may be used again */
@@ -177,7 +178,7 @@ void *ag_luajit_allocate_from(struct luajit_state *state, void *block, size_t ol
 
 /* ---- what the detours call ---- */
 
-/* Sets the allocator that STATE forwards to. NULL: a state cannot be made. */
+/* Sets the allocator that STATE forwards to. Returns false if the owner cannot be made. */
 static bool find_host(struct luajit_state *state, luajit_alloc *allocate, void *ud) {
     state->allocate = allocate;
     state->ud = ud;
@@ -201,7 +202,7 @@ static lua_State *make_state(luajit_alloc *allocate, void *ud) {
         L = api.new_state(ag_luajit_allocate, state);
         atomic_store_explicit(&state->L, L, memory_order_relaxed);
     }
-    if (!L && !state->first_block) { /* else the freed block of the state has given it up */
+    if (!L && !state->first_block) { /* else release() has given up the struct already */
         give_up_state(state);
     }
     return L;
@@ -297,7 +298,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator, &api.set_allocator) ||
         !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &api.new_state)) {
         ret_runtime->note = "not recorded: a function cannot be detoured";
-        return AG_ADAPTER_REFUSED; /* the first two detours change nothing by themselves */
+        return AG_ADAPTER_REFUSED; /* without the third, the first two have no effect */
     }
     const struct allogram_heap_options options = {
         .size = sizeof(options), .name = "luajit", .allocator = "luajit", .runtime = "luajit"};

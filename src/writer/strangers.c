@@ -1,5 +1,6 @@
 /* strangers.c: finds processes that the command started and that are not recorded (strangers.h), in
- * two ways. Each recorded process has a slot, an entry in the live file.
+ * two ways. Each recorded process has a slot, an entry in the live file (the file that the recorded
+ * processes and the writer have mapped).
  *
  * 1. Processes. The kernel lists the children of each thread (/proc/PID/task/TID/children).
  * Starting from the first process and from every recorded process (whose parent may have ended),
@@ -14,14 +15,16 @@
  *
  * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
- * So the difference is the number of programs without a recorder, however short they lived. A
- * recorder that joins is attributed to the process that executed it: the one that had its pid
- * before, or its parent. If that process has a surplus of joined recorders (it made the system call
- * itself, as Go's runtime does), the surplus does not hide programs that others miss. If its parent
- * has never had a surplus, it may have adopted the process (the first process of a PID namespace,
- * or a subreaper), and the recorder is attributed to a descendant of that parent. If its parent
- * lives and is a stranger itself, the recorder is not attributed. If its parent is unknown or has
- * ended, the recorder reduces what is missing in all.
+ * So the number of executed programs minus the number of slots is the number of programs without a
+ * recorder, however short they lived. A recorder that takes a slot (joins) is attributed to the
+ * process that executed the recorder's program: the recorded process that had its pid before, or
+ * the parent. If more recorders are attributed to a process than it executed programs (it made the
+ * system call itself, as Go's runtime does), this surplus does not reduce the missing programs of
+ * other processes. If the parent has never had a surplus, the parent may have adopted the process
+ * (as the first process of a PID namespace or a subreaper does), and the recorder is attributed to
+ * a descendant of the parent. If the parent lives and is a stranger, the recorder is not
+ * attributed. If the parent is unknown or has ended, the recorder reduces the sum of the missing
+ * programs.
  *
  * The programs that way 2 finds include most of the processes that way 1 finds, so the result is
  * the larger number. The result is a lower bound: way 2 does not see programs that are executed by
@@ -250,8 +253,8 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
     strangers->next_look_ns = now_ns + (rest_ns > every_ns ? rest_ns : every_ns);
 }
 
-/* A forked child reports its parent's namespace. So if that is all that is known of its pid, the
- * parent decides. */
+/* A forked child reports the PID namespace of its parent, and may itself be in another one. So if
+ * IDS has only such a namespace and no pid of the writer's namespace, equal parents are required. */
 bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_process_ids *joined) {
     if (ids->pid != 0 && joined->pid != 0) {
         return ids->pid == joined->pid;

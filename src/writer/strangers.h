@@ -21,7 +21,7 @@ struct ag_process_ids {  /* what is known of a recorded process; 0: unknown */
 };
 struct ag_stranger {              /* a process that is a stranger, or may become one */
     uint32_t pid;                 /* in the writer's PID namespace */
-    struct ag_process_ids before; /* of the program that it executed, if has_executed */
+    struct ag_process_ids before; /* its ids before it executed another program, if has_executed */
     uint64_t start_ticks;         /* of the process, as ag_process_start_ticks */
     uint64_t since_ns;            /* CLOCK_MONOTONIC when it was first seen without a recording */
     bool has_executed;            /* it was recorded and executed another program */
@@ -32,9 +32,9 @@ struct ag_stranger {              /* a process that is a stranger, or may become
 /* Programs that a recorded process executed, or started in children, and whose recorders have not
  * joined the session. Made when the process' trace is sealed. */
 struct ag_missing_programs {
-    struct ag_process_ids ids; /* of the process */
+    struct ag_process_ids ids; /* of the recorded process */
     uint32_t n_programs;
-    uint64_t since_ns; /* CLOCK_MONOTONIC */
+    uint64_t since_ns; /* CLOCK_MONOTONIC when this struct was made */
     char name[16];     /* name of the program that executed these programs */
 };
 struct ag_strangers { /* zero-initialize */
@@ -50,9 +50,10 @@ struct ag_strangers { /* zero-initialize */
  * next_look_ns has been reached. */
 void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
                        uint64_t now_ns);
-/* Is it the same process as the one that joined, before that executed its program? */
+/* Are IDS and JOINED the same process, before and after it executed a program whose recorder
+ * joined the session? */
 bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_process_ids *joined);
-/* Is it the parent of the one that joined, or was it before it ended? */
+/* Is the process IDS the parent of the process JOINED, or was it the parent until it ended? */
 bool ag_process_is_parent(const struct ag_process_ids *ids, const struct ag_process_ids *joined);
 
 /* Notes that a recorded process has executed another program. */
@@ -64,8 +65,8 @@ void ag_strangers_recorded(struct ag_strangers *strangers, const struct ag_proce
  * joined the session so far. */
 void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct ag_process_ids *ids,
                                   uint32_t n_programs, const char *name, uint64_t now_ns);
-/* Notes a recorder that joined and cannot be attributed to a recorded process. PARENT: of its
- * process, in the writer's PID namespace; 0: unknown. */
+/* Notes a recorder that joined and cannot be attributed to a recorded process. PARENT: pid of the
+ * parent of the recorder's process, in the writer's PID namespace; 0: unknown. */
 void ag_strangers_joined_alone(struct ag_strangers *strangers, const struct ag_writer *writer,
                                uint32_t parent);
 /* May a recorder that is missing so far still join? Then it is too early to call

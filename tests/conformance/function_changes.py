@@ -1,4 +1,4 @@
-"""Compares `allogram diff` and `report --fail-if` of traces with function counters with their views of functions."""
+"""Compares what `allogram diff` and `report --fail-if` say of function counters with the view `functions` of the same traces."""
 
 import json
 import os
@@ -9,7 +9,7 @@ METRICS = "calls own_words own_bytes own_ns acc_words acc_bytes acc_ns".split()
 
 
 def counts_of(view):
-    """{(runtime, file, function, number among those that agree in all of these, by line): {metric: count}}"""
+    """{(runtime, file, function, index): {metric: count}}. The index numbers, by line, the functions that agree in the first three."""
     counts, numbers = {}, {}
     for row in sorted(view["functions"], key=lambda row: row["line"] or 0):
         key = row["runtime"], os.path.basename(row["file"] or ""), row["function"]
@@ -28,8 +28,8 @@ def gate(tools, trace, condition, *options):
 
 
 def compare(tools, before, after, failures):
-    """Each change of a function, and the totals, must be those of the two views. Returns {function: its changes} for functions
-    with unique names."""
+    """The change of each function and of the totals must be the difference of the two views. Returns {function: its changes} for
+    functions with unique names."""
     views = [recorded.report(tools, trace, "--view=functions", "--limit=0") for trace in (before, after)]
     counts = [counts_of(view) for view in views]
     outcome = recorded.run([tools.allogram, "diff", before, after, "--json"])

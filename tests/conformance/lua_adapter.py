@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the Lua adapter alone: scripts counted by hand in the static interpreter, coroutines, and a Lua release that the
-adapter does not know."""
+"""Tests of the Lua adapter: blocks and calls of scripts against counts made by hand, the frames of coroutines, and a Lua release
+that the adapter does not know."""
 
 import os
 import shutil
@@ -84,7 +84,8 @@ def yielded_calls_have_frames(tools):
 
 
 def alike_stacks_are_distinguished(tools):
-    """One native stack reached from two lines, and two native stacks reached from one line, each a hundred times in turn."""
+    """The script reaches one native stack from two lines, and two native stacks from one line, each a hundred times in turn. The trace
+    distinguishes all these stacks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run(tools, "alike", folder, failures)
@@ -114,8 +115,8 @@ def lines_of_constructors(tools, command, folder, failures):
 
 
 def constructors_have_lines(tools):
-    """Each constructor has its line: also in a dynamically linked Lua, and when the collector runs between the instruction and
-    the block's allocation."""
+    """The blocks of each table constructor have its line, also in a dynamically linked Lua, and when the collector runs between the
+    start of the instruction and the allocation of its block."""
     failures = tap.Failures()
     guest = tools.program("lua_guest")
     commands = [[INTERPRETER, SCRIPT, "constructors"], [guest, SCRIPT, "constructors"], [guest, SCRIPT, "constructors_in_need"]]
@@ -127,9 +128,9 @@ def constructors_have_lines(tools):
 
 
 def deep_frames(tools, guest, folder, failures):
-    """Lua's stack is reallocated, so its block is allocated while the calls cannot be read: the memory that they point to is
-    freed and overwritten. Lua 5.4.4 allocates a new stack and frees the old one, so nothing can be missing there;
-    tests/roots/run_in_roots.py tests a later release."""
+    """Lua reallocates its stack. When the new block is recorded, Lua's calls still point to the old block, which is freed and
+    overwritten, so the calls cannot be read. Lua 5.4.4 allocates the new stack before it frees the old one, so with 5.4.4 this test
+    cannot fail; tests/roots/run_in_roots.py tests a later release."""
     _, traces = recorded.record(tools, guest, folder, env={"GLIBC_TUNABLES": "glibc.malloc.perturb=85"})
     stacks = adapter_kit.stacks_with(tools, Interpreter, traces[-1], "dig")
     failures.require("stacks of calls that are deep: %s" % [len(stack) for stack in stacks], any(len(stack) > 100 for stack in stacks))
@@ -210,7 +211,8 @@ def calls_are_counted(tools):
 
 
 def changes_of_calls(tools):
-    """`diff` and `--fail-if` have the counts by hand, which are new in comparison with a script that has none of the functions."""
+    """The changes in `diff` and `--fail-if` are the counts made by hand, because the script of the first trace has none of the
+    functions."""
     failures = tap.Failures()
     with recorded.Folder() as folder, recorded.Folder() as other:
         after = run(tools, "calls_and_words", folder, failures, options=("--calls",))
@@ -254,7 +256,7 @@ def finalizers_have_words_without_calls(tools):
 
 
 def samples_stand_for_all(tools):
-    """The estimates of each type against the exact recording of the same script: Lua allocates the same blocks in each run."""
+    """Compares the estimates of each type with the exact recording of the same script. Lua allocates the same blocks in each run."""
     failures = tap.Failures()
     metrics, seeds = ("allocated_bytes", "allocated_blocks", "freed_bytes"), 20
 
@@ -302,7 +304,8 @@ def an_unknown_release_is_refused(tools):
 
 
 def a_plugin(tools):
-    """A Lua that is loaded by dlopen is recorded where its library was loaded at the start, as the man page says."""
+    """A Lua library that the program loads by dlopen is recorded only if it was loaded at the program's start (by LD_PRELOAD), as the
+    man page says."""
     failures = tap.Failures()
     for environment, wanted in (({}, (None, None)), ({"LD_PRELOAD": "liblua5.4.so.0"}, (True, 101))):
         with recorded.Folder() as folder:

@@ -28,8 +28,8 @@ def deep_blocks_cost_as_much_as_others(tools):
 
 
 def remembered_stacks_are_read_stacks(tools, judge):
-    """Random programs. In the debug mode of record/self_check.h, each walk of Lua's calls is repeated without the memo, and each merged
-    stack is merged again from single frames. With --depth=20 most stacks are cut."""
+    """Records random programs. In the debug mode of record/self_check.h, the recorder repeats each walk of Lua's calls without the memo,
+    merges each stack again from single frames, and counts the differences. With --depth=20 most stacks are cut."""
     failures = tap.Failures()
     for seed in range(SEEDS):
         for options in ([], ["--depth=20"]):

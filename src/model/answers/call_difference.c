@@ -1,9 +1,9 @@
 /* call_difference.c: matches the functions of two profiles with function counters, for
  * `allogram diff` and --fail-if.
  *
- * The key of a function is the number of a text, and an ordinal. The text contains runtime, image,
- * name and the base name of the file; the image of the program itself is an empty text, as in
- * difference.c. The ordinal counts the functions of a profile with the same text, in the order of
+ * The key of a function is the number of a text in a text store, and an ordinal. The text contains
+ * runtime, image, name and the base name of the file. For the image of the program itself the text
+ * contains nothing, as in difference.c. The ordinal counts the functions of a profile with the same text, in the order of
  * their lines. */
 #include "model/answers/call_difference.h"
 
@@ -18,7 +18,7 @@
 
 enum { KEY_BYTES = 8192 };
 
-struct named_row {
+struct named_row { /* text: as returned by text_of; row: an index in ag_functions.rows */
     uint32_t text, line, row;
 };
 

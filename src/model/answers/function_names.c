@@ -26,12 +26,13 @@ size_t ag_functions_find_named(const struct ag_functions *functions,
     return count;
 }
 
-/* Adds up the counts of all functions that IS_NAMED selects. IS_BELOW has an element for each
- * place; it is set for places that are a selected function, or below one. */
+/* Adds up the counts of all functions that IS_NAMED selects. IS_BELOW has an element for each node
+ * (a function at one place of the call tree). The element is set if the node's function or one of
+ * its callers is selected. */
 static struct ag_call_counts add_up(const struct ag_functions *functions, const bool *is_named,
                                     bool *is_below) {
     struct ag_call_counts sum = {0};
-    for (size_t i = 1; i < functions->n_nodes; i++) { /* callers have smaller numbers */
+    for (size_t i = 1; i < functions->n_nodes; i++) { /* callers have smaller indexes */
         const struct ag_function_node *node = &functions->nodes[i];
         is_below[i] = is_below[node->parent];
         if (is_named[node->row]) {

@@ -1,10 +1,12 @@
 /* lua_entry.S: the targets of the detours of Lua's functions, and the allocator.
  *
- *     ag_lua_enter         of the functions of lua_entries.def: notes the state and the end of the function's frame. The detour's
- *                          datum, a number that it passes, is the function's row
- *     ag_lua_new_enter     of lua_newstate(f, ud): replaces the arguments by the adapter's allocator and state, if there is memory
- *     ag_lua_allocate      that allocator: passes the caller's sp and rbp, and notes the callee-saved registers for lua_pcs.c
- *     ag_lua_try           the allocator of the calibration (lua_calibration.c), which does the same
+ *     ag_lua_enter         target of the detours of the functions in lua_entries.def: notes the Lua state and the end of the
+ *                          function's frame. The datum of a detour (a number that the detour passes) is the function's row
+ *     ag_lua_new_enter     target of the detour of lua_newstate(f, ud): replaces f and ud by the adapter's allocator and its data,
+ *                          if there is memory for the data
+ *     ag_lua_allocate      the adapter's allocator: passes the caller's sp and rbp to the C function, and stores the callee-saved
+ *                          registers for lua_pcs.c
+ *     ag_lua_try           the allocator of the calibration (lua_calibration.c), with the same steps as ag_lua_allocate
  *
  * Each ends with a jump to the function of Lua or to the C function. At that jump it has no frame
  * on the stack, so the unwinder sees Lua's callers unchanged. */
@@ -38,7 +40,7 @@ kept_end \name
     .cfi_startproc
     endbr64
     mov ag_lua_entered_with@gottpoff(%rip), %rax
-    mov %rsp, %fs:(%rax) /* stored first: lua_pcs.c uses no registers that a signal handler stored later */
+    mov %rsp, %fs:(%rax) /* stored first: if a signal handler overwrites it and registers, lua_pcs.c sees a wrong sp and uses no registers */
     mov %rbx, %fs:8(%rax)
     mov %rbp, %fs:16(%rax)
     mov %r12, %fs:24(%rax)
