@@ -155,9 +155,9 @@ int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_action
 }
 
 /* Was the shell executed? If the shell could not be executed, the C library returns the status of a
- * shell that did not find the command (newer versions: -1), and errno says why. If another thread waited for the
- * shell, or SIGCHLD is ignored, system returns -1 with ECHILD. EINTR comes from an earlier call of
- * waitpid. */
+ * shell that did not find the command (newer versions: -1), and errno says why. If another thread
+ * waited for the shell, or SIGCHLD is ignored, system returns -1 with ECHILD. EINTR comes from an
+ * earlier call of waitpid. */
 static bool has_run_shell(int status, int error) {
     enum { NOT_FOUND = 127 << 8 };
     return (status != -1 && status != NOT_FOUND) || error == 0 || error == ECHILD || error == EINTR;

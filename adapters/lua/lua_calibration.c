@@ -6,8 +6,8 @@
  * function compares the calls that it reads from the fields with those of lua_getstack and
  * lua_getinfo: their number, their kind (Lua or C), the place of the definition, the line and the
  * source. The C function also compares Lua's count of bytes in use with the bytes that the
- * adapter's allocator gave out. A second script proves that a mark in a call's status stays until the
- * call returns, and that a new call begins without it (lua_call_memo.c).
+ * adapter's allocator gave out. A second script proves that a mark in a call's status stays until
+ * the call returns, and that a new call begins without it (lua_call_memo.c).
  *
  * 2. Functions without a name. The C function is called once directly and once by a script: the one
  * function that is on the stack of the second call and not on that of the first is luaV_execute. A

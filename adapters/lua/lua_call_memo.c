@@ -37,8 +37,8 @@
  * of its own. So each Lua state (global_State) knows the last thread that walked it
  * (state->last_walker), and a thread that is not the last one empties its memos of that state
  * first. Marks that remain in calls then mean nothing, because no memo has those calls. A memo that
- * is replaced, or that belongs to a closed state whose address is used again, does no harm either: only active calls
- * are compared, and a call is marked whenever it is remembered.
+ * is replaced, or that belongs to a closed state whose address is used again, does no harm either:
+ * only active calls are compared, and a call is marked whenever it is remembered.
  *
  * 5. Bounds. The depth is the number of frames that a recorded stack may have. A memo has room for
  * CALLS_PER_DEPTH times the depth. If a state has more calls, the memo is emptied and filled with

@@ -10,8 +10,8 @@
 
 /* natives[frame] belongs to luaV_execute, Lua's interpreter, and has a caller's frame. Returns the
  * end of the bytecode instruction that luaV_execute runs, if it has not saved its pc. 0: it has
- * saved the pc, or the place where it holds the pc is unknown. The caller checks the value by ag_lua_unsaved_pc. Callable
- * from any thread and signal handler. */
+ * saved the pc, or the place where it holds the pc is unknown. The caller checks the value by
+ * ag_lua_unsaved_pc. Callable from any thread and signal handler. */
 uintptr_t ag_lua_end_at(const struct ag_walked_frame *natives, uint32_t frame);
 /* Forgets where functions push registers. Called when shared objects were unloaded. */
 void ag_lua_pcs_forget_rules(void);

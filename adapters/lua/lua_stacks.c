@@ -13,10 +13,10 @@
  *       host's main
  *
  * 2. The state of a run. Lua code is run through a few functions of the API. The detour of each of
- * these functions (lua_entry.S) notes the state L that the function was called with, and the address where the
- * function's frame ends. A note is looked up only when a frame of such a function is on the stack,
- * and the newest note with the frame's address belongs to that call. So notes of calls that returned, or
- * were left by an error, need not be removed.
+ * these functions (lua_entry.S) notes the state L that the function was called with, and the
+ * address where the function's frame ends. A note is looked up only when a frame of such a function
+ * is on the stack, and the newest note with the frame's address belongs to that call. So notes of
+ * calls that returned, or were left by an error, need not be removed.
  *
  * 3. Coroutines. Each coroutine has calls of its own. Where lua_resume is on the native stack, the
  * calls of one coroutine end, and the walk continues with those of its resumer. A coroutine that

@@ -6,14 +6,16 @@
  * runtime's sampler, has a trigger of its own: young_limit is never below it. The adapter sets
  * Memprof's trigger to one word below the end of the minor heap, which is above every block. So
  * each allocation makes the call. The runtime's own requests set young_limit to the end of the heap
- * (OCaml 4) or to the largest number (OCaml 5). So the hook can tell the two cases apart:
+ * (OCaml 4) or to the largest number (OCaml 5). So the hooks of both functions can distinguish a
+ * call that only the adapter's trigger causes from a call that the runtime needs:
  *
  *     young_limit is the adapter's value, and the      the call is only the adapter's: the hook
  *     young pointer is not below young_trigger         records the block and returns at once
  *     otherwise                                        the runtime's function runs
  *
- * In the second case the function collects, or runs what is pending, as it does without the
- * adapter. Then it calls Memprof's function for the allocated block, whose hook records the block.
+ * In the second case the runtime's function collects, or runs what is pending, as it does without
+ * the adapter. Then it calls Memprof's function for the allocated block. The hook of Memprof's
+ * function records the block.
  * So the program collects at the same allocations as without the adapter.
  *
  * 2. Combined allocations. The compiler allocates several blocks by one subtraction. The frame
@@ -21,28 +23,29 @@
  * information, which is recorded as the innermost frame (callstack.c, 4).
  *
  * 3. Other blocks. The runtime calls functions of Memprof for blocks that are allocated in the
- * major heap and for those that are unmarshalled, whether a profile runs or not. They have hooks.
+ * major heap and for unmarshalled blocks, whether Memprof was started or not. The adapter hooks
+ * these functions.
  *
  * 4. Deaths. The runtime also calls Memprof at the end of each minor collection, when the major
  * heap has been marked, and in a compaction (block_lives.c). In OCaml 5 the call at the end of a
- * minor collection comes too early, as other domains may still promote blocks of this one; a
- * function that is called after all of them have finished has the hook instead.
+ * minor collection comes too early, because other domains may still promote blocks of this domain.
+ * So in OCaml 5 the hook is on a function that is called after all domains have finished.
  *
  * 5. Stacks. The walk (ocaml_frames.c) begins at the return address into OCaml code: of the call of
- * caml_call_gc, or of the call of C code. The frames of the runtime's C code inside of it are not
- * part of a block's stack.
+ * caml_call_gc, or of the call of C code. The frames of the runtime's C code, which are inside of
+ * the OCaml frame, are not part of a block's stack.
  *
  * 6. Other readers of young_limit. In OCaml 5 C code compares the young pointer with young_limit to
  * find out whether something is pending, and then calls caml_handle_gc_interrupt, which may begin a
- * collection early. Its hook returns at once if there was no request, and so does the hook of
- * caml_check_urgent_gc.
+ * collection early. The hooks of caml_handle_gc_interrupt and caml_check_urgent_gc return at once
+ * if the runtime has requested nothing.
  *
  * 7. The adapter's stack. An OCaml 4 program may recurse until the system's stack is full, and then
  * receives the exception Stack_overflow. The runtime raises the exception only if the fault is in
  * OCaml code or in its own assembly code. So the hooks run on a stack of the adapter. All OCaml
  * code of a process of OCaml 4 runs under one lock, so one stack is enough. Its mapping is so large
  * that no other stack is near (section 3 of record/stream.c). In OCaml 5 C code runs on another
- * stack than OCaml code anyway, and the hook of caml_call_gc uses that one. */
+ * stack than OCaml code anyway, and the hook of caml_call_gc uses that C stack. */
 #include "allocation_path.h"
 
 #include <string.h>
@@ -101,28 +104,29 @@ static bool is_telling(void) {
 /* ---- domains ---- */
 
 enum { DOMAINS_MOST = 128, PLACES_BITS = 10 };
-enum { IS_FREE = 0, IS_ORPHAN = 1, IS_BUSY = 2 }; /* instead of a state's address */
+enum { IS_FREE = 0, IS_ORPHAN = 1, IS_BUSY = 2 }; /* values of domain.state that are no address */
 struct domain {
-    /* the address of the domain's state; IS_ORPHAN: the domain has ended, and its blocks live */
+    /* the address of the domain's state; IS_ORPHAN: the domain has ended, and its blocks may live;
+     * IS_BUSY: a thread works on the blocks of an ended domain */
     _Atomic uintptr_t state;
     struct ag_ocaml_lives lives;
     /* the young pointer with which caml_alloc_small_dispatch began */
     uintptr_t dispatched;
-    bool is_untracked; /* that function allocates a block which is not to be recorded */
+    bool is_untracked; /* caml_alloc_small_dispatch allocates a block that is not to be recorded */
     struct ag_ocaml_walk walk;
-    struct { /* the stacks of combined allocations */
+    struct { /* a cache of the stacks of combined allocations; see with_place */
         uintptr_t place;
         uint32_t recording, stack, result;
     } places[1 << PLACES_BITS];
 };
-static struct domain *_Atomic domains[DOMAINS_MOST]; /* OCaml 4 has one */
+static struct domain *_Atomic domains[DOMAINS_MOST]; /* OCaml 4 has one domain */
 
 static bool claim_domain(struct domain *domain, uintptr_t from, uintptr_t to) {
     return domain && atomic_compare_exchange_strong_explicit(
                          &domain->state, &from, to, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Only threads of its own domain look a domain up, and these run one at a time. */
+/* Only threads of a domain look the domain up, and the threads of a domain run one at a time. */
 AG_COLD static struct domain *find_domain(uintptr_t state) {
     struct domain *found = NULL;
     for (size_t i = 0; i < DOMAINS_MOST && !found; i++) {
@@ -175,7 +179,7 @@ AG_FAST uint32_t stack_at(struct domain *domain, const uintptr_t *sp, uintptr_t 
     return AG_LIKELY(stack != AG_OCAML_NO_STACK) ? stack : ag_ocaml_native_stack(sp, rbp);
 }
 
-/* The stack with the innermost frame replaced by the debug information. */
+/* STACK with the innermost frame replaced by PLACE, an address of debug information. */
 static uint32_t with_place(struct domain *domain, uint32_t stack, uintptr_t place) {
     const uint32_t recording = ag_stacks_recording();
     const size_t at = ((stack ^ place / 4) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - PLACES_BITS);
@@ -236,7 +240,7 @@ static void record_combined(struct domain *domain, const struct ag_ocaml_frame *
     }
 }
 
-/* Whether the runtime would not have been called without the adapter. */
+/* Whether the runtime was called only because of the adapter's trigger. */
 AG_FAST bool is_only_ours(const unsigned char *state, uintptr_t young_pointer) {
     return is_recording() &&
            state_word(state, YOUNG_LIMIT) == state_word(state, layout->young_end) - WORD &&
@@ -316,15 +320,16 @@ static void record_other(const unsigned char *state, uintptr_t header, uint64_t 
 
 /* ---- hooks ---- */
 
-/* Each hook runs before the function that has the detour, and then the function runs. If a profile
- * of the program's own does not run, Memprof's functions do nothing but renew the trigger. Those
- * that may do that have a second part, which runs afterwards. */
+/* Each hook runs before the function that has the detour. If the hook returns true, the function
+ * does not run. While the program itself does not use Memprof, Memprof's functions do nothing but
+ * renew the trigger. Hooks of functions that may renew it have a second part, which runs after the
+ * function and raises the trigger again. */
 
 static uint32_t stack_of_call(const unsigned char *state, const struct ag_kept_call *call) {
     return stack_of_caller(state, &call->return_address, call->rbp);
 }
 
-/* For a function that is not to run. */
+/* Sets the result of a function that is not to run. */
 static bool returns(struct ag_kept_call *call, uintptr_t result) {
     call->result = result;
     call->result_2 = call->arguments[2];
@@ -364,7 +369,7 @@ static bool small_dispatch(struct ag_kept_call *call) {
     if (flags & FROM_OCAML || !is_only_ours(state, young_pointer)) {
         domain->dispatched = young_pointer + (words + 1) * WORD;
         domain->is_untracked = !(flags & DO_TRACK);
-        arguments[1] |= DO_TRACK; /* else it would renew Memprof's trigger, and young_limit */
+        arguments[1] |= DO_TRACK; /* else the function would renew Memprof's trigger */
         return false;
     }
     if (flags & DO_TRACK && is_telling()) {
@@ -465,7 +470,7 @@ static void set_trigger_5(unsigned char *state, uintptr_t trigger) {
     *(volatile uintptr_t *)(state + layout->memprof_trigger) = trigger;
 }
 
-/* The function is called with the state when the minor heap of the domain is made, resized or
+/* caml_memprof_set_trigger(state): called when the minor heap of the domain is made, resized or
  * emptied. */
 static void after_set_trigger(struct ag_kept_call *call) {
     unsigned char *state = (unsigned char *)call->arguments[0];
@@ -473,7 +478,7 @@ static void after_set_trigger(struct ag_kept_call *call) {
     set_trigger_5(state, raised_trigger(state));
 }
 
-/* For functions that may have set_trigger inlined. */
+/* For functions into which the compiler may have inlined caml_memprof_set_trigger. */
 static void raise_again_5(void) {
     unsigned char *state = (unsigned char *)(uintptr_t)ag_ocaml_own_state();
     if (state_word(state, layout->memprof_trigger) != raised_trigger(state)) {
@@ -509,8 +514,8 @@ static bool sample_block(struct ag_kept_call *call) {
     return false;
 }
 
-/* Called at the end of a minor collection, when all domains have promoted their part: blocks of
- * this domain too, which another one may find. */
+/* Called at the end of a minor collection, when all domains have finished. Before that, another
+ * domain might still promote blocks of this domain. */
 static bool update_last_minor(struct ag_kept_call *call) {
     struct domain *domain = collecting_domain((const unsigned char *)call->arguments[0]);
     if (domain) {
@@ -605,16 +610,17 @@ extern const unsigned char ag_ocaml_call_gc_enter_5[] AG_HIDDEN;
 extern const unsigned char ag_ocaml_hook_before[] AG_HIDDEN;
 extern const unsigned char ag_ocaml_hook_around[] AG_HIDDEN;
 extern void *ag_ocaml_call_gc AG_HIDDEN;       /* the original */
-extern uintptr_t ag_ocaml_own_stack AG_HIDDEN; /* its high end; 0: none, or it is in use */
+extern uintptr_t ag_ocaml_own_stack AG_HIDDEN; /* its high end; 0: no stack, or in use */
 void *ag_ocaml_call_gc;
 uintptr_t ag_ocaml_own_stack;
 
 /* A function with a detour; the datum of the detour is the row's address. */
 struct row {
     const char *name;
-    bool (*begin)(struct ag_kept_call *call); /* whether the function is not to run, or, if there
-                                               * is an end, whether that is to be called */
-    void (*end)(struct ag_kept_call *call);   /* NULL: none */
+    bool (*begin)(struct ag_kept_call *call); /* called before the function. Without `end`: returns
+                                               * true if the function is not to run. With `end`:
+                                               * returns true if `end` is to be called */
+    void (*end)(struct ag_kept_call *call);   /* called after the function; NULL: none */
     void *original;
 };
 static struct row rows_4[] = {

@@ -8,10 +8,12 @@
 /* Whether this runtime's allocations can be observed: native code of a release whose functions have
  * the expected instructions. Changes nothing. */
 bool ag_ocaml_path_is_known(void);
-/* Installs the detours, which do nothing before _begin. false: one of them is impossible. */
+/* Installs the detours, which do nothing before _begin. Returns false if one cannot be installed.
+ * */
 bool ag_ocaml_path_follow(void);
-/* Called when the runtime is initialized, by a thread that holds its lock and is in no allocation.
- * false: the runtime's data are not as expected; nothing is recorded. */
+/* Begins to record. Called when the runtime is initialized, by a thread that holds the runtime's
+ * lock and is in no allocation. Returns false if the runtime's data are not as expected; then
+ * nothing is recorded. */
 bool ag_ocaml_path_begin(void);
 /* Leaves the runtime as it would be without the adapter. May be called before _begin. */
 void ag_ocaml_path_end(void);

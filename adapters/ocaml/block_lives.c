@@ -1,13 +1,13 @@
-/* block_lives.c: follows OCaml's blocks from the allocation to the death.
+/* block_lives.c: records the promotions and deaths of OCaml's blocks.
  *
  * 1. Numbers. OCaml moves its blocks, so each one is recorded under a number that no other block
  * ever has. Blocks of the minor heap get consecutive numbers between two minor collections, so the
  * log of these blocks contains only where they lie: four bytes for each.
  *
  * 2. Young blocks. A minor collection empties the minor heap: the header of a block that was
- * promoted is 0, and its first field is the new address; all other blocks are dead. Here the log is
- * read once and becomes empty. A block has at least two words with its header, so a log with an
- * entry for every two words of the heap is never full.
+ * promoted is 0, and its first field is the new address; all other blocks are dead. After each
+ * minor collection the log is read once and becomes empty. A block has at least two words with its
+ * header, so a log with an entry for every two words of the heap is never full.
  *
  * 3. Old blocks. A list of chunks has the address and the number of each block in the major heap
  * that was recorded. When the heap has been marked, the unmarked blocks are dead; when a compaction
@@ -26,7 +26,7 @@ struct old_entry {
     ag_ocaml_value block;
     uint64_t number_and_heap; /* number << HEAP_BITS | heap */
 };
-struct ag_ocaml_old_chunk { /* 1 MiB; all chunks but the last one in use are full */
+struct ag_ocaml_old_chunk { /* 1 MiB; all chunks before lives->last_old are full */
     struct ag_ocaml_old_chunk *next;
     uint64_t n_entries;
     struct old_entry entries[CHUNK_ENTRIES];
@@ -75,8 +75,9 @@ AG_FAST void report_death(uint64_t number, enum ag_ocaml_heap heap) {
 
 /* The young pointer only falls between two collections, except after a stack overflow in OCaml
  * 4.13: that release restores the pointer of the last call of C code, and so takes back the blocks
- * that were allocated since. It does not count them either. ENTRY: of a block that is allocated
- * now; the blocks at this place and below it are taken back. */
+ * that were allocated since that call. The runtime does not count these blocks either. ENTRY: the
+ * entry of a block that is allocated now; the blocks at its address and at lower addresses are
+ * taken back. */
 void ag_ocaml_lives_take_back(struct ag_ocaml_lives *lives, uint32_t entry) {
     while (lives->n_young > 0 && lives->young[lives->n_young - 1] >= entry) {
         const uint32_t last = lives->young[--lives->n_young];
@@ -89,7 +90,7 @@ void ag_ocaml_lives_take_back(struct ag_ocaml_lives *lives, uint32_t entry) {
 
 /* ---- old blocks ---- */
 
-/* The place of a new entry; NULL: no memory. */
+/* Returns a new entry, to be filled in; NULL: there is no memory. */
 static struct old_entry *add_entry(struct ag_ocaml_lives *lives) {
     struct ag_ocaml_old_chunk *chunk = lives->last_old;
     if (!chunk || chunk->n_entries == CHUNK_ENTRIES) {

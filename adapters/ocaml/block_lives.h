@@ -1,30 +1,30 @@
-/* block_lives.h: follows each recorded block of an OCaml heap from its allocation to its death,
- * where it lies: records promotions and deaths. For native programs that are recorded exactly. */
+/* block_lives.h: records the promotion and the death of each recorded block of an OCaml heap. For
+ * this purpose it keeps the address of each live block. For native programs in exact mode. */
 #ifndef AG_OCAML_BLOCK_LIVES_H
 #define AG_OCAML_BLOCK_LIVES_H
 
 #include "ocaml_heaps.h"
 
 struct ag_ocaml_old_chunk;
-/* The blocks of one domain; OCaml 4 has one. Used by the thread that runs the domain's code, and by
- * the one that runs its part of a collection. */
+/* The blocks of one domain; OCaml 4 has one domain. Used by the thread that runs the domain's code,
+ * and by the thread that runs the domain's part of a collection. */
 struct ag_ocaml_lives {
-    uint32_t *young; /* of the blocks in the minor heap, in the order of allocation:
+    uint32_t *young; /* an entry for each block in the minor heap, in the order of allocation:
                              * distance of the header from the heap's end in words << HEAP_BITS |
                              * heap */
     uint32_t n_young, young_capacity;
-    uint32_t n_numbers_left; /* >= young_capacity - n_young, if there is memory for young */
-    uint64_t first_number;   /* of young[0]; the others follow it */
+    uint32_t n_numbers_left; /* reserved numbers from first_number on: at least young_capacity */
+    uint64_t first_number;   /* number of the block of young[0]; young[i] has first_number + i */
     uintptr_t young_end;     /* the end of the minor heap */
     struct ag_ocaml_old_chunk *first_old, *last_old; /* blocks in the major heap */
     uint64_t words;                                  /* of all recorded blocks, with headers */
 };
 
-/* Called when the minor heap is empty, and whenever it may have changed its place: blocks are
- * allocated downward from END. */
+/* Sets the place of the minor heap, in which blocks are allocated downward from END. Called when
+ * the minor heap is empty, and whenever its place may have changed. */
 void ag_ocaml_lives_place_young(struct ag_ocaml_lives *lives, uintptr_t start, uintptr_t end);
-/* Returns the number of a new block. header: its address. If there is no memory, the block's death
- * will be missing, and counts as lost. */
+/* Adds a block of the major heap and returns its number. header: the address of its header. If
+ * there is no memory for the entry, the block's death will be missing, and counts as lost. */
 uint64_t ag_ocaml_lives_add_old(struct ag_ocaml_lives *lives, enum ag_ocaml_heap heap,
                                 uintptr_t header);
 uint64_t ag_ocaml_lives_add_young_slow(void);
@@ -44,11 +44,11 @@ AG_FAST uint64_t ag_ocaml_lives_add_young(struct ag_ocaml_lives *lives, enum ag_
 }
 
 /* The minor heap was collected: its blocks have moved to the major heap or are dead. young_pointer:
- * before the collection; 0: not known. */
+ * its value before the collection; 0: unknown. */
 void ag_ocaml_lives_minor_ends(struct ag_ocaml_lives *lives, uintptr_t young_pointer);
 /* The major heap was marked: a block whose header has these bits of color is dead. */
 void ag_ocaml_lives_major_ends(struct ag_ocaml_lives *lives, uint64_t dead_bits);
-/* Calls VISIT with the place of the address of each old block, which it may change. */
+/* Calls VISIT for each block in the major heap. VISIT may change the address at PLACE. */
 void ag_ocaml_lives_visit_old(struct ag_ocaml_lives *lives,
                               void (*visit)(void *context, ag_ocaml_value *place), void *context);
 /* Forgets all blocks. */

@@ -4,24 +4,24 @@
  * 1. Code. The code of a closure is five words of bytecode: it takes its argument, calls a
  * primitive of the adapter, and returns. The adapter adds the primitive to the runtime's table. The
  * numbers of the instructions are those of runtime/caml/instruct.h (tags 4.11.2, 4.13.1, 4.14.2 and
- * the branch 5.3). If the runtime runs addresses instead of numbers, it converts them
- * (caml_thread_code).
+ * the branch 5.3). If the interpreter runs threaded code (addresses instead of numbers), the
+ * runtime converts the numbers (caml_thread_code).
  *
- * Memprof gets that code, but the code never runs. The interpreter handles signals wherever a
- * function is applied. Memprof does not report the blocks that a signal handler of the program
- * allocates inside of a callback, and with the profiler nearly all code runs inside of callbacks: a
- * program with a timer would lose all blocks of its handler. So a detour of caml_callbackN_exn
- * turns a call of one of the adapter's closures into a call of the C function.
+ * Memprof gets closures with that code, but the code never runs. The interpreter handles signals
+ * wherever a function is applied. Memprof does not report the blocks that a signal handler of the
+ * program allocates inside of a callback, and with the profiler nearly all code runs inside of
+ * callbacks: a program with a timer would lose all blocks of its handler. So a detour of
+ * caml_callbackN_exn turns a call of one of the adapter's closures into a call of the C function.
  *
  * 2. Names. Memprof reports addresses in the bytecode. The runtime knows their function, file and
  * line from the debug section of the program, or from what the toplevel has compiled. The adapter
- * asks the runtime once for each address; loading or unloading code invalidates all answers. An
- * address without debug information is named by its distance from the code's start, which is the
+ * asks the runtime once for each address; when code is loaded or unloaded, all answers are invalid.
+ * An address without debug information is named by its distance from the code's start, which is the
  * same in each run. Code that a toplevel made without debug information has no name.
  *
- * 3. Stacks. All OCaml frames lie on a stack of the interpreter's own. Of the native stack only the
- * frames from the outermost call of the interpreter outward are kept. Where C code called OCaml
- * back, the C frames in between are dropped, because their position among the OCaml frames is
+ * 3. Stacks. All OCaml frames lie on a separate stack of the interpreter. Of the native stack, only
+ * the outermost frame of the interpreter and the frames outside of it are kept. Where C code called
+ * OCaml back, the C frames in between are dropped, because their position among the OCaml frames is
  * unknown. */
 #include "bytecode.h"
 
@@ -60,8 +60,9 @@ static ag_ocaml_value (*remove_debug_info)(void *start);
 
 /* ---- names ---- */
 
-/* A hash table with open addressing: a word for the key, and one for the answer, 0 until it is
- * known. Entries are never replaced; for a key without room the runtime is asked each time. */
+/* A hash table with open addressing. Each entry has a word for the key and a word for the answer,
+ * which is 0 until the answer is known. Entries are never replaced. If there is no room for a key,
+ * the runtime is asked each time. */
 enum { CACHE_BITS = 14, CACHE_TRIED = 8, GENERATION_SHIFT = 48 };
 static struct {
     _Atomic uint64_t code;   /* generation << 48 | address */

@@ -5,8 +5,8 @@
 
 #include "ocaml_runtime.h"
 
-/* Whether the runtime of this process interprets bytecode, and everything needed for it was
- * found. */
+/* Whether the runtime of this process interprets bytecode, and has all functions and variables that
+ * the adapter needs for bytecode. */
 bool ag_ocaml_bytecode_find(void);
 /* Called before any code of the runtime has run: makes the interpreter call the adapter's closures
  * directly. */
@@ -18,7 +18,7 @@ void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_v
 void ag_ocaml_bytecode_load_debug_info(void);
 /* Whether a native frame's return address lies in the interpreter. */
 bool ag_ocaml_is_interpreter(uintptr_t pc);
-/* Same as ag_ocaml_stack, for a callback that the interpreter called. */
+/* The same as ag_ocaml_stack (callstack.h), for a bytecode program. */
 uint32_t ag_ocaml_bytecode_stack(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp);
 
 #endif

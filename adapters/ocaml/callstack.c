@@ -2,8 +2,8 @@
  * Memprof gives (Memprof is the runtime's own sampler) with the native frames of a stack walk.
  *
  * 1. Two halves. Memprof gives the OCaml frames at the moment of the allocation, without the C
- * frames in between. The stack walk from the callback has all frames, but those of the moment at
- * which the callback runs. Where OCaml code allocated, that is the same moment:
+ * frames in between. The stack walk from the callback has all frames, but at the moment at which
+ * the callback runs. If OCaml code allocated, the two moments are the same:
  *
  *     callback | caml_start_program | Memprof, the collector | caml_call_gc | OCaml, C, OCaml ...
  *
@@ -13,10 +13,11 @@
  *
  * 2. Later callbacks. If C code allocates, the callback runs at the next moment at which OCaml code
  * can be called: some frames have returned by then, others have been called. But Memprof takes its
- * callstack at the allocation, and only for samples. So a hook of that function also walks the
- * stack at the allocation, and keeps it under a key made of Memprof's callstack (known_stacks.h)
- * until the callback comes with the same callstack. If the stack is no longer kept, it is joined
- * from the two that are known, which have their outermost frames in common. From the outer end, as
+ * callstack at the allocation, by a function that it calls only for samples. A hook of that
+ * function also walks the stack at the allocation, and keeps the stack under a key made of
+ * Memprof's callstack (known_stacks.h) until the callback gets the same callstack. If the cache has
+ * lost the stack by then, it is joined from Memprof's callstack and the callback's walk, which have
+ * their outermost frames in common. From the outer end, as
  * long as the return addresses agree, the frames are those of the walk, with the C frames between
  * them. From the first difference on they are Memprof's.
  *
@@ -51,8 +52,9 @@ AG_FAST uintptr_t slot_return_address(ag_ocaml_value slot) {
     return *(const uintptr_t *)slot_address(slot);
 }
 
-/* Whether the frame at PC is the slot's. OCaml 5 marks its stubs as frames of signals, so the walk
- * takes the pc of a stub's caller for an exact address, and adds 1 to get a return address. */
+/* Whether PC is the return address of the slot. OCaml 5 marks its stubs as frames of signals, so
+ * the walk takes the pc of a stub's caller for an exact address, and adds 1 to get a return
+ * address. */
 AG_FAST bool is_of(uintptr_t pc, ag_ocaml_value slot) {
     return !is_place(slot) && pc - slot_return_address(slot) <= 1;
 }
@@ -92,12 +94,12 @@ AG_FAST bool is_incomplete(const struct ag_walk_view *walked) {
  * them. */
 struct choice {
     const ag_ocaml_value *slots;
-    size_t n_slots;  /* in: Memprof's; out: those to be pushed, the outermost last */
+    size_t n_slots;  /* in: number of Memprof's slots; out: number of slots to be pushed */
     uintptr_t place; /* out: debug information to be pushed; 0: none */
     bool is_later;   /* in: the callback runs later than the allocation */
     bool is_walked;  /* out: the walk reached its end */
     bool is_cut;     /* out: no walked frame is kept, because the walk may be incomplete */
-    uint32_t known;  /* in: the stack, if it was kept when C code allocated, else 0; out: 0 if OCaml
+    uint32_t known;  /* in: the stack that was kept when C code allocated; 0: none. out: 0 if OCaml
                       * code allocated, because the walk then has the stack */
 };
 
@@ -116,7 +118,7 @@ static uint32_t common_part(const struct ag_walk_view *walked, struct choice *ch
             common = i - 1;
             choice->n_slots--;
         } else if (ag_ocaml_is_code(pc)) {
-            return i; /* the slot's call, at a later pc: the C frames that called it stay */
+            return i; /* this OCaml frame has moved on since the allocation */
         }
     }
     return common;
@@ -145,7 +147,8 @@ static uint32_t choose(void *context, const struct ag_walk_view *walked) {
     return choice->known ? walked->n_frames : common_part(walked, choice);
 }
 
-/* Walks the frames that begin at SP and puts the slots of the choice on top of those it keeps. */
+/* Walks the frames that begin at SP, keeps the outer frames that `choose` selects, and pushes the
+ * slots of the choice inside of them. */
 static uint32_t put_together(struct choice *choice, const uintptr_t *sp, uintptr_t rbp) {
     uint32_t stack = ag_record_stack_outer(sp, rbp, choose, choice);
     if (choice->known) {

@@ -11,7 +11,7 @@ enum { AG_OCAML_FRAMES_MOST = 1024 }; /* the maximum depth that Memprof is start
  * code of the runtime has run. */
 void ag_ocaml_callstacks_follow(void);
 /* The stack of the block to which CALLSTACK, an OCaml value made by Memprof, belongs. SP: the
- * address of the return address of the function that OCaml called as callback. */
+ * address of the return address of the adapter's callback. RBP: the register at that time. */
 uint32_t ag_ocaml_stack(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp);
 
 #endif

@@ -1,7 +1,7 @@
-/* collector_hooks.c: records OCaml's collections, by the runtime's own hooks. The runtime calls
- * them at the beginning and the end of each minor collection and of each slice of a major one, in
- * the thread that runs it. The hooks are variables of the runtime: a program that stores its own
- * functions there replaces the adapter's. */
+/* collector_hooks.c: records OCaml's collections, by the runtime's own hooks. The runtime calls the
+ * hooks at the beginning and the end of each minor collection and of each slice of a major
+ * collection, in the thread that collects. The hooks are variables of the runtime: a program that
+ * stores its own functions there replaces the adapter's. */
 #include "collector_hooks.h"
 
 #include <stdatomic.h>
@@ -67,8 +67,8 @@ static void slice_ends(void) {
 }
 
 /* The runtime has no hooks for functions that finish a whole cycle: Gc.full_major, Gc.compact,
- * Gc.major. So the runtime's functions behind them have detours. Their minor collections and slices
- * are recorded as well. */
+ * Gc.major. So the runtime's functions that these call have detours. The minor collections and
+ * slices inside of a whole cycle are recorded as well. */
 struct cycle {
     struct ag_host_collection told;
     uintptr_t resumed;

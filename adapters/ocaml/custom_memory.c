@@ -3,9 +3,10 @@
  * A Bigarray, or a channel of OCaml 4, is a small block in OCaml's heap that owns memory outside of
  * the heap. That memory is a block of malloc and is recorded as such, with its stack and its death.
  * (Memprof, the runtime's sampler, reports it a second time, with the source Custom; memprof.c
- * ignores that, so that nothing counts twice.) malloc does not know the owner. The runtime makes
- * the owning block a moment later, with the identifier of its operations ("_bigarr02", "_chan") and
- * the number of bytes that it owns. That identifier becomes the type of malloc's block.
+ * ignores that report, so that nothing counts twice.) malloc does not know the owner. The runtime
+ * makes the owning block a moment later, with the identifier of its operations ("_bigarr02",
+ * "_chan") and the number of bytes that it owns. That identifier becomes the type of malloc's
+ * block.
  *
  * Three conditions identify the block of malloc. Its alloc is the last event that this thread
  * recorded. It has exactly that many bytes. And it was allocated inside of the same call out of
@@ -29,7 +30,7 @@ static ag_ocaml_value (*alloc_custom_mem)(const struct operations *operations, u
 
 enum { FRAMES_MOST = 64 }; /* C frames between OCaml code and an allocation */
 
-/* The node of the call out of OCaml code that STACK is inside of; 0: none. */
+/* The node of the innermost frame of OCaml code (or of a runtime stub) on STACK; 0: none. */
 static uint32_t call_from_ocaml(uint32_t stack) {
     uintptr_t pc = 0;
     uint32_t node = stack, caller = 0;

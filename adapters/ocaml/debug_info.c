@@ -2,13 +2,14 @@
  * function, file and line of a place in the code, and the functions it was inlined into.
  *
  * A place is a chain of pairs of 32-bit words, innermost function first. Bit 0 of the first word
- * says that the next pair is of the function that this one was inlined into. Bits 2 to 25 of the
- * first word are the distance from the pair to the name (asmcomp/emitaux.ml,
+ * says that the next pair is of the function into which this function was inlined. Bits 2 to 25 of
+ * the first word are the distance from the pair to the name (asmcomp/emitaux.ml,
  * runtime/backtrace_nat.c):
  *
  *     4.11 to 5.1   line: second >> 12;            at the name: i32 distance to the file, text
- *     5.2 and later second bit 31 clear: line: second >> 19; at the name: the same
- *                   set: line: second >> 12 & 0x7ffff; at the name: i32, i16, i16, i32, text */
+ *     5.2 and later second bit 31 clear: line: second >> 19; at the name: as in 4.11 to 5.1
+ *                   set: line: second >> 12 & 0x7ffff; at the name: i32 distance to the file, i16,
+ *                        i16, i32, text */
 #include "debug_info.h"
 
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "symbol/decoder.h"
 
 enum ag_ocaml_debug_format {
-    AG_OCAML_DEBUG_NONE, /* unsupported version */
-    AG_OCAML_DEBUG_4,    /* 4.11 to 4.14 */
-    AG_OCAML_DEBUG_5,    /* 5.2 and later */
+    AG_OCAML_DEBUG_NONE, /* of an unsupported version of OCaml */
+    AG_OCAML_DEBUG_4,    /* of OCaml 4.11 to 4.14 */
+    AG_OCAML_DEBUG_5,    /* of OCaml 5.2 and later */
 };
 struct ag_ocaml_debug_texts { /* storage for the frames' names */
     char bytes[32 << 10];

@@ -19,14 +19,15 @@
 
 enum { BLOCK_WORDS = 3, HANDLER = 16, PARENT = 24 }; /* struct stack_info, stack_handler of 5.3 */
 
-/* The original of caml_callback_exn. The detour is not of caml_callback_res, which calls it:
- * caml_callback_res is so short that its call instruction would move to code without an unwind
- * table. In bytecode the adapter's closures are called without either (bytecode.c), and no parent
- * is hidden. */
+/* The original of caml_callback_exn. Its caller caml_callback_res has no detour: that function is
+ * so short that its call instruction would move to code without an unwind table. In bytecode the
+ * adapter's closures are called without these two functions (bytecode.c), and no parent is
+ * hidden. */
 static ag_ocaml_value (*callback)(ag_ocaml_value closure, ag_ocaml_value argument);
 static uintptr_t closures_low, closures_bytes;
 static _Atomic uint64_t own_words;
-static __thread uintptr_t hidden __attribute__((tls_model("initial-exec"))); /* 0: none is hidden */
+static __thread uintptr_t hidden
+    __attribute__((tls_model("initial-exec"))); /* the noted parent; 0: none */
 
 /* The parent field of the fiber that this thread is on; NULL: the layout is unknown. */
 static uintptr_t *parent_place(void) {
@@ -35,7 +36,7 @@ static uintptr_t *parent_place(void) {
     return handler ? (uintptr_t *)(handler + PARENT) : NULL;
 }
 
-/* Notes the parent; returns the one that was noted before. */
+/* Notes the parent of the current fiber; returns the parent that was noted before. */
 static uintptr_t begin_callback(void) {
     const uintptr_t outer = hidden;
     const uintptr_t *place = parent_place();
@@ -55,7 +56,8 @@ extern const unsigned char ag_ocaml_callback_enter[] AG_HIDDEN;
 bool ag_ocaml_callback_begins(struct ag_kept_call *call);
 void ag_ocaml_callback_ends(const struct ag_kept_call *call);
 
-/* Returns whether the callback is the adapter's; then the datum is the parent noted before. */
+/* Returns whether the callback is the adapter's. If so, call->datum keeps the parent that was noted
+ * before, for ag_ocaml_callback_ends. */
 bool ag_ocaml_callback_begins(struct ag_kept_call *call) {
     call->original = (uintptr_t)callback;
     if (!is_ours((ag_ocaml_value)call->arguments[0])) {

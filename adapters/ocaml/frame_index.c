@@ -1,12 +1,12 @@
 /* frame_index.c: reads the frame tables in the file of an OCaml program, for reports: finds the
  * debug information of a return address.
  *
- * caml_frametable is a list of addresses, one per module, with 0 at its end. Each is the address of
- * a table: the number of descriptors (64 bits), then the descriptors, at multiples of 8 (OCaml 4.11
- * to 4.14 and 5.0 to 5.3, asmcomp/emitaux.ml):
+ * caml_frametable is a list of addresses, one per module, with 0 at its end. Each address is that
+ * of a table: the number of descriptors (64 bits), then the descriptors, which begin at multiples
+ * of 8 bytes (OCaml 4.11 to 4.14 and 5.0 to 5.3, asmcomp/emitaux.ml):
  *
- *     return address u64 | frame size u16 | live values u16 | u16 for each of these
- *     frame size & 2: number of combined allocations u8, u8 for each of these
+ *     return address u64 | frame size u16 | number of live values u16 | u16 for each live value
+ *     frame size & 2: number of combined allocations u8, u8 for each allocation
  *     frame size & 1: padding to a multiple of 4, then u32 offsets from their own position to debug
  *                     information: one, or one for each allocation; 0: none
  *
@@ -86,7 +86,7 @@ static int frame_index_compare(const void *left, const void *right) {
 
 void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                                uint64_t tables) {
-    /* Tables do not overlap, but a damaged list may repeat one. */
+    /* LEFT bounds the work: tables do not overlap, but a damaged list may repeat a table. */
     uint64_t table = 0, n_descriptors = 0, left = ag_decoder_file_bytes(file);
     for (; left > 0 && ag_decoder_word(file, tables, &table) && table != 0;
          tables += sizeof(table)) {

@@ -1,5 +1,5 @@
-/* heap_memory.c: records how much memory the heaps of the OCaml runtime hold, as memory of the
- * heaps and not also as blocks of malloc or mappings of the program.
+/* heap_memory.c: records how much memory the heaps of the OCaml runtime hold. This memory is
+ * recorded as memory of the heaps only, and not as blocks of malloc or mappings of the program.
  *
  * 1. OCaml 4 takes its heaps from malloc, in chunks. Chunks of the major heap come from
  * caml_alloc_for_heap. The minor heap comes from caml_stat_alloc_aligned_noexc, which
@@ -8,17 +8,17 @@
  * other memory too, so the recorded chunks are kept in a table. All these functions run under the
  * runtime's lock.
  *
- * 2. OCaml 5 reserves addresses for the minor heaps of the maximum number of domains and commits
- * those of the existing domains, and maps pools for the major heap's small blocks: all of it by
+ * 2. OCaml 5 reserves addresses for the minor heaps of the maximum number of domains, commits the
+ * memory of the existing domains' minor heaps, and maps pools for the major heap's small blocks, by
  * caml_mem_map, caml_mem_commit, caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c
  * of 5.3).
  *
  * 3. OCaml 5 takes blocks of more than 128 words from malloc, one by one. Such a block is recorded
- * as a block of OCaml. caml_shared_try_alloc takes it, and returns the address after two words of
- * its own (runtime/shared_heap.c, struct large_alloc). When a sweep finds it dead, it calls free,
- * from a function without a symbol. So this file replaces the runtime's import slot of free, and a
- * free of one of these blocks, whose addresses are kept in a set, is not recorded. Other import
- * slots of the object are not changed. */
+ * as a block of OCaml. caml_shared_try_alloc takes the block from malloc, and returns the address
+ * after two words of its own (runtime/shared_heap.c, struct large_alloc). When a sweep finds the
+ * block dead, the runtime calls free, from a function without a symbol. So this file replaces the
+ * runtime's import slot of free, and a free of one of these blocks, whose addresses are kept in a
+ * set, is not recorded. Other import slots of the object are not changed. */
 #include "heap_memory.h"
 
 #include <stdatomic.h>
@@ -48,7 +48,7 @@ static void report_unmap(allogram_heap heap, uintptr_t address, size_t bytes) {
 
 /* ---- OCaml 4: chunks ---- */
 
-enum { CHUNKS_MOST = 4096 }; /* chunks of a heap: each new one is 15 % of the heap */
+enum { CHUNKS_MOST = 4096 }; /* enough: each new chunk has 15 % of the heap's size */
 
 static struct chunk {
     void *block; /* the pointer that is freed */
@@ -73,7 +73,7 @@ static void report_chunk(void *block, void *address, size_t bytes, allogram_heap
     }
 }
 
-/* Whether the block was recorded; removes it from the table. */
+/* If the block is a recorded chunk, removes the chunk from the table and returns true. */
 static bool take_chunk(const void *block) {
     for (size_t i = n_chunks; i > 0; i--) {
         const struct chunk found = chunks[i - 1];
@@ -218,7 +218,7 @@ static void hooked_unmap(void *address, uintptr_t bytes) {
 }
 
 static void follow_mappings(void) {
-    /* The hook of unmap comes first, as for chunks. */
+    /* The hook of unmap comes first: a mapping whose end cannot be seen is not recorded. */
     if (ag_ocaml_detour("caml_mem_unmap", ag_kept_call_void, (void *)hooked_unmap,
                         (void **)&mem_unmap) &&
         ag_ocaml_detour("caml_mem_decommit", ag_kept_call_void, (void *)hooked_decommit,
@@ -231,7 +231,10 @@ static void follow_mappings(void) {
 
 /* ---- OCaml 5: large blocks ---- */
 
-enum { POOLED_WORDS = 128, HEAD_BYTES = 16 }; /* with the header; struct large_alloc */
+enum {
+    POOLED_WORDS = 128,
+    HEAD_BYTES = 16
+}; /* POOLED_WORDS: with the header; HEAD_BYTES: of struct large_alloc */
 
 static struct ag_address_bits large;
 static uintptr_t (*try_alloc)(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved);

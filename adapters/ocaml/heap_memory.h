@@ -7,8 +7,9 @@
 
 /* Installs the hooks. Called before any code of the runtime has run. */
 void ag_ocaml_memory_follow(allogram_heap minor, allogram_heap major);
-/* For OCaml 5: hooks the blocks that it takes from malloc one by one. false: they are counted
- * twice. */
+/* For OCaml 5: hooks the functions by which the runtime takes large blocks from malloc one by one.
+ * Returns false if this is impossible; then large blocks are recorded twice, as blocks of OCaml and
+ * of malloc. */
 bool ag_ocaml_large_blocks_follow(void);
 /* Reports how much memory the heaps hold; called at the end of the process. */
 void ag_ocaml_memory_report(void);

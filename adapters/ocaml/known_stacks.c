@@ -7,8 +7,8 @@
  * of the native half would find the same joined stack again. The key is a hash of 64 bits; the
  * chance that two of a million different stacks have the same key is 1 in 30 million.
  *
- * All threads share one table without locks. An entry's first word is key xor stack, so an entry of
- * which two threads wrote a half each matches no key. */
+ * All threads share one table without locks. An entry's first word is key xor stack. So if two
+ * threads each wrote one of the two words of an entry, the entry matches no key. */
 #include "known_stacks.h"
 
 enum { TABLE_BITS = 14 };
@@ -26,7 +26,8 @@ uint64_t ag_ocaml_stack_key(const ag_ocaml_value *slots, size_t n_slots, const v
     hash = mix(hash, (uint64_t)ag_recorder.recording << 32 |
                          atomic_load_explicit(&times_forgotten, memory_order_relaxed));
     for (size_t i = 0; i < n_slots; i++) {
-        hash = mix(hash, (uint64_t)slots[i] | 1); /* a callback gets them as integers */
+        hash = mix(hash, (uint64_t)slots[i] |
+                             1); /* a callback gets the slots as OCaml integers (bit 0 set) */
     }
     return mix(hash, n_slots);
 }

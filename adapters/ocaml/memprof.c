@@ -1,6 +1,6 @@
-/* memprof.c: records samples of OCaml's blocks, or all blocks of programs that allocation_path.c
- * does not observe: runs Memprof, the runtime's own sampler of allocations, and reports what its
- * callbacks receive. If allogram records everything, Memprof samples each word.
+/* memprof.c: runs Memprof, the OCaml runtime's own sampler of allocations, and records the blocks
+ * that Memprof's callbacks receive. In sampled mode these are samples. In exact mode Memprof
+ * samples each word; this is done only for programs that allocation_path.c does not observe.
  *
  * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures. These are OCaml
  * values; here they are static data, with headers that the collector ignores. The closures' code
@@ -14,8 +14,8 @@
  * Some is a block of two words. The runtime reads it at once, so one block per thread is enough.
  *
  * 3. Memory outside. Memprof reports memory that a block of custom operations owns elsewhere with
- * the source Custom. That memory comes from malloc and is recorded there, so it is ignored here;
- * custom_memory.c gives it its type. */
+ * the source Custom. That memory comes from malloc and is recorded as a block of malloc, so this
+ * file ignores the report. custom_memory.c gives the block of malloc its type. */
 #include "memprof.h"
 
 #include <string.h>

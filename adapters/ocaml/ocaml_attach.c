@@ -15,10 +15,10 @@
  *
  * In a running program, the recording is started at the end of a minor collection, for which the
  * runtime has a hook: the minor heap is empty then, and the runtime is in no function that the
- * start would disturb. The recording is ended there too, or, in a program that does not allocate
- * any more, while all threads are stopped. This works for OCaml 4, whose Memprof keeps no reference
- * to the trackers after its end. Memprof of OCaml 5 refers to them until the collector finds out
- * that it is over. */
+ * start would disturb. The recording is ended at the end of a minor collection too, or, in a
+ * program that does not allocate any more, while all threads are stopped. This works for OCaml 4,
+ * whose Memprof keeps no reference to the trackers after its end. Memprof of OCaml 5 refers to the
+ * trackers until the collector notices that Memprof has ended. */
 #include <errno.h>
 
 #include "allocation_path.h"
@@ -41,15 +41,17 @@ static void (*sys_init)(char *program, char **arguments);
 static ag_ocaml_value (*memprof_start)(ag_ocaml_value, ag_ocaml_value, ag_ocaml_value);
 static ag_ocaml_value (*memprof_stop)(ag_ocaml_value);
 static struct ag_ocaml_counters at_start;
-static bool has_start;          /* at_start is filled */
-static const char *why_refused; /* after the detours were installed; NULL: it was not */
+static bool has_start; /* at_start is filled */
+static const char *
+    why_refused; /* set if recording could not begin after the detours were installed; NULL: not refused */
 
 void *ag_ocaml_find(const char *name) {
     struct ag_symbol_place place;
     return ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) ? place.address : NULL;
 }
 
-/* The second search finds data that assembly code defines: its symbols have no type. */
+/* The second search finds data that assembly code defines, because symbols of such data have no
+ * type. */
 void *ag_ocaml_find_data(const char *name) {
     struct ag_symbol_place place;
     const bool is_found = ag_symbol_find(name, AG_SYMBOL_FIRST_DATA, NULL, &place) ||
@@ -66,9 +68,9 @@ static bool records_blocks(void) {
     return ag_ocaml.is_observed ? ag_ocaml_path_is_on() : ag_ocaml_memprof_is_ours();
 }
 
-/* Tells the trace that the runtime is not recorded after all. */
 static const char *find_release(const char **ret_version);
 
+/* Records in the trace that the runtime is not recorded, and why. */
 static void refuse(const char *note) {
     struct ag_runtime_definition refused = {.name = "ocaml", .version = "", .note = note};
     (void)find_release(&refused.version);

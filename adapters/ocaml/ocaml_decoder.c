@@ -1,9 +1,10 @@
 /* ocaml_decoder.c: decodes OCaml's functions and frames offline, for reports (symbol/decoder.h).
  *
  * OCaml's own frame table is the best source. It has the function, the line and the inlined
- * functions of every return address, and, where the compiler combined allocations, a place for each
- * of them. For a combined allocation the adapter in the process records the address of that place,
- * which lies in the program's data; all other frames are return addresses. Without -g, the linker's
+ * functions of every return address. Where the compiler combined several allocations, the table has
+ * debug information for each of them. For a combined allocation the adapter in the process records
+ * the address of this debug information, which lies in the program's data; all other frames are
+ * return addresses. Without -g, the linker's
  * symbol still has the function's name. */
 #include "symbol/decoder.h"
 

@@ -1,9 +1,10 @@
 /* ocaml_frames.c: finds the stack of OCaml code in a native program.
  *
- * 1. Three parts. From the inside: OCaml frames, of which the runtime's frame descriptors tell the
- * size; the boundary, which is the frame of the runtime's code that called OCaml code; and what is
- * outside of it. The frame descriptors are right where OCaml 4's unwind tables are wrong by a few
- * words: after some exception handlers (seen in Stdlib.Scanf of 4.13).
+ * 1. Three parts. A stack consists, from the inside outward, of OCaml frames, whose sizes the
+ * runtime's frame descriptors give; of the boundary, which is the frame of the runtime's code that
+ * called OCaml code; and of the frames outside of the boundary. The frame descriptors are right
+ * where OCaml 4's unwind tables are wrong by a few words: after some exception handlers (seen in
+ * Stdlib.Scanf of 4.13).
  *
  *     boundary             outside of it
  *     caml_start_program   the C code that called OCaml code; the recorder's walker finds its
@@ -12,17 +13,18 @@
  *     caml_runstack        OCaml 5: the parent, which runs a computation under an effect handler on
  *                          a fiber, a stack of its own; its frames are found in the same way
  *
- * 2. The memo. The last walk is kept. When a walk reaches a frame that it has, all return addresses
- * from there outward are compared with the stack. Each is read after the one inside of it was found
- * unchanged, which proves that the place is a return address. The outer part is found anew for
- * each stack: the recorder's walker has its own cache. If a return address has changed, the frames
- * outside of it may still be known.
+ * 2. The memo. The last walk is kept. When a new walk reaches the place of a frame of the last
+ * walk, all return addresses of the last walk from there outward are compared with the stack. The
+ * kept places are still places of return addresses, because the code at each unchanged return
+ * address has the same frame size. The part outside of the boundary is found anew for each stack,
+ * by the recorder's walker, which has a cache of its own. If a return address has changed, the walk
+ * continues there, and may reach a known frame again.
  *
  * 3. Depth. A stack with more frames than the recording keeps is cut: if OCaml's frames alone are
- * enough, the innermost ones are joined; otherwise the walk is left to the recorder's walker. The
- * places of the last cut stack's frames are kept, and a cache of cut stacks by a hash of their
- * return addresses. The hash has 64 bits; the chance that two of a million stacks have the same one
- * is 1 in 30 million. */
+ * enough, the stack consists of the innermost ones; otherwise the recorder's walker walks the
+ * stack. The places of the last cut stack's frames are kept. A cache has the cut stacks by a hash
+ * of their return addresses. The hash has 64 bits; the chance that two of a million stacks have the
+ * same hash is 1 in 30 million. */
 #include "ocaml_frames.h"
 
 #include <string.h>
@@ -173,7 +175,7 @@ static uint32_t count_frames(uint32_t stack) {
 
 /* ---- the walk ---- */
 
-/* The stack with these frames alone; pcs: innermost first. */
+/* The cut stack that consists of these frames, innermost first. */
 static uint32_t make_cut(struct ag_ocaml_walk *walk, const struct ag_ocaml_walked *frames,
                          size_t n) {
     uint64_t hash = n;
@@ -215,7 +217,7 @@ AG_COLD static uint32_t cut_stack(struct ag_ocaml_walk *walk, const uintptr_t *s
         }
         const struct ag_ocaml_frame *frame = ag_ocaml_find_frame(pc);
         if (!frame || frame->frame_bytes == AG_OCAML_BOUNDARY) {
-            return AG_OCAML_NO_STACK; /* also where C's frames are needed */
+            return AG_OCAML_NO_STACK; /* the boundary: frames of C code would follow */
         }
         place = outward(place, frame);
     }
@@ -224,8 +226,8 @@ AG_COLD static uint32_t cut_stack(struct ag_ocaml_walk *walk, const uintptr_t *s
     return make_cut(walk, frames, depth);
 }
 
-/* Compares the known frames from the one before N_KNOWN outward with the stack. Returns the index
- * of the first one that differs + 1; 0: none. */
+/* Compares the known frames, from index N_KNOWN - 1 outward, with the stack. Returns the index plus
+ * one of the first frame that differs; 0: none differs. */
 AG_FAST uint32_t first_difference(const struct ag_ocaml_walk *walk, uint32_t n_known) {
     for (uint32_t i = n_known; i > 0; i--) {
         if (AG_UNLIKELY(*walk->frames[i - 1].place != walk->frames[i - 1].pc)) {
@@ -235,7 +237,8 @@ AG_FAST uint32_t first_difference(const struct ag_ocaml_walk *walk, uint32_t n_k
     return 0;
 }
 
-/* Finds the outer part; false: the nodes of all frames of the walk are to be made again. */
+/* Finds the part from BOUNDARY outward. Returns false if it differs from that of the last walk;
+ * then the stack nodes of all frames of the walk must be made again. */
 AG_FAST bool is_outer_known(struct ag_ocaml_walk *walk, const uintptr_t *boundary) {
     const uint32_t outer = stack_outside(walk, boundary);
     if (AG_LIKELY(outer == walk->outer && boundary == walk->boundary)) {

@@ -20,18 +20,18 @@ enum { AG_OCAML_HAS_DEBUG = 1, AG_OCAML_HAS_ALLOCATIONS = 2, AG_OCAML_BOUNDARY =
 
 /* Called before any code of the runtime has run. Whether the tables were found. */
 bool ag_ocaml_frames_find(void);
-/* NULL: the address has none. */
+/* The frame descriptor of a return address; NULL: there is none. */
 const struct ag_ocaml_frame *ag_ocaml_find_frame(uintptr_t return_address);
 
 AG_FAST bool ag_ocaml_has_allocations(const struct ag_ocaml_frame *frame) {
     return frame->frame_bytes != AG_OCAML_BOUNDARY && frame->frame_bytes & AG_OCAML_HAS_ALLOCATIONS;
 }
-/* The lengths of the combined allocations: their number, then for each its words, without the
- * header, less one. */
+/* The lengths of the combined allocations: first their number, then for each allocation the number
+ * of its words without the header, minus one. */
 AG_FAST const uint8_t *ag_ocaml_lengths(const struct ag_ocaml_frame *frame) {
     return (const uint8_t *)&frame->live[frame->n_live];
 }
-/* The address of the debug information of an allocation; 0: none. */
+/* The address of the debug information of the combined allocation INDEX; 0: none. */
 AG_FAST uintptr_t ag_ocaml_debug_information(const struct ag_ocaml_frame *frame, unsigned index) {
     const uint8_t *lengths = ag_ocaml_lengths(frame);
     const uintptr_t offsets = ((uintptr_t)(lengths + 1 + lengths[0]) + 3) & ~(uintptr_t)3;
@@ -40,34 +40,35 @@ AG_FAST uintptr_t ag_ocaml_debug_information(const struct ag_ocaml_frame *frame,
                                                                    : 0;
 }
 
-/* The last walk. One per domain. */
+/* The last walk of a stack; each domain has one. */
 enum { AG_OCAML_WALK_FRAMES = 1024 };
 struct ag_ocaml_walked {
-    const uintptr_t *place; /* of the return address */
-    uintptr_t pc;
-    uint32_t node;
+    const uintptr_t *place; /* where the return address lies */
+    uintptr_t pc;           /* the return address */
+    uint32_t node;          /* the stack of this frame and its callers */
 };
 struct ag_ocaml_cut {
     uint64_t hash;
     uint32_t stack;
 };
 struct ag_ocaml_walk {
-    uint32_t recording; /* to which the nodes belong */
-    uint32_t n;
+    uint32_t recording; /* value of ag_stacks_recording() when the nodes were made */
+    uint32_t n;         /* number of elements of `frames` */
     /* the outer end of the walked frames: the place of the return address into the runtime's code
      * that called OCaml code */
     const uintptr_t *boundary;
-    uint32_t outer, outer_frames; /* the stack there, and its number of frames */
-    uint32_t start_caller, start; /* OCaml 5: the last caller of caml_start_program; the stack with
-                                   * that function's frame, whose pc is: */
-    uintptr_t start_pc;
+    uint32_t outer, outer_frames; /* the stack of the boundary's frame, and its number of frames */
+    uint32_t start_caller, start; /* OCaml 5: the stack of the last caller of caml_start_program;
+                                   * the same stack with the frame of caml_start_program */
+    uintptr_t start_pc;           /* the return address in caml_start_program */
     struct ag_ocaml_walked frames[AG_OCAML_WALK_FRAMES]; /* outermost first */
-    /* the last stack, if it was cut, is cut[cut_index], innermost first; n_cut 0: it was not */
+    /* the frames of the last stack, if it was cut: cut[cut_index][0 ... n_cut - 1], innermost
+     * first; n_cut 0: the last stack was not cut */
     struct ag_ocaml_walked cut[2][AG_OCAML_WALK_FRAMES];
     uint32_t n_cut, cut_index;
     struct ag_ocaml_cut cuts[1024];
-    /* during a walk, not on the program's stack: the new frames, innermost first; return addresses,
-     * innermost first */
+    /* used during a walk only, to save room on the program's stack: the new frames, and the return
+     * addresses of stack_of_fibers; both innermost first */
     struct ag_ocaml_walked fresh[AG_OCAML_WALK_FRAMES];
     uintptr_t pcs[AG_OCAML_WALK_FRAMES];
 };
@@ -77,10 +78,10 @@ uint32_t ag_ocaml_walk(struct ag_ocaml_walk *walk, const uintptr_t *sp);
 /* The stack whose first return address is at SP, by unwind tables. */
 uint32_t ag_ocaml_native_stack(const uintptr_t *sp, uintptr_t rbp);
 
-/* The gate of an event: an address of the stack on which this code runs (section 3 of
- * record/stream.c). */
+/* The gate of an event says on which stack the thread records it: an address of that stack (section
+ * 3 of record/stream.c). */
 #define AG_OCAML_GATE() ((uintptr_t)__builtin_frame_address(0))
-/* The thread is not inside of the recorder, and nothing special is requested of its events. */
+/* Whether the thread is outside of the recorder and can record its events by the fast functions. */
 AG_FAST bool ag_ocaml_thread_is_open(const struct ag_thread *thread) {
     return ag_thread_is_open(thread) && thread->recording == ag_recorder.recording;
 }

@@ -6,7 +6,9 @@ allogram_heap ag_ocaml_heaps[AG_OCAML_HEAPS];
 void ag_ocaml_heaps_register(void) {
     static const struct {
         const char *name;
-        enum allogram_heap_kind kind; /* numbers are used as addresses, so old blocks never move */
+        enum allogram_heap_kind
+            kind; /* of the block numbers that are used as addresses: those of old
+                                       * blocks never change */
     } rows[AG_OCAML_HEAPS] = {
         [AG_OCAML_MINOR] = {"minor heap", ALLOGRAM_MOVING_COLLECTOR},
         [AG_OCAML_MAJOR] = {"major heap", ALLOGRAM_NON_MOVING_COLLECTOR},

@@ -18,8 +18,9 @@ extern allogram_heap ag_ocaml_heaps[AG_OCAML_HEAPS] AG_HIDDEN;
 /* Called before any code of the runtime has run. */
 void ag_ocaml_heaps_register(void);
 
-/* OCaml moves its blocks, so an address does not identify a block. Each block has a unique number,
- * and NUMBER * this is its address in the trace. */
+/* OCaml moves its blocks, so an address does not identify a block. Each block has a unique number.
+ * The number times AG_OCAML_ADDRESS_STEP is the block's address in the trace. AG_OCAML_HEAP_BITS:
+ * the bits of a value of enum ag_ocaml_heap. */
 enum { AG_OCAML_ADDRESS_STEP = 16, AG_OCAML_HEAP_BITS = 2 };
 
 #endif

@@ -1,5 +1,6 @@
 /* ocaml_name.c: converts OCaml's names in linker symbols and debug information to the names that
- * programmers write. For reports, for bytecode.c, and for the OCaml library in pkg/. A symbol:
+ * programmers write. For reports, for bytecode.c, and for the OCaml library in pkg/. The parts of a
+ * symbol:
  *
  *     caml Dune__exe__Known __ pair _ 81        4.x; from 5.1 on a dot between module and function
  *          ^ path of modules   ^ name ^ stamp
@@ -105,7 +106,7 @@ static bool put_path(struct text *text, const char *path, size_t length) {
     return true;
 }
 
-/* The length without the stamp that makes the name unique. */
+/* The length of NAME without the stamp (a number at its end that makes it unique). */
 static size_t stem_bytes(const char *name, size_t length) {
     size_t at = length;
     while (at > 0 && is_digit(name[at - 1])) {

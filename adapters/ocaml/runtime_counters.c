@@ -7,8 +7,8 @@
  * has one state, at Caml_state. OCaml 5 has one state per domain, at the thread-local variable
  * caml_state, and its counters are integers. A row of the table below is used only if, at every
  * reading, its fields give the number that caml_gc_minor_words_unboxed returns. The rows of 4.11
- * and 4.12 give the same number before the first minor collection; as long as both fit, the layout
- * is not known.
+ * and 4.12 give the same number before the first minor collection. As long as more than one row
+ * gives the right number, no row is used.
  *
  * 2. Domains. When a domain reports its first event, its state is entered in a table, and read at
  * the end. A domain that ends adds its words to the runtime's sums by caml_orphan_alloc_stats,
@@ -50,7 +50,7 @@ static const uint64_t *major_since_slice;        /* OCaml 4: caml_allocated_word
 static const uint64_t *free_words;               /* OCaml 4: caml_fl_cur_wsz */
 static void (*compute_stats)(struct gc_stats *); /* OCaml 5 */
 
-enum { DOMAINS_MOST = 128 };                    /* at a time; with more, nothing is counted */
+enum { DOMAINS_MOST = 128 }; /* at the same time; with more, nothing is counted */
 static _Atomic uintptr_t domains[DOMAINS_MOST]; /* OCaml 5: their states; 0: free */
 static _Atomic bool are_too_many;
 static _Atomic uint64_t ended_words; /* words of domains that have ended */
@@ -101,7 +101,8 @@ static bool is_seen(uintptr_t state, size_t first) {
     return false;
 }
 
-/* Only threads of its own domain enter a state in the table, and these run one at a time. */
+/* Only threads of a domain enter the domain's state in the table, and the threads of a domain run
+ * one at a time. */
 void ag_ocaml_counters_see_domain(void) {
     const uintptr_t state = (uintptr_t)ag_ocaml_own_state();
     const size_t first = state / 4096 % DOMAINS_MOST; /* states are pages apart */

@@ -1,10 +1,10 @@
-/* suppress.c: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter:
- * its memory is no memory of the program.
+/* suppress.c: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter,
+ * because memory that Memprof allocates does not belong to the program.
  *
  * Each function of memprof_entries.def takes at most four words and returns at most two; its
- * replacement here passes all of them on. None of the functions is left by an exception, since the
- * adapter's callbacks raise none. When the program runs a Memprof of its own, the adapter's is
- * over, and nothing is suppressed.
+ * replacement here passes all arguments and results on. No exception leaves these functions,
+ * because the adapter's callbacks raise none. When the program starts Memprof itself, the adapter's
+ * Memprof has ended, and nothing is suppressed.
  *
  * Recording is resumed for memory that the program keeps: in collections (collector_hooks.c), and
  * when a stack grows while the adapter's callback runs on it. */
@@ -14,9 +14,10 @@
 #include "memprof.h"
 
 static __thread uintptr_t suppressed
-    __attribute__((tls_model("initial-exec")));                            /* to be resumed with */
-static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* number of entries that
-                                                                            * the thread is in */
+    __attribute__((tls_model("initial-exec"))); /* argument of ag_record_resume; 0: none */
+static __thread uint32_t depth
+    __attribute__((tls_model("initial-exec"))); /* number of nested calls of
+                                                                            * hooked functions */
 static bool is_whole = true; /* every function of memprof_entries.def that exists is hooked */
 
 bool ag_ocaml_is_in_memprof(void) {
@@ -65,8 +66,8 @@ typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 #include "memprof_entries.def"
 #undef AG_SUPPRESSED
 
-/* These functions enlarge the stacks of OCaml 4's interpreter and of OCaml 5's fibers; one of them
- * calls another. Recording is resumed in them. */
+/* These functions enlarge the stacks of OCaml 4's interpreter and of OCaml 5's fibers; one of these
+ * functions calls another. Recording is resumed while they run. */
 #define AG_RESUMED(name)                               \
     static uintptr_t (*name)(uintptr_t words);         \
     static uintptr_t resumed_##name(uintptr_t words) { \

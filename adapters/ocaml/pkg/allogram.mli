@@ -3,7 +3,7 @@
 
     Link it before the program's own modules: [ocamlfind ocamlopt -package allogram -linkpkg ...], or
     [OCAMLPARAM="I=DIR,cmxa=allogram.cmxa,_"] and no change of the build at all. A program that is started with [ALLOGRAM_OUTPUT]
-    in its environment records from then on, until it ends. *)
+    in its environment records from its start to its end. *)
 
 val start : ?output:string -> ?depth:int -> unit -> (unit, string) result
 (** Begins a session: from now on every block of OCaml's heap is recorded in a trace, with its stack (at most [depth] of OCaml's frames;

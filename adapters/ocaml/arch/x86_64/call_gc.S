@@ -3,11 +3,12 @@
  *
  * OCaml code calls caml_call_gc with all its registers in use; r14 is the domain's state, r15 the
  * young pointer. The code here saves the registers that C code may change, except vector registers,
- * which the adapter's code does not use. It does so on another stack, on which the C code runs too:
+ * which the adapter's code does not use. The registers are saved on another stack than that of the
+ * OCaml code, and the C code runs on that stack too:
  *
  *     OCaml 4   a stack of the adapter; r11 is free
- *     OCaml 5   the domain's C stack, as the runtime itself. Nothing is stored below the program's
- *               stack pointer but r11, in the red zone, until there is a free register
+ *     OCaml 5   the domain's C stack, which the runtime itself also uses. r11 is stored in the red
+ *               zone (below the program's stack pointer) until it can be moved to the C stack
  */
 #include "hook/arch/x86_64/kept_frame.S"
 
@@ -92,8 +93,8 @@ kept_function ag_ocaml_call_gc_enter_5
     jmp *ag_ocaml_call_gc(%rip)
 kept_end ag_ocaml_call_gc_enter_5
 
-    /* Continues on the adapter's stack, if there is one and it is free. rbp is unchanged. Two words
-     * on it: what is stored in ag_ocaml_own_stack afterwards. */
+    /* Continues on the adapter's stack, if there is one and it is free. rbp is unchanged. Pushes the
+     * value of ag_ocaml_own_stack, which from_own_stack restores, and a word of padding. */
     .macro to_own_stack
     mov ag_ocaml_own_stack(%rip), %rax
     mov %rsp, %rcx
@@ -105,7 +106,7 @@ kept_end ag_ocaml_call_gc_enter_5
     movq $0, ag_ocaml_own_stack(%rip)
     .endm
 
-    /* Keeps al. */
+    /* Restores ag_ocaml_own_stack. Does not change al. */
     .macro from_own_stack
     mov 8(%rsp), %rcx
     mov %rcx, ag_ocaml_own_stack(%rip)

@@ -1,4 +1,5 @@
-/* closures.S: the code of the closures that OCaml code calls, leading to C functions.
+/* closures.S: the machine code of the adapter's closures (OCaml function values). The runtime calls
+ * a closure as if it were OCaml code, and the code here continues in a C function of the adapter.
  *
  * OCaml passes the argument in rax and keeps its own state in r14 and r15. caml_c_call, through
  * which all C primitives are called, takes the C function in rax and its arguments in C's
