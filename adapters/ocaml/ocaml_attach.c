@@ -41,9 +41,8 @@ static void (*sys_init)(char *program, char **arguments);
 static ag_ocaml_value (*memprof_start)(ag_ocaml_value, ag_ocaml_value, ag_ocaml_value);
 static ag_ocaml_value (*memprof_stop)(ag_ocaml_value);
 static struct ag_ocaml_counters at_start;
-static bool has_start; /* at_start is filled */
-static const char *
-    why_refused; /* set if recording could not begin after the detours were installed; NULL: not refused */
+static bool has_start;          /* at_start is filled */
+static const char *why_refused; /* why recording could not begin; NULL: it could */
 
 void *ag_ocaml_find(const char *name) {
     struct ag_symbol_place place;

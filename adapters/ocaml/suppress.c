@@ -16,8 +16,7 @@
 static __thread uintptr_t suppressed
     __attribute__((tls_model("initial-exec"))); /* argument of ag_record_resume; 0: none */
 static __thread uint32_t depth
-    __attribute__((tls_model("initial-exec"))); /* number of nested calls of
-                                                                            * hooked functions */
+    __attribute__((tls_model("initial-exec"))); /* nested calls of hooked functions */
 static bool is_whole = true; /* every function of memprof_entries.def that exists is hooked */
 
 bool ag_ocaml_is_in_memprof(void) {

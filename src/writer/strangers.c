@@ -254,8 +254,8 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
 }
 
 /* A forked child reports the PID namespace of its parent, and may itself be in another one. So if
- * IDS has only such a namespace and no pid of the writer's namespace, equal parents are required.
- * */
+ * IDS has only such a namespace and no pid of the writer's namespace, equal parents are
+ * required. */
 bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_process_ids *joined) {
     if (ids->pid != 0 && joined->pid != 0) {
         return ids->pid == joined->pid;
