@@ -1,7 +1,7 @@
 %% allogram.erl: the Erlang half of the tracer of Erlang nodes, which counts the words that each function allocates. This module
 %% starts and stops the tracing; the native half, tracer.c, handles the events.
 %%
-%% This module uses no binary syntax, so that code that an old compiler made of it loads in a new emulator.
+%% This module uses no binary syntax, so that it can be compiled by an old compiler and loaded by a new emulator.
 -module(allogram).
 
 %% for users
@@ -28,9 +28,9 @@
        end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/2, count_calls/4,
        say/1]).
 
-%% The native library is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set the
-%% library's folder as a variable of the application, and gets the reason if the library does not load. In a node that was started with
-%% this module, load/0 always succeeds, since a module that does not load ends such a node; native/0 returns the reason later.
+%% Loads the native library, which is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set
+%% the library's folder as a variable of the application, and load/0 returns the error if the library does not load. In a node that was
+%% started with this module, load/0 always succeeds, since a module that does not load would end the node; native/0 returns the error later.
 load() ->
     case {application:get_env(?MODULE, folder), code:which(?MODULE)} of
         {{ok, Folder}, _} -> load_from(Folder);
@@ -96,8 +96,8 @@ say(_Text) -> erlang:nif_error(not_loaded).
 %% Options: output => the file name of a trace, which is kept; trace => patterns as in start/1; spawned => true: the processes that
 %% the function starts are counted as well, in the trace.
 %%
-%% If the emulator is not known, or the native half cannot be loaded, a line on standard error says so, and the table has the emulator's
-%% own counters. Then each function has Parent 0, and Words is undefined before OTP 26.
+%% If the tracer does not know the emulator's memory layout, or the native half cannot be loaded, a line on standard error says so, and the
+%% table has the emulator's own counters. Then each function has Parent 0, and Words is undefined before OTP 26.
 run(Fun) ->
     run(Fun, #{}).
 
@@ -123,7 +123,8 @@ run(Fun, Options) when is_function(Fun, 0), is_map(Options) ->
 %% Returns the table of the last run on this node if its function raised an exception or was killed; otherwise undefined.
 table() -> persistent_term:get({?MODULE, table}, undefined).
 
-%% End: ends the counting if the keeper does not.
+%% Waits for the messages of the keeper (keep_run/4) and returns or raises the result of the run. End: a function that ends the counting,
+%% called if the keeper is killed.
 follow(Tag, Worker, End) ->
     receive
         {Tag, begun, EndOfRun} ->
@@ -147,7 +148,7 @@ follow(Tag, Worker, End) ->
             erlang:error({allogram, ?KEEPER_ENDED ++ text(Why)})
     end.
 
-%% The keeper was killed while it began.
+%% Ends the counting if the keeper was killed before it had begun to count.
 abandon() ->
     allogram_built_in:abandon_run(),
     case native() of
@@ -190,7 +191,8 @@ keep_run(Fun, Options, Caller, Tag) ->
         error:{allogram, Why} -> Caller ! {Tag, refused, Why}
     end.
 
-%% The outcome is sent to the caller itself, so that it is copied once. The worker lives until its table has been read.
+%% Runs in the worker. Sends the function's result directly to the caller, so that it is copied only once. The worker lives until its table
+%% has been read.
 work(Fun, Caller, Keeper) ->
     Ended = try
                 Value = Fun(),
@@ -204,7 +206,7 @@ work(Fun, Caller, Keeper) ->
     Keeper ! {self(), Ended},
     receive {Keeper, go} -> ok end.
 
-%% Begins to count the process. Returns a function that ends this and returns the table.
+%% Begins to count the process. Returns a function that ends the counting and returns the table.
 begin_run(Worker, Options) ->
     Patterns = maps:get(trace, Options, [{'_', '_', '_'}]),
     case ready() of
@@ -242,8 +244,8 @@ session(Output) ->
 
 %% ---- for the command ----
 
-%% Called by the argument that `allogram run` puts into the node's environment (erlexec.c); must not disturb the program. The process that
-%% calls it continues with the program and is counted, so another process does the work.
+%% Called by the argument that `allogram run` puts into the node's environment (erlexec.c). Must not disturb the program. The process that
+%% calls inject/0 continues with the program and is counted, so another process does the work.
 inject() ->
     Caller = self(),
     {Pid, Monitor} = spawn_monitor(fun() -> inject_here(Caller) end),
@@ -267,8 +269,8 @@ inject_here(Caller) ->
             complain(Line)
     end.
 
-%% A process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an untraced one.
-%% Counting itself stops and begins exactly with the pause, because the counters look at the session.
+%% The loop of a process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an
+%% untraced one. Counting stops exactly when the pause begins, because the native counters check the session's state at each event.
 -define(LOOK_MS, 100).
 -define(LOOK_IN_PAUSE_MS, 10).
 
@@ -310,15 +312,15 @@ text(Why) ->
         false -> lists:flatten(io_lib:format("~0p", [Why]))
     end.
 
-%% One line on standard error.
+%% Prints one line on standard error.
 complain(Line) ->
     case native() of
         ok -> say(Line);
         _ -> io:put_chars(standard_error, ["allogram: ", Line, "\n"])
     end.
 
-%% Options: output => the file name of a trace; processes => all, or a list of processes; trace => a list of {Module, Function, Arity},
-%% in which '_' stands for any value.
+%% Begins to count the node. Options: output => the file name of a trace; processes => all, or a list of processes; trace => a list of
+%% {Module, Function, Arity}, in which '_' stands for any value.
 start(Options) ->
     case ready() of
         ok -> start_traced(Options);
@@ -399,7 +401,7 @@ trace_processes(Processes, Patterns, Flags, State) ->
     end,
     ok.
 
-%% For the state some_collections: whether processes that are spawned from now on are traced, too, if no other tracer traces them.
+%% For the state some_collections. If IsOn is true, processes that are spawned from now on are traced, too, unless another tracer traces them.
 trace_new_processes(IsOn) ->
     case has_sessions() of
         true ->
@@ -416,7 +418,7 @@ trace_process(Pid) ->
         end,
     ok.
 
-%% Sets the trace patterns: for trace_processes/3, and again where code was loaded meanwhile.
+%% Sets the trace patterns. Called by trace_processes/4, and again when traced code was loaded again.
 trace_functions(Patterns) ->
     case has_sessions() of
         true ->
@@ -449,7 +451,7 @@ untrace() ->
                 none ->
                     ok;
                 Session ->
-                    %% they fail if another process was killed after it had destroyed the session
+                    %% these calls fail if another process destroyed the session and was killed before it erased the term
                     catch trace:process(Session, all, false, [all]),
                     catch trace:session_destroy(Session),
                     persistent_term:erase(?MODULE)
@@ -504,14 +506,14 @@ is_ours(Pid) ->
         _ -> false
     end.
 
-%% ---- beside other tracers, where there are no sessions (OTP 25, 26) ----
+%% ---- together with other tracers, on OTP 25 and 26, which have no trace sessions ----
 
 %% The processes that another tracer traces. They are left to that tracer.
 others() ->
     [Pid || not has_sessions(), Pid <- erlang:processes(), has_another(Pid)].
 
-%% The match specification of this tracer's patterns. Where there are no sessions, trace patterns hold for the whole node. There it
-%% excludes the processes of other tracers, which would otherwise get events of the functions that this tracer traces.
+%% The match specification of this tracer's patterns. Without sessions, trace patterns hold for the whole node. So the specification
+%% excludes the processes of other tracers, because those tracers would otherwise get events of the functions that this tracer traces.
 match() ->
     case others() of
         [] -> [];
@@ -523,9 +525,10 @@ match() ->
 all_patterns() ->
     [Pattern || {Module, _} <- code:all_loaded(), Function <- functions(Module), Pattern <- pattern(Function)] ++ pattern(on_load).
 
-%% The patterns of others are those that were there before this tracer set its own, those that look different, and those that others
-%% have set since then. The latter may look like this tracer's own, so this process is notified of each call that sets patterns. A match
-%% specification as a mark would cost a third more for each traced call.
+%% The patterns of other tracers are those that existed before this tracer set its own, those that differ from this tracer's patterns, and
+%% those that other tracers have set since then. Patterns that were set later may equal this tracer's own, so this process is notified of
+%% each call that sets patterns. A special match specification could also mark this tracer's patterns, but would make each traced call
+%% cost a third more.
 -define(SETS_PATTERNS, {erts_internal, trace_pattern, 3}).
 
 watch_patterns() ->

@@ -1,11 +1,11 @@
 %% allogram_attached.erl: records a running node for `allogram attach`, and removes everything at the end.
 %%
-%% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, then runs the recording. It is the only
-%% process of allogram on the node, is not traced, and ends with the recording. It ends the recording when it is asked to, and when the
-%% command's own node is gone for any reason. In that case it also removes the modules, if the command loaded them.
+%% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, then runs the recording. The keeper is the
+%% only process of allogram on the node, is not traced, and ends with the recording. The keeper ends the recording on request, and when the
+%% command's own node is gone for any reason. If the command's node is gone, the keeper also removes the modules, if the command loaded them.
 %%
-%% While it runs, the keeper looks whether traced code was loaded again, since the emulator then no longer traces that code. A pause removes all trace flags and
-%% patterns, so the node runs as it did before the attach.
+%% While it runs, the keeper checks whether traced code was loaded again, because the emulator does not trace the new code by itself. A pause
+%% removes all trace flags and patterns, so the node runs as it did before the attach.
 -module(allogram_attached).
 
 -export([attach/1, control/1, detach/1]).
@@ -42,7 +42,7 @@ control(Action) ->
     call(Action).
 
 %% Ends the recording and returns {ok, [Note]}. How is over, or again if the command attaches again right away. If the keeper was killed,
-%% this process does its work.
+%% the calling process ends the recording itself.
 detach(How) ->
     case call({detach, How}) of
         {error, _} -> finish(), {ok, ["the process that kept the recording was killed; all of it was taken off nevertheless"]};
@@ -113,7 +113,7 @@ note(#{mode := exact}) -> "only the functions that --trace names were counted; w
 note(#{processes := [_ | _]}) -> "collections of the processes that --process names; no call was traced";
 note(_) -> "some collections of the processes that existed, and of one of forty that began later; no call was traced (--mode=exact counts functions)".
 
-%% Reports how many collections the tracer has recorded, where it does not record all.
+%% If the tracer records only some collections, reports how many it has recorded.
 report_collections(#{options := #{mode := sample, processes := []} = Options}) ->
     {Seen, Recorded} = allogram:take_collections(),
     allogram:report_runtime(erlang:system_info(otp_release), text("~w of ~w collections: ~s", [Recorded, Seen, note(Options)]));
@@ -210,9 +210,9 @@ registered_processes() ->
 %% ---- some collections ----
 %%
 %% By default a small part of all collections is recorded, so that the cost stays small also for a node that begins a process for each
-%% request. To inherit the tracer costs such a process 5 % of its time, and to ask the tracer for each collection another 12 % (seven
-%% collections in 20 us). So of new processes only those are traced that begin in a window of 5 ms, at random times, one of forty in all,
-%% and those that still live when this process looks for them once a second.
+%% request. A process of one request spends 5 % of its time to inherit the tracer, and 12 % to ask the tracer at each collection (seven
+%% collections in 20 us). So of new processes only two kinds are traced: those that begin in a window (5 ms long, at random times; windows
+%% take one fortieth of the time), and those that still live when the keeper looks for new processes once a second.
 
 change_window(open, #{is_paused := false, options := #{mode := sample, processes := []}} = State) ->
     allogram:trace_new_processes(true),
@@ -249,8 +249,8 @@ flags(#{mode := sample}) -> [garbage_collection];
 flags(#{processes := []}) -> allogram:flags();
 flags(_) -> allogram:flags() -- [set_on_spawn].
 
-%% Collections also run on dirty schedulers, which may still be inside of their last event when allogram:untrace/0 returns. Returns whether
-%% all of them have left it.
+%% Ends the tracing. Collections also run on dirty schedulers, which may still be inside of their last event when allogram:untrace/0 returns.
+%% Returns true if all dirty schedulers have left their last event.
 untrace() ->
     allogram:untrace(),
     HasEnded = allogram:wait_for_dirty() orelse allogram:wait_for_dirty(),

@@ -1,5 +1,5 @@
-%% allogram_built_in.erl: counts by the emulator's own counters where the tracer (allogram.erl) cannot be used. They count by function,
-%% without callers: words (call_memory) from OTP 26 on, calls and time (call_time) in older releases, too.
+%% allogram_built_in.erl: counts by the emulator's own counters if the tracer (allogram.erl) cannot be used. These counters count by
+%% function, without callers: calls and time (call_time) in all releases, and words (call_memory) from OTP 26 on.
 -module(allogram_built_in).
 
 -export([begin_run/4, abandon_run/0, start/2, stop/0]).
@@ -17,7 +17,7 @@ line(Why) ->
             _ -> "; time by call_time, words are not counted"
         end.
 
-%% For allogram:run: begins to count the process. Returns a function that ends this and returns the table.
+%% For allogram:run: begins to count the process. Returns a function that ends the counting and returns the table.
 begin_run(Why, Worker, Patterns, Options) ->
     allogram:complain(line(Why)),
     begin_counting(Patterns),
@@ -29,7 +29,7 @@ begin_run(Why, Worker, Patterns, Options) ->
             [{Node, 0, MFA, Calls, Words, Ns} || {Node, {MFA, {Calls, Words, Ns}}} <- lists:zip(lists:seq(1, length(Counts)), Counts)]
     end.
 
-%% For allogram:run, if the process that began to count was killed before it could report how to end this.
+%% For allogram:run, if the process that began to count was killed before it could return the function that ends the counting.
 abandon_run() ->
     end_counting([{'_', '_', '_'}]).
 

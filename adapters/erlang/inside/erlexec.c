@@ -2,11 +2,11 @@
  * the tracer.
  *
  * However a node is started (erl, escript, elixir, the start script of a release), a program called
- * erlexec assembles the emulator's arguments. It puts those of the environment variable ERL_AFLAGS
- * before the user's own. In that program only, the adapter adds two arguments to the variable: the
- * folder of the tracer's module, and a call that begins tracing. So the emulator itself loads the
- * tracer (allogram.erl), whose counters go into the emulator's trace, because the emulator runs
- * under the agent, too.
+ * erlexec assembles the emulator's arguments. It puts the arguments in the environment variable
+ * ERL_AFLAGS before the user's own. If the process is erlexec, the adapter adds two arguments to
+ * the variable: the folder of the tracer's module, and a call that begins tracing. So the emulator
+ * itself loads the tracer (allogram.erl), whose counters go into the emulator's trace, because the
+ * emulator runs under the agent, too.
  *
  * Releases boot in embedded mode, in which a call does not load a module, and an argument -s that
  * fails ends the node. So the added call first loads the module, and catches all errors. It
@@ -81,7 +81,7 @@ static bool find_folder(struct text *ret_folder) {
     return false;
 }
 
-/* Replaces the environment by a copy with this variable first. */
+/* Replaces the environment by a copy that has VARIABLE ("NAME=value") as the value of NAME. */
 static void variable_put(char *variable, const char *name) {
     const size_t name_length = strlen(name);
     size_t count = 0;

@@ -3,7 +3,8 @@
  *
  * The table is a hash table with open addressing, in memory that never moves. A thread fills a slot
  * under the lock and stores the handle last, so a thread that reads a handle also reads the rest of
- * the slot. Entries are never removed; atoms, of which they consist, are permanent as well. */
+ * the slot. Entries are never removed. They contain atoms, which the emulator never frees either.
+ * */
 #include "function_handles.h"
 
 #include <errno.h>
@@ -24,8 +25,8 @@ struct slot {
 };
 static struct {
     pthread_mutex_t lock;
-    struct slot *slots;  /* room for the maximum, touched only as it is used */
-    uint32_t *by_handle; /* slot of each handle, + 1 */
+    struct slot *slots;  /* mapped for the maximum; unused pages take no memory */
+    uint32_t *by_handle; /* index of each handle's slot + 1; 0: none */
     uint32_t n_used;
 } handles = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -46,7 +47,7 @@ static struct slot *slot_of(const struct ag_mfa *mfa) {
         (mfa->module * 31 + mfa->function * 7 + mfa->arity) * UINT64_C(0x9E3779B97F4A7C15);
     for (uint32_t at = (uint32_t)(mixed >> 43);; at = (at + 1) & (SLOTS - 1)) {
         struct slot *slot = &handles.slots[at];
-        /* acquire: pairs with the release of the thread that filled it */
+        /* acquire: pairs with the release of the thread that filled the slot */
         if (atomic_load_explicit(&slot->handle, memory_order_acquire) == 0 ||
             is_same(&slot->mfa, mfa)) {
             return slot;

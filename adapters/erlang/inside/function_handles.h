@@ -13,10 +13,10 @@ struct ag_mfa {
     ERL_NIF_TERM module, function;
     uint32_t arity;
 };
-/* Makes the table. Returns 0, or -ENOMEM. Called before the others. */
+/* Makes the table. Returns 0, or -ENOMEM. Called before the other functions of this file. */
 int ag_function_handles_start(void);
-/* 0: too many functions, or out of memory. From any thread; takes a lock only for a new
- * function. */
+/* Returns the handle of a function; 0: there are too many functions, or no memory. Callable from
+ * any thread. Takes a lock only for a new function. */
 allogram_function ag_function_handle(const struct ag_mfa *mfa);
 /* The function of a handle from ag_function_handle; NULL: any other handle. */
 const struct ag_mfa *ag_function_mfa(allogram_function handle);

@@ -2,9 +2,10 @@
  * tracer (tracer.c).
  *
  * 1. A process allocates by moving the top of its heap or, if the heap is full, by adding a
- * fragment beside the heap. So the words allocated since the last event are the growth of both
- * together. The tracer reads the growth at the event at which a collection begins, and restarts it
- * at the event at which the collection ends. So words that a collection copies are never counted.
+ * fragment (a separate block that belongs to the heap). So the words allocated since the last event
+ * are the growth of the heap and of the fragments together. The tracer reads the growth at the
+ * event at which a collection begins, and restarts it at the event at which the collection ends. So
+ * words that a collection copies are never counted.
  *
  * 2. A delayed collection. A dirty scheduler collects a large heap later; until then the process
  * continues with a small heap. The old heap is abandoned, and the emulator writes the number of its
@@ -12,17 +13,18 @@
  * another small heap follows. There is no event for these changes: the growth at the next event
  * includes the words that were allocated in the heap before the change.
  *
- * 3. If the heap changed and there is no abandoned heap, it was collected without an event
+ * 3. If the heap changed and there is no abandoned heap, the heap was collected without an event
  * (hibernation, the purge of a module's literals). No code of the process ran in that time, so
  * nothing is counted.
  *
- * 4. Messages that were received are linked to the process as fragments of another list. If the
- * fragments have grown and that list has a new head, the growth comes from messages, which are
- * counted elsewhere.
+ * 4. Received messages are linked to the process as another list of fragments. If the number of
+ * fragment words has grown and the list of messages has a new head, the growth comes from messages,
+ * which are counted elsewhere (tracer.c, section 3).
  *
  * 5. A built-in function may take all the rest of the heap and give back the words that it did not
- * need (maps:from_list/1 does). If it yields in between, its process is scheduled out with a full
- * heap, and the words given back later are a negative growth of the same function. */
+ * need (maps:from_list/1 does). If the built-in function yields before it gives words back, the
+ * process is scheduled out with a full heap, and the words given back later are a negative growth
+ * of the same function. */
 #include "heap_growth.h"
 
 enum { TAG_MASK = 3, TAG_BOXED = 2, HEADER_TUPLE_3 = 3 << 6 };

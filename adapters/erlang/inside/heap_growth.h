@@ -13,20 +13,21 @@ struct ag_heap_growth { /* state of a process at its last event */
     const uint64_t *heap, *end;
     uint64_t used_words, fragment_words;
     const void *message_fragments;
-    bool is_abandoned; /* this is a small heap, used until a dirty scheduler collects the old one */
+    bool is_abandoned; /* `heap` is small, used until a dirty scheduler collects the old heap */
     bool has_begun;    /* there was an event */
 };
 
 enum { AG_EVENT_TUPLE_WORDS = 4 };
 
 /* Subtracts from HEAP the words of the tuple {Module, Function, Arity} that the emulator made on
- * the process' heap for this event. Returns them: 4, or 0 where TERM is no such tuple. */
+ * the process' heap for this event. Returns the number of these words: 4, or 0 if TERM is not a
+ * tuple of three elements. */
 uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term);
-/* Words that the code of the process allocated since the last event; negative if it gave back what
- * it had allocated before that event. */
+/* Words that the code of the process allocated since the last event; negative if the code gave back
+ * words that it had allocated before the last event. */
 int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
                              const struct ag_process_heap *heap);
-/* Restarts the growth at HEAP, which was read now, without the event's own tuple. */
+/* Restarts the growth at HEAP, which was read at this event. */
 void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap);
 
 #endif

@@ -1,14 +1,15 @@
 /* process_layout.c: finds the words of the emulator's process structure that describe the heap, for
  * the tracer (tracer.c). It reads a process whose state is known.
  *
- * A native function's environment has copies of two of the pointers (the heap's top and its limit),
- * and the size of a term is known. So each word is recognized by the value that it must have, and
- * the layout is refused if two words fit:
+ * The environment of a native function has copies of two of the pointers (the heap's top, and the
+ * limit to which the function may fill the heap), and the size of a term is known. So each word is
+ * recognized by the value that it must have. The layout is refused if more than one word fits:
  *
  *     heap top, stack top                   the first is the environment's, the second at most a
  *                                           reserve above the environment's limit
  *     heap, end, abandoned, size            the first is below the top, the second above the
- *                                           stack top, the fourth is the words between them
+ *                                           stack top, the fourth is the number of words from the
+ *                                           first to the second
  *     fragments, messages, fragment words   a list is made that fits no heap: the first becomes the
  *                                           environment's fragment, the third grows by that list
  *
@@ -21,20 +22,22 @@
 struct ag_process_layout ag_process_layout;
 
 enum {
-    FIRST_WORDS = 60,   /* the heap's words are among these */
-    LOOKED_AT = 80,     /* a process has more: 760 bytes are the least seen */
+    FIRST_WORDS = 60,   /* the words of the heap are among the first 60 words of a process */
+    LOOKED_AT = 80,     /* words that are compared; the smallest known process has 95 */
     STACK_RESERVE = 16, /* words between the limit for native functions and the stack's top */
     NOT_FOUND = 0,
     SPARE_CELLS = 64,
 };
 
-/* Whether word I is the begin of the heap, by the size of the heap in word I + 3. */
+/* Whether word I may be the beginning of the heap: then word I + 1 is the end of the heap, and word
+ * I + 3 its size. */
 static bool has_size(const uint64_t *process, uint32_t i) {
     return process[i + 3] == (process[i + 1] - process[i]) / sizeof(uint64_t);
 }
 
-/* An empty heap begins at its top, and a stack of few words begins near its end, so the words of
- * the heap itself could also fit. */
+/* Finds the word with the top of the heap. If the heap is empty and the stack has few words, the
+ * words with the beginning and the end of the heap have nearly the same values as those with the
+ * heap's top and the stack's top; has_size recognizes and excludes them. */
 static uint32_t find_heap_top(const uint64_t *process, uint64_t top, uint64_t limit) {
     uint32_t found = NOT_FOUND;
     for (uint32_t i = 1; i + 3 < FIRST_WORDS; i++) {

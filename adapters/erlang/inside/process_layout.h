@@ -13,8 +13,8 @@
 
 /* Word numbers in a process; process_layout.c explains how they are found. */
 struct ag_process_layout {
-    uint32_t heap_top, stack_top; /* the heap grows up to the stack's top, the stack down to the
-                                   * heap's */
+    uint32_t heap_top, stack_top; /* the heap grows upward and the stack downward, in one block;
+                                   * their tops are the ends that move */
     uint32_t heap, heap_end, abandoned_heap;
     uint32_t message_fragments, fragment_words;
     bool is_known;
@@ -39,8 +39,8 @@ AG_FAST const uint64_t *ag_env_word(ErlNifEnv *env, uint32_t word) {
  * the name of what could not be found. */
 const char *ag_process_layout_find(ErlNifEnv *env);
 
-/* Whether the environment is that of the process itself, so that its heap can be read. Word 0 of a
- * process is its own identifier. */
+/* Whether ENV is the environment of the process PID, so that the heap of PID can be read. Word 0 of
+ * a process is its identifier. */
 AG_FAST bool ag_process_is_here(ErlNifEnv *env, ERL_NIF_TERM pid) {
     const uint64_t *process = ag_env_word(env, AG_ENV_PROCESS);
     return process != NULL && process[0] == pid;

@@ -4,7 +4,8 @@
  * Only the thread that runs a process uses its entry, and each thread remembers the entry that it
  * used last. So the locks of the table, one for each of its rows, are taken only when another
  * process is scheduled. Entries are reused; their memory is freed when the module is unloaded. A
- * remembered entry may belong to another process by now; the identifier in the entry shows that. */
+ * remembered entry may have been reused for another process. The identifier in the entry is
+ * compared for this reason. */
 #include "traced_processes.h"
 
 #include <pthread.h>

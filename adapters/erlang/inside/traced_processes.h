@@ -11,8 +11,8 @@
 
 enum { AG_PROCESS_NAME_BYTES = 128, AG_PROCESS_FIRST_LEVELS = 16 };
 struct ag_level {         /* a function on the stack */
-    uint32_t stack_words; /* on the process' stack when the function was called; after a tail call:
-                           * those of its caller */
+    uint32_t stack_words; /* number of words on the process' stack when the function was called; for
+                           * a function that was called by a tail call: stack_words of its caller */
     allogram_function function;
 };
 struct ag_traced_process {
@@ -21,30 +21,31 @@ struct ag_traced_process {
     struct ag_heap_growth growth;
     struct ag_level *levels; /* as many as allogram_depth(counters) */
     uint32_t n_levels, level_room;
-    uint64_t returnable_words; /* counted when it was scheduled out inside of a function, which may
-                                * give them back */
-    bool is_running;           /* its time is counted */
-    uint8_t last_kind;         /* kind of its last event, enum ag_event_kind */
-    uint64_t last_clock;       /* clock at the end of that event */
+    uint64_t
+        returnable_words; /* words counted when the process was scheduled out; the function that
+                                * allocated them may still give them back */
+    bool is_running;      /* the time since the last event is counted */
+    uint8_t last_kind;    /* kind of the last event, enum ag_event_kind */
+    uint64_t last_clock;  /* clock at the end of the last event */
     struct ag_traced_process *next;
     struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* enough for most processes */
 };
 
 /* The entry of the process; NULL: it has none. Called by the thread that runs the process. */
 struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid);
-/* The same, but adds an entry if the process has none. NAME NULL: its identifier. INITIAL_CALL "":
- * unknown. NULL: out of memory. */
+/* Like ag_traced_process_find, but adds an entry if the process has none. If NAME is NULL, the name
+ * is the process identifier. INITIAL_CALL "": unknown. Returns NULL if there is no memory. */
 struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
                                                 const char *initial_call);
 /* Called when the process has ended: writes its counters and removes its entry. */
 void ag_traced_process_end(ERL_NIF_TERM pid);
-/* Called when tracing has ended: does the same for all processes. */
+/* Called when tracing has ended: writes the counters of all processes and removes all entries. */
 void ag_traced_processes_end_all(void);
-/* Called when tracing has ended for a while: the processes are outside of all functions, and their
- * heaps are unknown. */
+/* Called when tracing has ended for a pause: from now on the entries say that the processes are
+ * outside of all functions and that their heaps are unknown. */
 void ag_traced_processes_lose_track(void);
-/* Called before tracing begins again: does the same as ag_traced_process_end for all processes that
- * have ended since. */
+/* Called before tracing begins again: calls ag_traced_process_end for all processes that ended
+ * during the pause. */
 void ag_traced_processes_end_dead(ErlNifEnv *env);
 /* Makes room for one more level. Returns false if out of memory. */
 bool ag_traced_process_has_level(struct ag_traced_process *process);

@@ -3,33 +3,33 @@
  *
  * 1. Events. The emulator calls a tracer module's functions at the events of the traced processes:
  * a call, a return to a function, the beginning and end of a collection, a process that is
- * scheduled in or out, a message, and the birth and death of a process. Here these are native
- * functions, and they run in the thread and in the context of the process. So they can read the
- * process' heap as it is at that moment (process_layout.h). The words allocated since the last
- * event are those of the current function (heap_growth.h).
+ * scheduled in or out, a message, and the birth and death of a process. The functions of this
+ * tracer are native functions, which run in the thread and in the context of the process. So they
+ * can read the process' heap as it is at the event (process_layout.h). The words allocated since
+ * the last event are those of the current function (heap_growth.h).
  *
  * 2. The current function. The emulator does not say which function calls another. The tracer finds
- * it by the depth, the number of words on the process' stack: a call with more words is inside of
- * all calls with fewer. So a stack of levels is kept for each process. A call removes the levels
- * that are as deep or deeper, then adds its own. A return to a function removes the levels of the
- * functions that ended. After an exception, the next event removes the levels of functions that the
- * exception ended.
+ * the caller by the depth, the number of words on the process' stack: a call at a larger depth is
+ * inside of all calls at smaller depths. So a stack of levels is kept for each process. A call
+ * removes the levels that are as deep or deeper, then adds its own. A return to a function removes
+ * the levels of the functions that ended. After an exception, the next event removes the levels of
+ * functions that the exception ended.
  *
  *     f               40 words    call f at 40: no caller
  *       g             45          call g at 45: a body call, one level below f
- *       h             45 + R      call h: a tail call of g, because the additional R words are the
- *                                 frame that return_to has put there for g; h gets g's depth, and
- *                                 is counted below g
+ *       h             45 + R      call h: g ends with a tail call of h. The additional R words are
+ *                                 the frame that the trace flag return_to has put there for g; h
+ *                                 gets g's depth, and is counted as called by g
  *     return to f     40 + ..     g and h are left
  *
  * If a function is called again in such a chain of tail calls, its earlier level is used again. So
  * a loop of tail calls has one level for each of its functions.
  *
- * 3. Words that no function allocated. The emulator makes a tuple on the process' heap for the
- * event: these words are counted as the profiler's own. Messages are counted when they are
- * received, and arguments of spawn when a process begins, each by the size that the emulator itself
- * copies. Words that appear on the heap while the process is scheduled out come from senders of
- * messages. Copies by collections are no growth.
+ * 3. Words that no function allocated. The emulator makes a tuple on the process' heap for each
+ * event: the words of the tuple are counted as the profiler's own. Messages are counted when they
+ * are received, and arguments of spawn when a process begins, each by the size that the emulator
+ * itself copies. Words that appear on the heap while the process is scheduled out come from senders
+ * of messages. Copies by collections are no growth.
  *
  * 4. Concurrency. Events of one process come one after the other, whichever thread runs it. Each
  * process has an entry of its own (traced_processes.h), and the only shared data are tables that
@@ -90,11 +90,11 @@ static struct {
  * It is written before the process is traced. */
 static ERL_NIF_TERM kept_pid; /* 0: none */
 
-/* Whether the library may be unmapped when the module is unloaded: no thread is in an event, and
- * none can begin one. */
+/* Whether the library may be unmapped when the module is unloaded, because no thread is in an
+ * event, and no thread can begin an event. */
 static bool may_unmap;
-/* A reference to the library, which keeps it mapped since an unloading that might not unmap it;
- * NULL: none. */
+/* A reference that keeps the library mapped. It is taken when the module is unloaded and the
+ * library must not be unmapped yet. NULL: none. */
 static void *kept_library;
 
 /* ---- parts of an event ---- */
@@ -102,7 +102,7 @@ static void *kept_library;
 struct event {      /* not zeroed, since that takes as long as reading the clock */
     uint64_t begin; /* clock */
     struct ag_traced_process *process;
-    struct ag_process_heap as_read, program; /* with the event's tuple, and without it */
+    struct ag_process_heap as_read, program; /* with the event's tuple; without it */
     uint64_t own_words;                      /* words of that tuple */
 };
 
@@ -117,7 +117,8 @@ static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
     return true;
 }
 
-/* Words and time since the last event. */
+/* The words that the process allocated since the last event. May be negative, down to minus
+ * returnable_words; then the result is the negative number modulo 2^64, which the counters add. */
 static uint64_t words_of(const struct event *event) {
     const struct ag_traced_process *process = event->process;
     if (!process->growth.has_begun) {
@@ -164,8 +165,8 @@ static bool mfa_of(ErlNifEnv *env, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
     return true;
 }
 
-/* In the chain of tail calls that ends at the last level: the level that has the function
- * already. */
+/* Searches the chain of tail calls that ends at the last level (levels of equal depth) for the
+ * function. Returns the index of its level; n_levels: there is none. */
 static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t depth,
                                allogram_function function) {
     for (uint32_t level = process->n_levels; level > 0; level--) {
@@ -179,8 +180,8 @@ static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t
     return process->n_levels;
 }
 
-/* The same as mfa_of for an event's own tuple. It is read in place, which saves two calls of the
- * emulator. */
+/* The same as mfa_of for an event's own tuple. Reads the tuple in place, which saves two calls of
+ * the emulator. */
 static bool event_mfa(const struct event *event, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
     enum { BOXED = 2, SMALL_BITS = 4, SMALL = 15 };
     const ERL_NIF_TERM *tuple = (const ERL_NIF_TERM *)(uintptr_t)(term - BOXED);
@@ -288,14 +289,15 @@ static uint64_t heap_bytes(ErlNifEnv *env, ERL_NIF_TERM list) {
     return words * WORD;
 }
 
-/* Where no call is traced, only a process with a name has an entry (allogram_attached.erl). The
- * collections of the others are recorded through a set of the thread: an entry for each process
- * would take 2 KiB, and more time than a short process lives. A collection begins and ends in one
+/* If no call is traced, only a process with a name has an entry (allogram_attached.erl). The
+ * collections of the other processes are recorded through a set of counters that belongs to the
+ * thread. An entry for each process would take 2 KiB, and would take longer to make than a short
+ * process lives. One set for each thread is enough, because a collection begins and ends in one
  * thread. */
 static allogram_counters *set_of_thread(ERL_NIF_TERM pid) {
     static _Thread_local struct {
         allogram_counters *set;
-        ERL_NIF_TERM pid; /* the process whose name it has */
+        ERL_NIF_TERM pid; /* the process whose name the set has */
     } thread;
     const struct allogram_counters_options options = {.size = sizeof options,
                                                       .runtime = AG_BEAM_RUNTIME,
@@ -447,9 +449,9 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
 }
 
-/* Called when the process spawned another one. The event's tuple on its heap is counted as the
- * profiler's. The environment is not that of the process here, but the place of its heap is known
- * from its last event. */
+/* Called when the process spawned another one. The words of the event's tuple on the spawning
+ * process' heap are counted as the profiler's. ENV is not the environment of that process, but the
+ * place of its heap is known from its last event. */
 static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     struct ag_traced_process *process = ag_traced_process_find(pid);
     const ERL_NIF_TERM *parts;
@@ -505,19 +507,20 @@ static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 /* ---- which collections are recorded ---- */
 
 /* Before the events of a collection the emulator makes a list of facts, which takes some 5 us,
- * longer than many collections. So with the state `some_collections` a thread records about
- * A_PERIOD_MOST collections in 10 ms, 1 % of its time: each with the same probability, which
- * follows from the number of collections in the 10 ms before. */
+ * longer than many collections. So with the tracer's state `some_collections`, a thread records
+ * about A_PERIOD_MOST collections in 10 ms, which takes 1 % of its time. Each collection is
+ * recorded with the same probability, computed from the number of collections in the 10 ms before.
+ * */
 enum { PERIOD_NS = 10 * 1000 * 1000, A_PERIOD_MOST = 20 };
 struct collection_choice {
     uint64_t period_ns;      /* begin of the period */
-    uint32_t n_in_period;    /* collections in it */
-    uint32_t probability;    /* * 2^-32; 0: not computed yet */
+    uint32_t n_in_period;    /* collections in the period so far */
+    uint32_t probability;    /* times 2^32; 0: not computed yet */
     uint64_t random;         /* state of an xorshift generator */
     ERL_NIF_TERM chosen_pid; /* whose collection is recorded now; 0: none */
 };
 static _Thread_local struct collection_choice choice;
-static _Atomic uint64_t n_collections, n_recorded; /* with that state */
+static _Atomic uint64_t n_collections, n_recorded; /* with the state some_collections */
 
 static uint32_t draw(void) {
     choice.random ^= choice.random << 13;
@@ -561,7 +564,8 @@ static ERL_NIF_TERM is_collection_wanted(ErlNifEnv *env, int argc, const ERL_NIF
     return (is_start || is_end) && choice.chosen_pid != argv[2] ? atoms.discard : atoms.trace;
 }
 
-/* Returns {Seen, Recorded} of the state `some_collections`, and begins both at 0 again. */
+/* Returns {Seen, Recorded}: the numbers of all and of the recorded collections of processes with
+ * the state `some_collections`. Sets both numbers to 0. */
 static ERL_NIF_TERM take_collections(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
     (void)argv;
@@ -758,8 +762,8 @@ static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
 /* ---- leaving the node ---- */
 
 /* Dirty schedulers (threads for long work) also have events. Unlike the other schedulers they are
- * not stopped when a module is unloaded. So each of them has to call this function at a time when
- * nothing is traced: meet(N) returns true if N schedulers are in it at once. */
+ * not stopped when a module is unloaded. So each dirty scheduler has to call meet(N) at a time when
+ * nothing is traced: meet(N) returns true if N schedulers are in it at the same time. */
 static _Atomic uint32_t n_meeting;
 
 static ERL_NIF_TERM begin_meeting(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {

@@ -30,8 +30,9 @@ enum {
 
 /* ---- connecting ---- */
 
-/* Asks epmd for the node, as the library did, because the library does not say at which step it
- * failed. Returns whether epmd knows the node (1 or 0), or a negative errno. */
+/* Asks epmd (the name server of Erlang nodes) for the node, as the library did, because the library
+ * does not say at which step it failed. Returns whether epmd knows the node (1 or 0), or a negative
+ * errno. */
 static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
     enum { PORT_PLEASE = 122, HERE_IT_IS = 119, TAG_BYTES = 1, LENGTH_BYTES = 2 };
     const char *port = getenv("ERL_EPMD_PORT");
@@ -186,7 +187,7 @@ static void note_event(struct ag_node_connection *connection, const ei_x_buff *m
 
 enum came { CAME_NOTHING, CAME_SOMETHING, CAME_ANSWER };
 
-/* Waits up to MS for one message. *ret_at: where the answer to a call begins. */
+/* Waits up to MS milliseconds for one message. *ret_at: where the answer to a call begins. */
 static enum came take_message(struct ag_node_connection *connection, unsigned ms,
                               ei_x_buff *message, int *ret_at) {
     erlang_msg about;

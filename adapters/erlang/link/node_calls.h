@@ -20,12 +20,12 @@ int ag_node_connect(struct ag_node_connection *connection, const char *node, con
                     char ret_text[AG_LINK_TEXT_BYTES]);
 void ag_node_disconnect(struct ag_node_connection *connection);
 
-/* Calls MODULE:FUNCTION with ARGUMENTS, a list whose end this function adds; then frees them.
+/* Calls MODULE:FUNCTION with ARGUMENTS, a list whose end this function adds, and frees ARGUMENTS.
  * ret_answer: a new buffer; *ret_at is where the answer begins in it. Returns 0; -ENOTCONN: the
  * node is gone; -ETIMEDOUT. The caller frees ret_answer in any case. */
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at);
-/* Reads the messages that have arrived, waiting up to MS. */
+/* Waits up to MS milliseconds for one message, and notes the event that it contains. */
 void ag_node_listen(struct ag_node_connection *connection, unsigned ms);
 
 /* Reads the string at AT and advances AT. Returns false if there is none. Characters that are not

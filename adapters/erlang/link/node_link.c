@@ -2,7 +2,8 @@
  * (remote/machine_link.h).
  *
  * The node loads two modules from bytes that this file sends, and the native half of the tracer
- * from the file beside the modules. So the node has to run on this machine and see that folder. If
+ * from a file in the folder of the modules. So the node has to run on this machine and be able to
+ * read that folder. If
  * the node already has the same module allogram, that module is used, and stays loaded at the end.
  * If it has another module of that name, the node is refused. All reasons for a refusal are checked
  * before anything is traced. */

@@ -4,7 +4,7 @@
  * They copy the state of an Erlang process at the moment of a sample or of a collection, because
  * the state would have changed if allogram read it later.
  *
- * If a sample is in generated code, r13 has the address of the process and rsp that of its stack.
+ * If a sample is in generated code, r13 has the address of the process and rsp the stack's address.
  * If it is in native code, the scheduler's structure has the process that it runs; node_kernel.c
  * writes the address of that word for each thread into the map `current_of`.
  *
@@ -17,8 +17,8 @@
  * are two programs, and the program at the return always runs.
  *
  * Collections do not nest, but their functions call each other. So a call inside of a reported
- * collection increments the collection's depth. A call with the same heap as the call before
- * belongs to the same collection.
+ * collection increments the collection's depth. If a call has the same heap as the thread's call
+ * before it, both belong to the same collection.
  *
  * No value that is read is trusted: the length of a stack is limited to the size of a record, and a
  * read that fails leaves an empty stack. Records that find no room in the ring are counted in
@@ -243,7 +243,8 @@ static __always_inline __u64 allocated_bytes(const struct node_process_copy *cop
     return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is not a process */
 }
 
-/* Whether the thread's call before this one was for the same heap, and so makes this call. */
+/* Whether the thread's last call had the same heap; then this call is part of the same collection.
+ * */
 static __always_inline int is_same_call(struct node_watched *now,
                                         const struct node_bpf_settings *at) {
     const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),

@@ -3,8 +3,9 @@
  *
  * Terms of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
  * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
- * Nothing here calls into the target or stops it. The target may change a structure while it is
- * read, so every structure is copied once, checked by its invariants and then used. */
+ * *target*: the observed emulator process. This folder's code neither calls functions of the target
+ * nor stops it. The target may change a structure while it is read, so every structure is copied
+ * once, checked by its invariants and then used. */
 #ifndef AG_NODE_H
 #define AG_NODE_H
 
@@ -30,15 +31,15 @@ struct node_layout {
     uint32_t process_abandoned_heap; /* not 0 while a dirty scheduler has to collect the
                                       * process */
     uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
-    uint32_t process_instruction;    /* where it continues, or where it last called native code */
-    uint32_t process_queue;          /* messages that it has moved to its own queue */
-    uint32_t process_incoming;       /* messages that it has not moved yet */
+    uint32_t process_instruction;    /* where the process continues, or last called native code */
+    uint32_t process_queue;          /* messages that the process has moved to its own queue */
+    uint32_t process_incoming;       /* messages that the process has not moved yet */
     uint32_t process_current;        /* -> {module, function, arity}, when it waits in a function
                                       * without a frame */
     uint32_t process_high_water;     /* below it: survivors of the last minor collection */
     uint32_t process_old_heap, process_old_top, process_old_end;
     uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
-    uint32_t process_fragment_words; /* of the heap fragments that it owns */
+    uint32_t process_fragment_words; /* words of the heap fragments that the process owns */
     uint32_t process_state;          /* 32 bits of flags */
     /* erts_proc, the table of processes */
     uint32_t table_bytes, table_slots, table_size, table_element_bytes;
@@ -51,7 +52,7 @@ struct node_layout {
 enum {
     NODE_STATE_FREE = 1 << 10, /* exiting, and no longer visible */
     NODE_STATE_EXITING = 1 << 11,
-    NODE_STATE_RUNNING = 1 << 15, /* its own code, on a normal scheduler */
+    NODE_STATE_RUNNING = 1 << 15, /* runs Erlang code on a normal scheduler */
 };
 enum { NODE_PROCESS_MOST_BYTES = 1024 };
 /* A copy of a process that is not checked yet. */
@@ -78,7 +79,7 @@ struct node {
         uint32_t n;
     } schedulers[NODE_SCHEDULER_KINDS];
     struct allogram_target_symbol dirty_main; /* the loop of dirty schedulers */
-    struct node_kernel *kernel;               /* NULL: nothing is captured in the kernel */
+    struct node_kernel *kernel;               /* programs in the kernel; NULL: not loaded */
     struct node_capture *capture;             /* NULL: process states are read after the sample */
     struct node_collections *collections;     /* NULL: collections are not watched */
 };

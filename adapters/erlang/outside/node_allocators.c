@@ -167,7 +167,7 @@ static int report_instance(struct node *node, uint64_t address, uint32_t number,
 static int report_row(struct node *node, const uint8_t *row, struct allogram_answers *answers) {
     const uint64_t extra = ag_get_64(row + 16);
     if (ag_get_32(row) == 0 || ag_get_32(row + 4) == 0 || extra == 0) {
-        return 0; /* not of the usual kind, or disabled */
+        return 0; /* not an allocator of the usual kind, or disabled */
     }
     if (ag_get_32(row + 8) == 0) {
         return report_instance(node, extra, 0, answers);

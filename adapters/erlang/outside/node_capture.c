@@ -1,10 +1,10 @@
 /* node_capture.c: keeps the process states that the kernel half copied at samples until the
  * observer looks them up.
  *
- * The same interrupt fills the observer's ring buffer and that of the kernel half (node.bpf.c). So
- * both have a sample of a thread with nearly the same time, and they are matched by thread and
- * nearest time. The newest few thousand captures are kept. The observer drops samples that are
- * older. */
+ * One interrupt writes a sample to the observer's ring buffer and a capture to the ring buffer of
+ * the kernel half (node.bpf.c), at nearly the same time. So a sample and a capture are matched by
+ * their thread and the nearest time. The newest few thousand captures are kept. The observer drops
+ * samples that are older than these. */
 #include "node_capture.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ int node_capture_program(void *state, char *ret_problem, size_t problem_bytes) {
     struct node *node = state;
     const int r = node_kernel_start(node, ret_problem, problem_bytes);
     if (r < 0) {
-        return r; /* the observer continues with late reading, and reports that */
+        return r; /* the observer reads states later than the sample, and reports this */
     }
     if (node->capture == NULL) {
         node->capture = malloc(sizeof *node->capture);

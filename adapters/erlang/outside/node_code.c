@@ -110,7 +110,7 @@ static void strip_prologue(char *name, size_t len) {
     }
 }
 
-/* Appends the range at *at, and advances *at. */
+/* Appends the range at *at, and sets *at to the end of the range. */
 static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const uint8_t *end) {
     if (end - *at < RANGE_HEAD_BYTES) {
         return -EBADMSG;

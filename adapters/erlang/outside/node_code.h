@@ -25,8 +25,8 @@ struct node_code { /* all zero: empty */
 /* Reads the code map that the target registers for debuggers. On failure CODE stays as it was.
  * Returns 0; -ENOENT; -EBADMSG: damaged; -EAGAIN: it changed all the time; -ENOMEM. */
 int node_code_load(struct node_code *code, struct allogram_target *target);
-/* Appends the ranges of one symbol file, unless they overlap those of an earlier call; exposed for
- * tests and fuzzing. -EBADMSG: damaged. Call node_code_sort after the last. */
+/* Appends the ranges of one symbol file, unless they overlap ranges of an earlier call. Exposed for
+ * tests and fuzzing. -EBADMSG: damaged. Call node_code_sort after the last file. */
 int node_code_add(struct node_code *code, const void *file, size_t n_bytes);
 void node_code_sort(struct node_code *code);
 void node_code_clear(struct node_code *code);

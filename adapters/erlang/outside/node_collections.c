@@ -33,7 +33,7 @@ enum {
     WAITING_MOST = 4096, /* heaps given up to a dirty scheduler and not yet collected */
     NOTED_MOST = 1 << 16,
     MANY_PER_SECOND = 2000,
-    WANTED_PER_SECOND = 1000,    /* shares are within 1 % after ten seconds */
+    WANTED_PER_SECOND = 1000,    /* then shares of functions are exact to 1 % after ten seconds */
     PACE_NS = 100 * 1000 * 1000, /* interval at which the rate is checked */
     SECOND_NS = 1000 * 1000 * 1000,
 };
@@ -117,7 +117,8 @@ static struct noted *take_delegated(struct node_collections *collections, uint64
 }
 
 static void keep_delegated(struct node_collections *collections, struct noted *noted) {
-    free(take_delegated(collections, noted->event.id)); /* an older one, which was not collected */
+    free(take_delegated(collections,
+                        noted->event.id)); /* an older call, whose heap was not collected */
     if (collections->n_delegated == WAITING_MOST) {
         struct noted **oldest = &collections->delegated;
         while ((*oldest)->next != NULL) {
@@ -133,7 +134,8 @@ static void keep_delegated(struct node_collections *collections, struct noted *n
     collections->n_delegated++;
 }
 
-/* CAUSE is the call that has the stack, EVENT the call that collected. Mostly they are the same. */
+/* Reports one collection. CAUSE is the call whose stack is reported, EVENT the call that collected.
+ * CAUSE and EVENT are the same call, unless a dirty scheduler collected. */
 static void report_collection(struct node *node, const struct node_event *cause,
                               const struct node_event *event, struct allogram_answers *answers) {
     char process[NODE_IDENTIFIER_BYTES];

@@ -10,8 +10,8 @@
 
 enum {
     NODE_EVENT_WORDS = 512, /* maximum number of words of a stack, from its top on: 4 KiB */
-    NODE_EVENT_MARGIN = 16, /* words above the stack's top that are captured too: native code may
-                             * have been entered with more on it than the process knows */
+    NODE_EVENT_MARGIN = 16, /* words beyond the saved top of the stack that are captured too: the
+                             * saved top may be older than the stack's last growth */
     NODE_CODE_AREAS = 8,
     NODE_PROCESS_WORDS = 128, /* words of struct process, from its start on, that are read */
 };
@@ -22,7 +22,8 @@ struct node_bpf_settings {
     __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
         minor_count, abandoned_heap, fragment_words, state;
     __u32 n_areas;
-    __u32 process_bytes; /* up to the last of these words: below 8 * NODE_PROCESS_WORDS */
+    __u32 process_bytes; /* to be read, up to the last of these fields: below 8 *
+                          * NODE_PROCESS_WORDS */
     __u64 period_bytes;  /* of allocation per reported collection; 0: all are reported */
     struct {
         __u64 low, high;
@@ -44,7 +45,7 @@ struct node_event {
     __u64 process, id, instruction;
     __u64 needed_words;
     __u64 weight_bytes; /* of a collection: allocated bytes that it stands for (node_pace.h); 0: an
-                         * earlier call began it */
+                         * earlier call began this collection */
     __u64 state;        /* low 32 bits: flags */
     struct node_heap_state before, after; /* a sample has only before */
     __u64 top, n_words;                   /* address of words[0] */
@@ -57,7 +58,7 @@ struct node_watched { /* a thread that collects; used only in the kernel */
     struct node_pace pace;
     __u64 n_seen;                          /* collections, reported or not */
     __u64 depth;                           /* calls inside of the reported collection; 0: none */
-    __u64 id, heap, heap_top, minor_count; /* of the process of the call before */
+    __u64 id, heap, heap_top, minor_count; /* of the process of the thread's last call */
     struct node_process_copy copy;
     struct node_event event;
 };

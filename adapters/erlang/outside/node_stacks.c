@@ -17,13 +17,14 @@
  * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample there
  * has the stack in its copy. For native code the scheduler switches to the thread's own stack,
  * where unwinding ends at generated code, which keeps the process in r13. The top of the Erlang
- * stack is saved either in the process or in rbp, and the other of the two is an old value. The
- * instruction that restores the stack shows which of the two is valid. A dirty scheduler never runs
+ * stack is saved either in the process or in rbp. The instruction that restores the stack shows
+ * which of these two is valid; the other one is an old value. A dirty scheduler never runs
  * generated code: its process is in the scheduler's structure, which is found by the thread's name.
  *
  * 4. Time. Words that are not in the sample were captured in the interrupt if the kernel allows
- * that (node_capture.c). Otherwise they are read now, later than the sample. Such a stack is used
- * if the process has the same state before and after reading, and refused as stale otherwise. */
+ * that (node_capture.c). Otherwise they are read later than the sample. A stack that was read later
+ * is used if the process has the same state before and after reading, and refused as stale
+ * otherwise. */
 #include "node_stacks.h"
 
 #include <stdio.h>
@@ -39,8 +40,8 @@ enum {
     TAG_MASK = 3,          /* 0: a continuation pointer */
 };
 
-/* A scheduler runs a process for about a millisecond at a time. A sample that waited for the
- * observer longer than many times that is refused: the thread may run another process by now. */
+/* A scheduler runs a process for about a millisecond at a time. If a sample waited for the observer
+ * many times longer, it is refused, because the thread may run another process by then. */
 static const uint64_t late_most_ns = 50 * 1000 * 1000;
 
 static bool is_word_address(uint64_t address) {

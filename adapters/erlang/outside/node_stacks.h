@@ -6,8 +6,9 @@
 
 /* Where the innermost frame of a process is. */
 enum node_top {
-    NODE_TOP_REPORTED, /* it is the pc of the sample, which is reported already */
-    /* it called native code or a fragment: the first word of the stack is its return address */
+    NODE_TOP_REPORTED, /* its pc is that of the sample, and it is reported already */
+    /* its function called native code or a fragment (shared code of the JIT): the first word of the
+     * stack is the return address into the function */
     NODE_TOP_CALLED,
     NODE_TOP_RESTS, /* the process does not run; it will continue at `instruction` */
 };
@@ -23,8 +24,8 @@ struct node_moment {
     size_t n_words;
 };
 
-/* Reports the frames of a stack. Returns COMPLETE, INCOMPLETE (it ends before the process' first
- * function), STALE (words that are no stack). */
+/* Reports the frames of a stack. Returns COMPLETE, INCOMPLETE (the stack ends before the process'
+ * first function), or STALE (the words are not a stack). */
 enum allogram_stack_verdict node_report_moment(struct node *node, const struct node_moment *moment,
                                                struct allogram_stack *stack);
 /* Where the innermost frame of a process is, by its `state`, if no pc is known. */
