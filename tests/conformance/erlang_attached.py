@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`allogram attach NODE`: exact counts between attach and detach; nothing is left in the node, however the session ends; other
-tracers stay as they were; one line for each error. All nodes of a test use an epmd (Erlang's port mapper) of their own, on
+"""Tests of `allogram attach NODE`: the counts between attach and detach are exact; nothing is left in the node, however the session
+ends; other tracers stay as they were; each error is reported in one line. All nodes of a test use an epmd
+(Erlang's port mapper) of their own, on
 loopback."""
 
 import argparse
@@ -64,7 +65,7 @@ class Place:
 
 
 class Node:
-    """A node that evaluates the expressions that it is sent, one a line."""
+    """A node that evaluates the expressions that the test sends to it, one a line."""
 
     def __init__(self, place, *options):
         place.n_nodes += 1
@@ -133,7 +134,7 @@ class Attached:
         self.process.communicate()
 
     def end(self, number=signal.SIGINT):
-        """(exit status, all that the command printed on standard error)"""
+        """Returns (exit status, all that the command printed on standard error)."""
         if number:
             self.process.send_signal(number)
         _, more = self.process.communicate(timeout=60)
@@ -231,8 +232,8 @@ def collections_are_seen(place):
 
 
 def default_costs_little(place):
-    """A server that begins a process for each request answers nearly as many requests for each second of CPU time as while the
-    recording is paused. The detached node has the memory that it had before, with 50,000 processes."""
+    """While it is recorded, a server that begins a process for each request answers nearly as many requests for each second of CPU time
+    as while the recording is paused. After the detach, a node with 50,000 processes has as much memory as before the attach."""
     failures = tap.Failures()
     with Node(place, "+sbwt", "none") as node:
         ratios = []
@@ -266,7 +267,7 @@ def default_costs_little(place):
 
 
 def price_comes_first(place):
-    """What an option costs is printed before the node is changed."""
+    """allogram prints what an option costs before it changes the node."""
     failures = tap.Failures()
     with Node(place) as node:
         for options, price in ((["--mode=exact"], "ten to fifty times slower"), (["--trace=lists:_"], "each call of the selected functions"),
@@ -413,8 +414,8 @@ def nothing_stays_mapped(place):
 
 
 def ends_in_every_way(place):
-    """The command is killed; the node is killed; the recorded process is killed; the keeper (allogram's process in the node) is
-    killed; code is loaded again."""
+    """The session ends because the command is killed, the node is killed, or the keeper (allogram's process in the node) is killed; or
+    the recorded process is killed, or code is loaded again during the session."""
     failures = tap.Failures()
     gone = lambda node: wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING)
     with Node(place) as node:
@@ -536,7 +537,7 @@ def refusals_are_one_line(place):
         outcome = place.allogram("attach", *arguments, "-o", output, env=env)
         said = outcome.stderr.decode()
         failures.expect(what + ": status", outcome.status, status)
-        said = re.sub(r"allogram: \S+: each [^\n]* takes about [^\n]*\n", "", said)  # the price
+        said = re.sub(r"allogram: \S+: each [^\n]* takes about [^\n]*\n", "", said)  # the line about the cost
         failures.require("%s: one line: %s" % (what, said), said.count("\n") == 1 and re.search(pattern, said))
         failures.require(what + ": no trace stays", not os.path.exists(os.path.join(place.folder, "no.allogram")))
 
@@ -591,7 +592,7 @@ def refusals_are_one_line(place):
 
 
 def load_does_not_grow(place):
-    """Traces everything for a while: the node's memory does not grow, and its results are right."""
+    """Traces all functions of a node for a while: the node's memory does not grow, and the node's results are right."""
     failures = tap.Failures()
     seconds = 600 if FULL else 3
     with Node(place) as node:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Erlang nodes traced from the inside: the words and calls of hand_counted.erl, to the unit, through `allogram run` and through
-allogram:run/4; messages and arguments, which are counted apart; callers. A program that is not recorded sees nothing of the
-tracer."""
+"""Traces Erlang nodes from the inside, by `allogram run` and by allogram:run/4. The words and calls of the functions of
+hand_counted.erl, their callers, and the messages and arguments, which are counted apart, must equal counts by hand exactly. A program
+that is not recorded must see nothing of the tracer."""
 
 import os
 import shutil
@@ -33,8 +33,8 @@ class Erlang:
             raise RuntimeError("erlc: %s" % compiled.stdout.decode())
 
     def evaluate(self, expression, *options, env=None, says=b""):
-        """What an expression prints on a node that has the tracer in its path and is not recorded. SAYS: text that its one line
-        on standard error must contain."""
+        """Returns what an expression prints on a node that has the tracer in its path and is not recorded. SAYS: text that the one line
+        on the node's standard error must contain."""
         outcome = recorded.run([*self.inside, "erl", "-noshell", "-pa", self.tracer, "-pa", self.folder, *options, "-eval",
                                 expression + ", halt()."], cwd=self.folder, env=env)
         if outcome.status != 0 or (says not in outcome.stderr if says else outcome.stderr):
@@ -42,7 +42,7 @@ class Erlang:
         return outcome.stdout.decode()
 
     def record(self, command, options=(), name="t", **how):
-        """(outcome, the emulator's trace or None)."""
+        """Returns (outcome, the emulator's trace or None)."""
         pattern = os.path.join(self.folder, name + ".%e.%p.allogram")
         outcome = recorded.run([self.tools.allogram, "run", "-q", "-o", pattern, *options, "--", *self.inside, *command], cwd=self.folder,
                                **how)
@@ -52,7 +52,7 @@ class Erlang:
 
 def wanted_table(n, release):
     """Own words and calls of the functions of hand_counted:main(n)."""
-    closure = 6 if release < 26 else 4 # words of a closure: one variable, and a header of 5 words, since OTP 26 of 3
+    closure = 6 if release < 26 else 4 # words of a closure: one variable, and a header of 5 words before OTP 26, of 3 words since
     # A match context (a position in a binary) takes 5 words. On OTP 25 the emulator itself copies it for each traced call, as a
     # binary of 5 words (allogram-run(1)).
     matched = 5 * (n + 1) if release < 26 else 5
@@ -112,7 +112,7 @@ def program_is_counted(erlang):
 
 
 def changes_are_counted(erlang):
-    """`diff` and `--fail-if` have what main(200) does more than main(100), as counted by hand."""
+    """`diff` and `--fail-if` show by how much main(200) calls and allocates more than main(100), as counted by hand."""
     failures, tools = tap.Failures(), erlang.tools
     traces = [erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % n], name="n%d" % n)[1]
               for n in (100, 200)]
@@ -225,7 +225,8 @@ UNTRACED = """Untraced = fun() -> {A, B, C, _, _, D} = attached_node:left(), {A,
 
 
 def run_takes_funs(erlang):
-    """allogram:run/1 and run/2. A function that raises is counted up to there, and its exception reaches the caller."""
+    """Tests allogram:run/1 and run/2. A function that raises an exception is counted until it raises, and the caller of run gets the
+    exception."""
     failures = tap.Failures()
     printed = erlang.evaluate(UNTRACED + "{R, T} = allogram:run(fun() -> length(hand_counted:cons(50)) end), "
                               "{R, T2} = allogram:run(fun() -> length(hand_counted:cons(50)) end, #{trace => [{hand_counted, '_', '_'}]}), "
@@ -248,8 +249,8 @@ def run_takes_funs(erlang):
 
 
 def run_ends_with_its_caller(erlang):
-    """Nothing stays traced when the process that called allogram:run is killed, or the one that keeps the run. A second run at the
-    same time is refused."""
+    """Nothing stays traced when the process that called allogram:run is killed, or when the process that keeps the run is killed. A
+    second run at the same time is refused."""
     failures = tap.Failures()
     begin = UNTRACED + ("Before = processes(), Self = self(), "
                         "Caller = spawn(fun() -> Self ! {failed, catch allogram:run(fun() -> Self ! runs, Endless() end, #{output => \"%s\"})} end), "
@@ -321,7 +322,7 @@ def elixir_is_named(erlang):
 
 
 def why_not(tools):
-    """What is missing here to trace Erlang; "": nothing is missing."""
+    """Returns what is missing on this machine to trace Erlang; "": nothing is missing."""
     return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
         "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
 

@@ -23,7 +23,7 @@ end || C <- %s]"""
 
 
 def compare(erlang, cases):
-    """{case: (words by which the heap of an untraced process grew, words counted for all functions)}"""
+    """Returns {case: (words by which the heap of an untraced process grew, words counted for all functions)}."""
     rows = {}
     for line in erlang.evaluate(COMPARE % (N, cases)).splitlines():
         name, *words = line.split()
@@ -48,7 +48,8 @@ def heaps_grow_by_what_is_counted(erlang):
 
 
 def servers_and_sleepers(erlang):
-    """A server's callbacks; a process that hibernates ten times; processes that are killed, perhaps before they begin; a port."""
+    """Counts the callbacks of a server, a process that hibernates ten times, processes that are killed, some before they begin, and a
+    port."""
     failures = tap.Failures()
     outcome, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval", "everyday:main(%d), halt(4)." % N],
                                    name="servers")
@@ -75,7 +76,7 @@ RELEASE = """[{ok, _} = {ok, application:load(App)} || App <- [kernel, stdlib]],
 
 
 def release_is_counted(erlang):
-    """A release as mix and relx make it: a shell script that starts the node in embedded mode with its own boot file."""
+    """Counts a node of a release as mix and relx make it: a shell script starts the node in embedded mode with the release's boot file."""
     failures = tap.Failures()
     erlang.evaluate(RELEASE)
     script = os.path.join(erlang.folder, "shop")

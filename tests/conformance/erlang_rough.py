@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Erlang nodes that are hard to trace, or cannot be traced: the node is not harmed, one clear line says what is not counted, and
-all that can be counted is counted. The traced program is hard_to_trace.erl."""
+"""Records Erlang nodes that are hard to trace, or cannot be traced: the node must not be harmed, one clear line must say what is not
+counted, and all that can be counted must be counted. The traced program is hard_to_trace.erl."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ PROCESSES = 100000 if os.environ.get("AG_TEST_SCALE") == "full" else 10000
 
 
 def traced(erlang, call, name, *options):
-    """(what the program printed, its functions by name, the trace) of a call of hard_to_trace under `allogram run`."""
+    """Calls a function of hard_to_trace under `allogram run`. Returns (what the program printed, its functions by name, the trace)."""
     outcome, trace = erlang.record(["erl", "+P", "300000", *options, "-noshell", "-pa", erlang.folder, "-eval",
                                     "hard_to_trace:%s, halt(7)." % call], name=name)
     if outcome.status != 7 or outcome.stderr:
@@ -50,7 +50,7 @@ def killed_in_a_call(erlang):
 
 
 def code_is_reloaded(erlang):
-    """The counts of one function in all loaded versions of a module are one row."""
+    """If several versions of a module are loaded, the counts of a function in all versions are added up in one row."""
     failures = tap.Failures()
     _, rows, _ = traced(erlang, "reloaded(12)", "reloaded")
     failures.expect("of twelve versions", rows.get("versions:which/1"), (120, 0))
@@ -110,7 +110,7 @@ def native_half_is_missing(erlang):
 
 
 def built_in_counters_of_a_node(erlang):
-    """A node whose emulator is not known: the emulator's built-in counters are read each second, and the trace says so."""
+    """If the tracer does not know the emulator, the emulator's built-in counters are read each second, and the trace says so."""
     failures = tap.Failures()
     erlang.evaluate("ok = allogram_built_in:start(\"this emulator is not known\", #{output => \"built_in.allogram\"}), "
                     "spawn(fun() -> hand_counted:main(1000) end), timer:sleep(1500), hand_counted:cons(10), "

@@ -40,7 +40,7 @@ class Node:
                 raise RuntimeError("phases.erl did not do: " + line)
 
     def work(self, n):
-        """The CPU time of N calls, in ms."""
+        """Returns the CPU time of N calls, in ms."""
         self.process.stdin.write(b"work %d\n" % n)
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
@@ -72,7 +72,7 @@ class Node:
 
 
 def kept_of(tools, trace, failures):
-    """(calls, words) of kept/1 in the trace, which must be whole and without loss."""
+    """Returns (calls, words) of kept/1 in the trace, which must be complete and without lost events."""
     status, verdict = recorded.check(tools, trace)
     failures.expect("check", (status, verdict["whole"]), (0, True))
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
@@ -91,7 +91,7 @@ def idle_node_is_killed(erlang):
 
 
 def busy_node_is_killed(erlang):
-    """What the node had printed before its end is in the table."""
+    """The calls that the node had made when it printed its last line before its end are in the table."""
     failures = tap.Failures()
     for i in range(KILLS):
         with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
@@ -142,7 +142,8 @@ def pause_and_resume(erlang):
 
 
 def pause_is_fast(erlang):
-    """A paused node is as fast as one that is not traced, again and again; calls are counted from the end of `control resume` on.
+    """After each of several pauses, a paused node is as fast as a node that is not traced; calls are counted from the end of `control
+    resume` on.
     The fastest of several runs is compared, since a shared CPU is slower now and then; a traced call takes some twenty times as
     long as an untraced one."""
     failures = tap.Failures()
@@ -168,7 +169,7 @@ def pause_is_fast(erlang):
 
 
 def reset(erlang):
-    """Two resets; after the second one, no function is called any more."""
+    """Resets the counts twice; after the second reset, no function is called any more."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)

@@ -21,7 +21,7 @@ COPIES_25 = {"tls_transfer:hand/2": (1, 5), "ssl_gen_statem:connection/3": (1, 1
 
 
 def transfer(erlang, chunks):
-    """(functions by name, total, callers of setelement/3 by name) of a transfer."""
+    """Records a transfer. Returns (functions by name, total, callers of setelement/3 by name)."""
     outcome, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval",
                                     "tls_transfer:main(%d, %d), halt()." % (chunks, BYTES)], name="tls%d" % chunks)
     if (outcome.status, outcome.stdout) != (0, b"%d\n" % (chunks * BYTES)):
@@ -61,7 +61,7 @@ def records_are_counted(_, runs):
 
 
 def callers_of_setelement(erlang, runs):
-    """The callers of setelement/3; their sums are the function's own counts."""
+    """The counts of setelement/3 by caller equal the counts by hand, and their sums equal the function's own counts."""
     failures = tap.Failures()
     for rows, _, callers, _ in runs.values():
         own = rows["erlang:setelement/3"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""OCaml programs without changes: their blocks, words, source lines, stacks and deaths equal the counts by hand and the runtime's
-own counters."""
+"""Records OCaml programs that were not changed for it: their blocks, words, source lines, stacks and deaths must equal the counts made
+by hand and the runtime's own counters."""
 
 import argparse
 import math
@@ -17,7 +17,7 @@ import views_agree
 from ocaml_programs import SOURCES, Toolchain, expect_all_reported, own, paths, runtime
 
 def nearly_all(failures, tools, trace):
-    """At least 99.9 % of the words that the runtime itself counted are in the trace, by the coverage in the summary."""
+    """By the coverage in the summary, the trace has at least 99.9 % of the words that the runtime itself counted."""
     coverage = runtime(recorded.report(tools, trace)).get("coverage")
     failures.require("coverage %s" % coverage, coverage is not None and coverage >= 0.999)
 
@@ -85,8 +85,8 @@ def deaths_and_sources(tools, folder, chain):
 
 
 def survivors(tools, folder, chain):
-    """At each source line: the blocks that a minor collection kept and those that died in it. The promoted words equal the
-    runtime's own count."""
+    """For each source line, compares the number of blocks that a minor collection kept and of those that died in it with counts by hand.
+    The promoted words must equal the runtime's own count."""
     failures = tap.Failures()
     program = chain.program(folder, "survivors", ["survivors.ml"])
     outcome, traces = recorded.record(tools, [program], folder)
@@ -154,7 +154,8 @@ def everything(tools, folder, chain):
 
 
 def signals(tools, folder, chain):
-    """Allocations in the handler of a timer's signal: the interpreter may run the handler inside of a callback."""
+    """Allocations in the handler of a timer's signal are recorded, although the interpreter may run the handler inside of a callback of
+    Memprof."""
     return compare_with_runtime(tools, folder, chain, "signals", chain.libraries("unix"))
 
 
@@ -210,7 +211,7 @@ def threads_and_fork(tools, folder, chain):
 
 
 def domains(tools, folder, chain):
-    """OCaml 5: what each function allocated, and in which domain; stacks through effect handlers are complete."""
+    """OCaml 5: compares what each function allocated in each domain with counts by hand; stacks through effect handlers are complete."""
     failures = tap.Failures()
     program = chain.program(folder, "domains", ["domains.ml"], chain.libraries("unix", "threads"))
     outcome, traces = recorded.record(tools, [program], folder)
@@ -232,11 +233,11 @@ def small_stack():
 
 
 def lives(tools, folder, chain):
-    """Deaths of blocks that a compaction moved and of those of a minor heap that was resized; a stack overflow while allocating is the
-    exception that the program expects, and cut stacks are no incomplete ones."""
+    """Deaths of blocks that a compaction moved, and of blocks of a minor heap that was resized, are recorded. A stack overflow during an
+    allocation raises the exception that the program expects. Stacks cut at the depth are not counted as incomplete."""
     failures = tap.Failures()
     program = chain.program(folder, "lives", ["lives.ml"])
-    environment = {"OCAMLRUNPARAM": "l=64k"} # words of OCaml 5's stack; OCaml 4 uses the system's
+    environment = {"OCAMLRUNPARAM": "l=64k"} # size of OCaml 5's stack in words; OCaml 4 uses the system's stack
     plain = recorded.run([program], env=environment, preexec=small_stack)
     outcome, traces = recorded.record(tools, [program], folder, env=environment, preexec=small_stack)
     failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
@@ -276,7 +277,7 @@ def counters_in(stderr):
 
 
 def undisturbed_tools(tools, folder, chain):
-    """The same for the tools of OCaml itself, on files of its library."""
+    """The counters of OCaml's own tools, run on files of its library, are also equal to those of a run without allogram."""
     failures = tap.Failures()
     library = subprocess.run([*chain.command, "-where"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     sources = ["scanf.ml", "hashtbl.ml"]
@@ -307,7 +308,8 @@ def undisturbed_tools(tools, folder, chain):
 
 
 def debug_runtime(tools, folder, chain):
-    """The runtime that checks its own invariants: observed in OCaml 4; recorded by Memprof in 5.3."""
+    """Programs with the debug runtime, which checks its own invariants, are recorded: by allocation_path.c in OCaml 4, by Memprof in
+    5.3."""
     failures = tap.Failures()
     program = chain.compile(folder, "counted", ["counted.ml"], ["-runtime-variant", "d"])
     outcome, traces = recorded.record(tools, [program], folder)
@@ -318,7 +320,7 @@ def debug_runtime(tools, folder, chain):
 
 
 def ended_domain(tools, folder, chain):
-    """OCaml 5: blocks of domains that have ended die in collections of others."""
+    """OCaml 5: if a domain has ended, the deaths of its blocks in collections of other domains are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "ended_domain", ["ended_domain.ml"], chain.libraries("unix"))
     outcome, traces = recorded.record(tools, [program], folder)
@@ -328,7 +330,7 @@ def ended_domain(tools, folder, chain):
 
 
 def later_release(tools, folder, chain):
-    """A later release of OCaml is not recorded, and one line says so; malloc is recorded all the same."""
+    """OCaml blocks of a later release of OCaml are not recorded, and one line says so. Blocks of malloc are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["later_stubs.c", "counted.ml"])
     plain = recorded.run([program, "report"])
@@ -401,8 +403,8 @@ def compiler(tools, folder, chain):
 
 
 def sampled(tools, folder, chain):
-    """The sum of the estimates of eight seeds lies within four deviations of the truth. A block of w words is a sample with the
-    probability 1 - exp(-8 (w + 1) / interval)."""
+    """The sum of the estimates of eight seeds must lie within four standard deviations of the exact value. A block of w words is sampled
+    with the probability 1 - exp(-8 (w + 1) / interval)."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["counted.ml"])
     interval, seeds = 300, 8
@@ -460,7 +462,7 @@ def without_debug_information(tools, folder, chain):
 
 
 def static(tools, folder, chain):
-    """allogram's library cannot be preloaded into a static program: one line says so."""
+    """allogram's library cannot be preloaded into a static program, and one line says so."""
     failures = tap.Failures()
     program = chain.compile(folder, "counted", ["counted.ml"], ["-ccopt", "-static"])
     outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", program, "report"])
@@ -494,8 +496,8 @@ def at_each_cycle(tools, folder, chain):
 
 
 def at_a_thousandth(tools, folder, chain):
-    """One sample in 1000 words. Over many seeds the sum for each source line lies within four deviations, and all sums scatter as much as
-    chance predicts."""
+    """Samples one word in 1000, with many seeds. The sum for each source line must lie within four standard deviations of the exact value,
+    and all sums must scatter as much as chance predicts."""
     failures = tap.Failures()
     program = chain.program(folder, "rates", ["rates.ml"])
     interval, seeds = 8000, 100 if os.environ.get("AG_TEST_SCALE") == "full" else 6

@@ -3,8 +3,8 @@
  *
  * The table is a hash table with open addressing, in memory that never moves. A thread fills a slot
  * under the lock and stores the handle last, so a thread that reads a handle also reads the rest of
- * the slot. Entries are never removed. They contain atoms, which the emulator never frees either.
- * */
+ * the slot. Entries are never removed. They contain atoms, which the emulator never frees
+ * either. */
 #include "function_handles.h"
 
 #include <errno.h>

@@ -509,8 +509,8 @@ static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 /* Before the events of a collection the emulator makes a list of facts, which takes some 5 us,
  * longer than many collections. So with the tracer's state `some_collections`, a thread records
  * about A_PERIOD_MOST collections in 10 ms, which takes 1 % of its time. Each collection is
- * recorded with the same probability, computed from the number of collections in the 10 ms before.
- * */
+ * recorded with the same probability, computed from the number of collections in the 10 ms
+ * before. */
 enum { PERIOD_NS = 10 * 1000 * 1000, A_PERIOD_MOST = 20 };
 struct collection_choice {
     uint64_t period_ns;      /* begin of the period */

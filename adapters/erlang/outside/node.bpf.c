@@ -243,8 +243,8 @@ static __always_inline __u64 allocated_bytes(const struct node_process_copy *cop
     return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is not a process */
 }
 
-/* Whether the thread's last call had the same heap; then this call is part of the same collection.
- * */
+/* Whether the thread's last call had the same heap; then this call is part of the same
+* collection. */
 static __always_inline int is_same_call(struct node_watched *now,
                                         const struct node_bpf_settings *at) {
     const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),

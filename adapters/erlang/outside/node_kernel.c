@@ -157,8 +157,8 @@ static int report_load_error(int error, char *ret_problem, size_t problem_bytes)
     return error;
 }
 
-/* Loads the programs, with or without the program for uprobe sessions, which older kernels refuse.
- * */
+/* Loads the programs, with or without the program for uprobe sessions, which older kernels
+* refuse. */
 static int node_kernel_load(struct node_kernel *kernel, bool has_sessions) {
     kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
     if (kernel->object == NULL) {
