@@ -23,7 +23,7 @@
  *
  * 3. A walk goes from the innermost call outward to the first marked one (`known`), looks up its
  * index, and replaces what is remembered from that index on. The lookup goes through the memo from
- * its end, and passes each call that has returned once.
+ * its end. It passes each returned call only once, because the call is then replaced.
  *
  *     remembered   main  parse  expression  term  factor  number
  *     calls now    main  parse  expression* term              * known: has the mark
@@ -44,8 +44,8 @@
  * CALLS_PER_DEPTH times the depth. If a state has more calls, the memo is emptied and filled with
  * the innermost calls only, CALLS_READ_PER_DEPTH times the depth. The memo is then partial. If
  * calls return and a partial memo would have fewer calls than the depth, the memo is filled again.
- * Between two fills at least as many calls begin or return as the depth, so the cost of a fill is a
- * constant per call. */
+ * Between two fills the number of calls that begin or return is at least the depth, so the cost of
+ * a fill is a constant per call. */
 #include "lua_call_memo.h"
 
 #include <string.h>

@@ -21,10 +21,10 @@
  * continues there, and may reach a known frame again.
  *
  * 3. Depth. A stack with more frames than the recording keeps is cut: if OCaml's frames alone are
- * enough, the stack consists of the innermost ones; otherwise the recorder's walker walks the
- * stack. The places of the last cut stack's frames are kept. A cache has the cut stacks by a hash
- * of their return addresses. The hash has 64 bits; the chance that two of a million stacks have the
- * same hash is 1 in 30 million. */
+ * enough, the stack consists of the innermost OCaml frames; otherwise the recorder's walker walks
+ * the stack. The places of the last cut stack's frames are kept. A cache has the cut stacks by a
+ * hash of their return addresses. The hash has 64 bits; the chance that two of a million stacks
+ * have the same hash is 1 in 30 million. */
 #include "ocaml_frames.h"
 
 #include <string.h>

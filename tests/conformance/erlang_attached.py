@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Tests of `allogram attach NODE`: the counts between attach and detach are exact; nothing is left in the node, however the session
 ends; other tracers stay as they were; each error is reported in one line. All nodes of a test use an epmd
-(Erlang's port mapper) of their own, on
-loopback."""
+(Erlang's port mapper) of their own, on loopback."""
 
 import argparse
 import contextlib
