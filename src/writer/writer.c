@@ -367,7 +367,7 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
                  : ag_session_is_first(session, seen.sought.own_pid, seen.sought.namespace);
     struct ag_recording *recording = ag_recording_begin(session, index, is_first);
     if (!recording) {
-        return; /* no memory: the process is adopted at the next look */
+        return; /* no memory */
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
@@ -425,42 +425,53 @@ static bool is_to_adopt(const struct ag_writer *writer, uint32_t index) {
     /* acquire: pairs with the recorder's release of LIVE; the slot is filled */
     const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
     return writer->slots[index].phase == AG_PHASE_NONE &&
-           (state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED);
+           (state == AG_SLOT_REPLACED || (state == AG_SLOT_LIVE && !writer->slots[index].lives_on));
+}
+
+/* The slot whose process started first, of those that are to be adopted. UINT32_MAX: there is
+ * none. */
+static uint32_t first_to_adopt(const struct ag_writer *writer) {
+    const uint32_t n_slots = ag_session_slots_used(writer->session);
+    uint64_t first_raw = 0;
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        const uint64_t raw = ag_session_slot(writer->session, i)->start_raw;
+        if (is_to_adopt(writer, i) && (first == UINT32_MAX || raw < first_raw)) {
+            first_raw = raw;
+            first = i;
+        }
+    }
+    return first;
 }
 
 /* Adopts the processes in the order of their starts, not of their slots. So if a process has
- * executed a second program since the last look, the trace of the first one gets the name without a
- * number. */
-void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots) {
-    uint64_t last_raw = 0; /* start and slot of the previous process in that order */
-    uint32_t last = UINT32_MAX;
+ * executed a second program since the last look, its first program is adopted first: that trace
+ * gets the name without a number, and the second program is attributed to its execution.
+ *
+ * Processes start while others are adopted, which may take long if the disk is busy. When a program
+ * has a slot, so has the program that executed it. So a search that starts after the slot of
+ * the later program was seen finds the earlier one. */
+void ag_writer_adopt(struct ag_writer *writer) {
     for (;;) {
-        uint64_t next_raw = UINT64_MAX;
-        uint32_t next = UINT32_MAX;
-        for (uint32_t i = 0; i < n_slots; i++) {
-            if (!is_to_adopt(writer, i)) {
-                continue;
-            }
-            const uint64_t raw = ag_session_slot(writer->session, i)->start_raw;
-            const bool is_behind_last =
-                last == UINT32_MAX || raw > last_raw || (raw == last_raw && i > last);
-            if (is_behind_last && (next == UINT32_MAX || raw < next_raw)) {
-                next_raw = raw;
-                next = i;
-            }
+        uint32_t seen = UINT32_MAX, next = first_to_adopt(writer);
+        while (next != seen) {
+            seen = next;
+            next = first_to_adopt(writer);
         }
         if (next == UINT32_MAX) {
             return;
         }
-        last_raw = next_raw;
-        last = next;
         const struct ag_process_slot *slot = ag_session_slot(writer->session, next);
         if (writer->is_offline &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE &&
             slot_lives(writer, next)) {
+            writer->slots[next].lives_on = true;
             continue;
         }
         adopt_slot(writer, next);
+        if (writer->slots[next].phase == AG_PHASE_NONE) {
+            return; /* no memory: the process is adopted at the next look */
+        }
         writer->n_slots_seen = next + 1 > writer->n_slots_seen ? next + 1 : writer->n_slots_seen;
     }
 }
@@ -694,7 +705,7 @@ int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session) {
     int64_t n_sealed = 0, r = ag_writer_start(writer, session);
     writer->is_offline = true;
     if (r == 0) {
-        ag_writer_adopt(writer, ag_session_slots_used(session));
+        ag_writer_adopt(writer);
         do {
             r = ag_writer_round(writer);
             n_sealed += ag_writer_finish_ended(writer, ag_monotonic_ns());
@@ -930,7 +941,7 @@ static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_n
  * an idle writer. So a process that takes a slot first raises header.n_slots_used
  * (record/process.c). */
 static void look_for_processes(struct ag_writer *writer) {
-    ag_writer_adopt(writer, ag_session_slots_used(writer->session));
+    ag_writer_adopt(writer);
 }
 
 /* Returns how many ms to sleep after a round without work. The writer sleeps longer if no thread

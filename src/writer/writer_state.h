@@ -29,6 +29,7 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
     bool is_first;           /* the process that `run` started, even after it called exec */
+    bool lives_on;           /* the writer is offline, and leaves out this living process */
     bool has_ended;          /* the process has ended; its chunks will not change any more */
     bool has_unread;         /* the last round left chunks of the process */
     /* CLOCK_MONOTONIC when the process' end was seen, or when the slot retired */
@@ -87,8 +88,8 @@ int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
  * seals their traces. Returns how many, or negative errno. */
 int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session);
 void ag_writer_done(struct ag_writer *writer);
-/* Adopts the new processes in the first n_slots slots: opens their traces and watches them. */
-void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots);
+/* Adopts the new processes: opens their traces and watches them. */
+void ag_writer_adopt(struct ag_writer *writer);
 /* Seals the traces of ended processes without unread chunks, a bounded number per call. Returns how
  * many. */
 uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns);

@@ -452,6 +452,48 @@ static void traces_of_one_pid_are_named_in_the_order_of_their_starts(void **stat
     assert_int_equal(n_found, 2);
 }
 
+/* ---- processes that start while the writer adopts another ---- */
+
+static void (*start_meanwhile)(void); /* called once, when the writer next begins a recording */
+static uint32_t begun_slots[8];
+static size_t n_begun_slots;
+
+struct ag_recording *__real_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first);
+struct ag_recording *__wrap_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first);
+
+struct ag_recording *__wrap_ag_recording_begin(struct ag_session *of, uint32_t slot,
+                                               bool is_first) {
+    begun_slots[n_begun_slots++ % 8] = slot;
+    if (start_meanwhile) {
+        start_meanwhile();
+        start_meanwhile = NULL;
+    }
+    return __real_ag_recording_begin(of, slot, is_first);
+}
+
+/* A process that was created before the process of slot 0 takes slot 2, executes another program,
+ * and takes slot 1. */
+static void execute_meanwhile(void) {
+    assert_int_equal(fake_process_join(session), 1);
+    assert_int_equal(fake_process_join(session), 2);
+    ag_session_slot(session, 2)->start_raw = ag_session_slot(session, 0)->start_raw - 1;
+}
+
+static void programs_that_start_meanwhile_are_adopted_in_the_order_of_their_starts(void **state) {
+    (void)state;
+    struct ag_writer adopting;
+    assert_int_equal(ag_writer_start(&adopting, session), 0);
+    assert_int_equal(fake_process_join(session), 0);
+    n_begun_slots = 0;
+    start_meanwhile = execute_meanwhile;
+    ag_writer_adopt(&adopting);
+    assert_int_equal(n_begun_slots, 3);
+    assert_int_equal(begun_slots[0], 0);
+    assert_int_equal(begun_slots[1], 2);
+    assert_int_equal(begun_slots[2], 1);
+    ag_writer_done(&adopting);
+}
+
 static void a_living_writer_is_left_alone(void **state) {
     (void)state;
     char message[512];
@@ -771,7 +813,7 @@ static void a_frozen_look_is_of_one_moment(void **state) {
     const pid_t pid = start_thread_in_turns(tell, told, COUNT);
     assert_int_equal(read(told[0], &byte, 1), 1);
     assert_int_equal(ag_writer_start(&frozen, session), 0);
-    ag_writer_adopt(&frozen, ag_session_slots_used(session));
+    ag_writer_adopt(&frozen);
     assert_ptr_equal(mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0),
                      session->base);
@@ -828,6 +870,8 @@ int main(void) {
             a_session_that_nobody_collected_is_sealed_from_its_live_file, begin, end),
         cmocka_unit_test_setup_teardown(traces_of_one_pid_are_named_in_the_order_of_their_starts,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(
+            programs_that_start_meanwhile_are_adopted_in_the_order_of_their_starts, begin, end),
         cmocka_unit_test_setup_teardown(a_living_writer_is_left_alone, begin, end),
         cmocka_unit_test_setup_teardown(a_session_that_begins_is_left_alone, begin, end),
         cmocka_unit_test_setup_teardown(slots_are_used_again, begin, end),
