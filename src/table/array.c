@@ -10,7 +10,7 @@ static int resize(void *items, size_t count, size_t item_bytes) {
     }
     void *first;
     memcpy(&first, items, sizeof(first)); /* ITEMS points to a pointer of unknown type, so memcpy
-                                           * reads it */
+                                           * reads that pointer */
     first = reallocarray(first, count, item_bytes);
     if (first == NULL) {
         return -ENOMEM;

@@ -1,12 +1,12 @@
 /* index_map.h: maps sparse 64-bit keys to dense 32-bit indices.
  *
  * It uses open addressing with linear probing at a load of at most 1/2. A slot is 16 bytes, so a
- * lookup usually takes one cache line. Keys come from outside (stack ids, stream numbers), so any
- * value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the
+ * lookup usually takes one cache line. Keys come from untrusted input (stack ids, stream numbers),
+ * so any value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the
  * largest number of keys.
  *
  * For items such as texts or structs, the key is a hash of the item. If different items have the
- * same hash, the map contains that key several times, and a search tries all its indices:
+ * same hash, the map contains that key several times, and a search tries all indices of the key:
  *
  *     size_t slot = 0;
  *     uint32_t at;
@@ -52,7 +52,8 @@ int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_in
  * the next number. */
 void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index);
 
-/* The slot where a search for KEY begins, which callers may prefetch. NULL if the map is empty. */
+/* Returns the slot where a search for KEY begins; callers may prefetch this slot. NULL: the map is
+ * empty. */
 AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,
                                                       uint64_t key) {
     return AG_LIKELY(map->slots) ? &map->slots[ag_keyed_hash(key) >> map->shift] : NULL;
@@ -79,8 +80,8 @@ AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key)
     return slot ? (uint32_t)slot->value - 1 : AG_INDEX_NONE;
 }
 
-/* Returns the next index of KEY; AG_INDEX_NONE: there is none. *cursor must be 0 before the first
- * call; later it contains the state of the search. */
+/* Returns the next index of KEY; AG_INDEX_NONE: there is none. *cursor contains the state of the
+ * search, and must be 0 before the first call. */
 AG_FAST uint32_t ag_index_map_next(const struct ag_index_map *map, uint64_t key, size_t *cursor) {
     const struct ag_index_slot *slot =
         ag_index_map_slot(map,

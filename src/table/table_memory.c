@@ -26,8 +26,8 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* 5 times as long as it takes to clear a huge page, and an eighth of the 12 ms if the host has to
- * provide its pages */
+/* 5 times as long as it takes to clear a huge page, and an eighth of the 12 ms that it takes if the
+ * host has to provide the pages */
 enum { SLOW_PAGE_NS = 1500000 };
 static atomic_bool pages_are_slow;
 

@@ -1,5 +1,5 @@
 /* table_memory.h: zeroed memory for tables with random access, aligned to cache lines. Large tables
- * use huge pages. Otherwise most lookups would also miss the TLB: such misses took a third of the
+ * use huge pages. With ordinary pages most lookups miss the TLB: such misses took a third of the
  * time in a table of 230,000 stacks. */
 #ifndef AG_TABLE_MEMORY_H
 #define AG_TABLE_MEMORY_H
