@@ -1,6 +1,6 @@
 /* json_writer.c: writes JSON incrementally, see json_writer.h. The state is the number of open
  * brackets, and whether the next value needs a comma. The caller must close each bracket with the
- * matching one; tests check the output. */
+ * bracket that matches it. */
 #include "text/json_writer.h"
 
 #include <inttypes.h>
