@@ -10,12 +10,12 @@
  *               its caller's path (the paths are numbered from 1; 0: no caller), u number of the
  *               function in "calls" + 1 (0: other), u calls, u own_words, u own_ns
  *
- * own_ counters are of a function alone, acc_ counters also of what it called. Functions with the
- * largest shares of words, time or calls come first. If there are more functions than a page holds,
- * those with the smallest shares are left out, and all pairs that contain them. If there are more
- * call paths than a page holds, those with the smallest shares (of a path and all paths below it)
- * are added up in paths "other", so that the sums are exact. viewer/src/trace.js reads both
- * blocks. */
+ * own_ counters count what a function did itself; acc_ counters also count what the functions that
+ * it called did. Functions with the largest shares of words, time or calls come first. If there are
+ * more functions than a page holds, those with the smallest shares are left out, and all pairs that
+ * contain them. If there are more call paths than a page holds, those with the smallest shares (of
+ * a path and all paths below it) are added up in paths "other", so that the sums are exact.
+ * viewer/src/trace.js reads both blocks. */
 #include "page/call_tables.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 enum {
     FUNCTIONS_MOST = 20000, /* about 30 bytes each, compressed, with the name */
     EDGES_MOST = 100000,    /* about 12 bytes each */
-    PATHS_MOST = 100000,    /* about 8 bytes each, without paths "other" */
+    PATHS_MOST = 100000,    /* about 8 bytes each; paths "other" are not counted */
     FUNCTION_COLUMNS = 7,
     EDGE_COLUMNS = 7,
     PATH_COLUMNS = 5,
@@ -36,7 +36,7 @@ enum {
 struct ranked {
     double share; /* the function's share of all words, plus its shares of all time and of all
                    * calls */
-    uint32_t row; /* of a function, or the node of a call path */
+    uint32_t row; /* the row of a function, or the node of a call path */
 };
 
 static int by_share(const void *a, const void *b) {
@@ -160,25 +160,27 @@ static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges,
 /* ---- call paths ---- */
 
 struct page_path {
-    uint32_t parent, function; /* numbers on the page + 1; 0: none, other */
+    uint32_t parent, function; /* numbers on the page + 1; parent 0: no caller; function 0:
+                                * "other" */
     struct ag_call_counts counts;
 };
 struct path_list {
     struct page_path *paths;
     size_t count;
-    /* by node of the functions: number on the page + 1 of its path, and of the path "other" below
-     * it; 0: none */
+    /* by node of struct ag_functions: 1 + the number on the page of the node's path, and of the
+     * path "other" below that path; 0: none */
     uint32_t *path_of, *other_of;
 };
 
-enum path_kind {             /* of a node, as uint8_t */
+enum path_kind {             /* stored as uint8_t, one for each node */
                  PATH_EMPTY, /* neither the node nor a node below it has counts */
                  PATH_SMALL, /* its counts are in a path "other" */
                  PATH_KEPT,  /* it gets a path of its own */
 };
 
-/* Sets the kind of each node. A caller has at least the shares of the paths below it and a smaller
- * number, so a node is kept only if its caller is. */
+/* Sets the kind of each node. A caller's share is at least that of each path below it, and the
+ * caller's number is smaller, so by_share puts the caller first: a node is kept only if its caller
+ * is kept. */
 static int choose_paths(const struct ag_functions *functions, uint8_t *kinds) {
     const struct ag_call_counts *total = &functions->total;
     struct ranked *ranks = calloc(functions->n_nodes + 1, sizeof(*ranks));

@@ -1,4 +1,5 @@
-/* call_tables.h: writes function counters as a block of the page of `allogram view`. */
+/* call_tables.h: writes function counters as blocks (data_block.h) of the page of `allogram
+ * view`. */
 #ifndef AG_CALL_TABLES_H
 #define AG_CALL_TABLES_H
 
@@ -7,8 +8,8 @@
 #include "page/page_tables.h"
 #include "text/json_writer.h"
 
-/* Writes the blocks "calls" and "paths", or nothing if no function was counted. Adds names to trace->names. 0 or
- * negative errno. */
+/* Writes the blocks "calls" and "paths", or nothing if no function was counted. Adds names to
+ * trace->names. Returns 0 or negative errno. */
 int ag_call_tables_write(struct ag_page_trace *trace, FILE *out);
 /* Writes the key "functions" of the block "facts": sums, and words that no function allocated.
  * Writes nothing if no function was counted, or if memory is exhausted. */

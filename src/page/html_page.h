@@ -11,8 +11,9 @@
  * does not contain the page, and what to do. */
 const char *ag_html_page_missing(void);
 
-/* Writes the page of PROFILE, and compares it with BEFORE, unless that is NULL. Both profiles must
- * be unfiltered. 0, or a negative errno. The caller checks OUT for write errors with ferror. */
+/* Writes the page of PROFILE. Unless BEFORE is NULL, the page compares the two profiles. Both
+ * profiles must be unfiltered. 0, or a negative errno. The caller checks OUT for write errors with
+ * ferror. */
 int ag_html_page_write(FILE *out, struct ag_profile *profile, struct ag_profile *before);
 
 #endif

@@ -1,5 +1,6 @@
 /* page_facts.c: writes the block "facts" of the page: the summary with the keys of `report --json`,
- * the timeline, the peak of each slice of time, and damage of the trace.
+ * the timeline, the peak of each slice (one of up to 256 equal parts of the recording), and damage
+ * of the trace.
  *
  * The JSON is inside of HTML, where "<", ">" and "&" could be read as markup. JSON contains them
  * only in strings, so each is written as an escape such as \u003c. */

@@ -165,7 +165,7 @@ static int write_nodes(const struct numbering *numbering, FILE *out) {
     return ag_data_block_write(out, numbering->trace->number, "nodes", &parents);
 }
 
-/* In the order of struct ag_metrics. */
+/* The metrics in the order of struct ag_metrics. */
 static const enum ag_metric metrics_of_groups[] = {
     AG_METRIC_ALLOCATED_BLOCKS, AG_METRIC_ALLOCATED_BYTES, AG_METRIC_FREED_BLOCKS,
     AG_METRIC_FREED_BYTES,      AG_METRIC_IN_USE_BLOCKS,   AG_METRIC_IN_USE_BYTES,
@@ -234,9 +234,9 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
 
 /* ---- sizes, lifetimes, leaks, threads ---- */
 
-/* Adds the number of entries with blocks, then for each of them u index - previous index, u blocks,
- * u bytes. An index is row * AG_HISTORY_ORDERS + order; order i stands for sizes (or lifetimes)
- * from 2^i to 2^(i+1) - 1. */
+/* Adds the number of entries with blocks, then for each of these entries u index - previous index,
+ * u blocks, u bytes. An index is row * AG_HISTORY_ORDERS + order; order i stands for sizes (or
+ * lifetimes) from 2^i to 2^(i+1) - 1. */
 static void add_counts(struct ag_byte_list *list, const struct ag_history_count *counts, size_t n) {
     size_t used = 0, before = 0;
     for (size_t i = 0; i < n; i++) {
@@ -253,7 +253,7 @@ static void add_counts(struct ag_byte_list *list, const struct ag_history_count 
     }
 }
 
-/* Adds entries like those of add_counts, but a row is a group, by its number on the page, and the
+/* Adds entries like those of add_counts, but a row is the number of a group on the page, and the
  * bytes are left out. */
 static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trace *trace,
                             bool of_lifetimes) {

@@ -3,9 +3,9 @@
  *
  * 12,000 groups in 256 slices can give three million entries of 64 bytes; encoded as varints an
  * entry takes about 14 bytes. Folding limits the size of the page: the entries of a small group
- * move to a node "other" below its caller. If the page is still too large, they move below the
- * caller of its caller, and so on. A folded group keeps its own function, type, allocation function
- * (via) and label, and loses only its callers. The sums do not change. */
+ * move to a node "other" below the group's caller. If the page is still too large, the entries move
+ * to a node "other" below the caller's caller, and so on. A folded group keeps its own function,
+ * type, allocation function (via) and label, and loses only its callers. The sums do not change. */
 #include "page/slice_log.h"
 
 #include <errno.h>
@@ -81,11 +81,11 @@ struct folding {
     struct ag_outline *outline;
     uint32_t *target;
     uint32_t *place_of;  /* by node: the node "other" below it, or NOT_SEEN */
-    uint32_t *other_of;  /* by node: the first group below that "other", or NOT_SEEN */
+    uint32_t *other_of;  /* by node: the first group below its "other", or NOT_SEEN */
     uint32_t *next_of;   /* by group: the next group below the same "other", or NOT_SEEN */
     uint32_t *last_seen; /* by group: the slice in which the group was last counted */
     size_t n_next_of, n_last_seen;
-    size_t n_groups; /* of the outline before folding */
+    size_t n_groups; /* number of groups in the outline before folding */
 };
 
 static int by_weight(const void *a, const void *b, void *context) {
@@ -122,7 +122,7 @@ static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
                         (struct ag_outline_node){.parent = parent, .frame = frame});
 }
 
-/* Adds a group with the function, type, via and label of LIKE below the "other" of NODE. */
+/* Adds a group with the function, type, via and label of LIKE below the node "other" of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
     struct ag_outline_group folded = {
@@ -159,7 +159,8 @@ static bool is_alike(const struct ag_outline *outline, const struct ag_outline_g
            outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 
-/* The group below the "other" of NODE that GROUP folds into. Adds one if there is none. */
+/* Finds the group below the node "other" of NODE into which GROUP folds. Adds that group if there
+ * is none. */
 static int other_group(struct folding *folding, uint32_t node, uint32_t group,
                        uint32_t *ret_group) {
     const struct ag_outline *outline = folding->outline;
@@ -179,16 +180,16 @@ static int other_group(struct folding *folding, uint32_t node, uint32_t group,
     return 0;
 }
 
-/* The node of a group's caller. A group that the outline folded already is below an "other", whose
- * parent is then the caller. */
+/* Returns the node of a group's caller. If the outline has folded the group already, the group is
+ * below a node "other", and the caller is the parent of that node. */
 static uint32_t caller_of(const struct ag_outline *outline, uint32_t group) {
     const uint32_t parent = outline->nodes[outline->groups[group].node].parent;
     return outline->nodes[parent].frame == AG_OUTLINE_OTHER ? outline->nodes[parent].parent
                                                             : parent;
 }
 
-/* Sets the targets of the groups RANKED[kept ...]: groups below the "other" of the node LEVEL steps
- * above them. */
+/* Folds the groups RANKED[kept ...]: the target of each is a group below the "other" of the node
+ * that is LEVEL steps above it. */
 static int fold_up(struct folding *folding, const uint32_t *ranked, size_t kept, unsigned level) {
     const struct ag_outline *outline = folding->outline;
     for (size_t i = kept; i < folding->n_groups; i++) {
@@ -218,7 +219,7 @@ static void note_others(struct folding *folding) {
 }
 
 static int fold(struct folding *folding, size_t most_entries) {
-    static const unsigned levels[] = {1, 2, 4, 8, 16, 64, 65536}; /* the last one is the root */
+    static const unsigned levels[] = {1, 2, 4, 8, 16, 64, 65536}; /* 65536 steps lead to the root */
     struct ag_outline *outline = folding->outline;
     uint32_t *ranked = malloc((folding->n_groups + 1) * sizeof(*ranked));
     if (!ranked) {

@@ -2,8 +2,8 @@
  * page. The outline is the call tree without its small parts (model/answers/outline.h). A group is
  * the blocks whose stacks have the same innermost node in the outline, and that have the same
  * allocation function, type and label (a text that the program sets for a thread). The recording is
- * divided into up to 256 equal slices. The history says how much each group allocated and freed in
- * each slice. */
+ * divided into up to 256 equal slices. An entry of the history says how much one group allocated
+ * and freed in one slice. */
 #ifndef AG_SLICE_LOG_H
 #define AG_SLICE_LOG_H
 
