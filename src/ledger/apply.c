@@ -1,10 +1,10 @@
 /* apply.c: applies arrays of events to the ledger (the live blocks and sums of a process,
  * ledger.h), and contains the slow steps; apply_fast.h applies a single event to the totals.
  *
- * An event touches three places: the slot of its address in the live table; for an alloc, the slot
+ * An event accesses three places: the slot of its address in the live table; for an alloc, the slot
  * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,
- * which counts the blocks of one stack and via. All three are random accesses to memory that
- * exceeds the first caches, so they are prefetched some events ahead. */
+ * which counts the blocks of one stack and via. The accesses are random, and the tables are larger
+ * than the first caches, so the three places are prefetched some events ahead. */
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
@@ -39,7 +39,8 @@ void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
     tally->allocated_bytes -= block.size;
     const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ag_live_table_remove(&ledger->live, at);
-    /* an error may be ignored: a visitor that fails here fails again at the next step */
+    /* an error may be ignored: a visitor (the callback of a reader) that fails here fails again at
+     * the next step */
     (void)ag_ledger_notify_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
 }
 
@@ -136,8 +137,8 @@ static int apply_undo(struct ag_ledger *ledger, uint32_t index, uint64_t address
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     const bool is_live = ledger->live.blocks[at].address != 0;
     if (!is_death || (is_live && !ag_ledger_can_give_way(ledger, at, index))) {
-        /* Either there is nothing to undo, or another block lives at the address already. In that
-         * case a later event would free the restored block at once. */
+        /* Either there is nothing to undo, or another block lives at the address already. In the
+         * second case a later event would free the restored block at once. */
         return 0;
     }
     const int r = is_live ? ag_ledger_give_way(ledger, at, /* n_passed_on= */ 0) : 0;
@@ -231,9 +232,10 @@ AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_even
     __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event->stack, event->via));
 }
 
-/* The second step of prefetching: prefetches the sum to which the lines of prefetch_event refer. A
- * wrong guess costs only the fetch of a cache line that is not needed. A branch on the event's kind
- * would cost more than the wrong guesses that it avoids. */
+/* The second step of prefetching: guesses the event's sum from the cache lines that prefetch_event
+ * has fetched, and prefetches the sum. A wrong guess costs only the fetch of a cache line that is
+ * not needed. A branch on the event's kind would cost more than the wrong guesses that it
+ * avoids. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;
@@ -268,8 +270,9 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
                : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
-/* WAY_LARGE prefetches. WAY_NOTIFIED calls the visitor and prefetches, too: the visits dominate its
- * cost, so a variant of WAY_NOTIFIED without prefetching is not needed. */
+/* The variants of the loop. WAY_LARGE prefetches. WAY_NOTIFIED calls the visitor, and always
+ * prefetches: the visits cost much more than prefetching, so a variant without prefetching is not
+ * needed. */
 enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,

@@ -3,14 +3,14 @@
  * nanoseconds at most: for apply.c, and for the writer's loop that encodes and counts each event
  * while it is in registers (writer/one_pass.c).
  *
- * Totals are kept in registers (struct ag_ledger_hot) and stored only where a slow path may read
- * them.
+ * Totals are kept in registers (struct ag_ledger_hot). They are stored in memory only before a slow
+ * path that may read them.
  *
- * The peak, with the share of every stack, costs O(1) per event. peak_version counts how often the
- * total has left its highest value. A sum whose own peak_version is lower has not changed since the
- * total last left its highest value, so the sum's live bytes are its share of the peak: the first
- * change of a sum after the peak stores its share (take_share_fast), and ag_ledger_close stores the
- * shares of the sums that did not change.
+ * Computing the peak, and the share of every stack in the peak, costs O(1) per event. peak_version
+ * counts how often the total has left its highest value. A sum whose own peak_version is lower has
+ * not changed since the total last left its highest value, so the sum's live bytes are its share of
+ * the peak: the first change of a sum after the peak stores its share (take_share_fast), and
+ * ag_ledger_close stores the shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far
  *     peak_version     0   0   0   1   1   1   2        incremented by the first event after a *
@@ -23,7 +23,8 @@
 
 #include "ledger/ledger_state.h"
 
-struct ag_ledger_hot { /* copies of fields of the ledger and of one stream, during one batch */
+struct ag_ledger_hot { /* copies of fields of the ledger and of one stream (the events of one
+                        * thread), during one batch */
     struct ag_tally tally;
     /* counts of the stream */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
@@ -143,8 +144,9 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
                               (struct ag_live_past){.born_ns = tally->now_ns});
 }
 
-/* Keeps a death (the end of a block by a free) that an undo or a repair may need. With several
- * streams this runs at each free, so the fields are written directly into the list. */
+/* Keeps a death (the end of a block by a free) for an undo (of the free in a failed realloc) or a
+ * repair. With several streams this function runs at each free, so the fields are written directly
+ * into the list. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {
@@ -202,8 +204,8 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
 }
 
 /* Apply the events of a stream one after the other, between ag_ledger_begin and ag_ledger_end.
- * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp, an undo, an alloc
- * of a live address, a free of a dead address.
+ * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp (a clock value), an
+ * undo, an alloc of a live address, a free of a dead address.
  *
  *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,

@@ -153,7 +153,7 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 
 /* Returns when a block ended: the later of the two times. The time of an event is that of the
  * preceding stamp in its stream. So a thread that stamps less often may seem to free another
- * thread's block before its birth. */
+ * thread's block before that block's birth. */
 static uint64_t not_before_birth(uint64_t time_ns, uint64_t born_ns) {
     return time_ns > born_ns ? time_ns : born_ns;
 }
@@ -177,7 +177,7 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
 }
 
 /* Notifies the visitor of all deaths of the stream's window and drops them, except the death with
- * the number KEPT. Prefetches the sums of the deaths, which are in no order. */
+ * the number KEPT. Prefetches the sums of the deaths, because the sums are in no order. */
 static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;
@@ -292,7 +292,7 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
 }
 
 /* Advances the time. The totals after the last event were valid until TIME_NS, so the curve gets a
- * point at both times. */
+ * point at the time of the last event and one at TIME_NS. */
 static void go_on_to(struct ag_ledger *ledger, uint64_t time_ns) {
     if (time_ns > ledger->now_ns) {
         timeline_note(ledger);
@@ -350,8 +350,8 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     ledger->is_at_start = false;
     ledger->events--; /* the stamp, which apply counted as an event */
     measure_window(ledger, stream, time_ns);
-    /* first the waiting events whose windows have ended before: such an event may displace an event
-     * of the window that ends here */
+    /* first applies the waiting events whose windows ended earlier: such an event may displace an
+     * event of the window that ends here */
     const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
         flush_deaths(ledger, stream);
@@ -503,8 +503,8 @@ void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret
     tally->peak_time_ns = ledger->now_ns;
 }
 
-/* Returns now - then. Returns 0 if now is smaller: inside the reader's time window, a free from
- * before the window was undone. */
+/* Returns now - then. Returns 0 if now is smaller, because a free from before the reader's time
+ * window was undone inside the time window. */
 static uint64_t counted_since(uint64_t now, uint64_t then) {
     return now > then ? now - then : 0;
 }
@@ -540,7 +540,7 @@ static int settle_sums(struct ag_ledger *ledger) {
 }
 
 static struct ag_thread_sum *row_of_thread(struct ag_ledger *ledger, uint32_t thread_id) {
-    /* from the last row, since the kernel reuses thread ids */
+    /* searches from the last row, since the kernel reuses thread ids */
     for (size_t i = ledger->n_thread_results; i-- > 0;) {
         if (ledger->thread_results[i].thread_id == thread_id) {
             return &ledger->thread_results[i];

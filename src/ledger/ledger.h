@@ -1,9 +1,9 @@
 /* ledger.h: computes the live blocks of a process and the sums of each stack from events.
  *
  * The writer applies all events as they come (the result is the index of the trace). The model
- * applies them again when a reader asks for a part of them (a time window, a thread, another value
- * of --within, the limit for temporary blocks). Both results agree, because the same code computes
- * them.
+ * applies the events again when a reader asks for a part of them (a time window, a thread, another
+ * value of --within, the limit for temporary blocks). The results of the writer and of the model
+ * agree, because the same code computes them.
  *
  * Apply a single stream (the events of one thread) directly, several through merge.h. For one
  * stream all results are exact. For several, the number and bytes of allocations do not depend on
@@ -31,9 +31,9 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger);
  * which all later calls return, too. */
 int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events,
                     size_t count);
-/* Announces that several streams will be applied, window by window (ag_merge calls it): then a free
- * that comes before its alloc waits for that alloc, instead of becoming a ghost. Must precede the
- * first event that could be out of order. */
+/* Announces that several streams will be applied, window by window (ag_merge calls this function):
+ * then a free that comes before its alloc waits for that alloc, instead of becoming a ghost. Must
+ * precede the first event that could be out of order. */
 void ag_ledger_expect_streams(struct ag_ledger *ledger);
 /* Are the tables larger than the caches? Then prefetching halves the time of ag_ledger_apply;
  * otherwise prefetching doubles that time (measured on a core with 1 MiB of L2). */
@@ -44,12 +44,12 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
                       uint32_t thread_id); /* sets the id of the stream's thread */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
                         uint32_t heap); /* the heap of a via, which is an allocation function */
-/* Adds a resident size; it takes effect when events or ag_ledger_reach get to TIME_NS. Calls come
- * in the order of their times. */
+/* Adds a resident size; it takes effect when events or ag_ledger_reach reach TIME_NS. Calls come in
+ * the order of their times. */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);
-/* The values after the events applied so far. Call it before ag_ledger_close. */
+/* Returns the values after the events applied so far. Must be called before ag_ledger_close. */
 void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
                    uint64_t *ret_allocated_bytes);
 /* Advances the end of the recording to TIME_NS, with or without events. */
@@ -95,17 +95,17 @@ size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
                               const struct ag_thread_pair **ret_pairs);
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 
-/* For callers that need single blocks (blocks, lifetimes): the visit is called for each death when
- * the window of the free is over (until then a failed realloc can undo the free), and in
- * ag_ledger_close for each live block. freed_by UINT32_MAX: the block is live, or its free was
- * lost. */
+/* For callers that need single blocks (the views blocks and lifetimes): the visit is called for
+ * each death when the window of the free is over (until then a failed realloc can undo the free),
+ * and in ag_ledger_close for each live block. freed_by UINT32_MAX: the block is live, or its free
+ * was lost. */
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: still live */
     uint32_t stack, allocated_by, freed_by;
     uint32_t free_stack;            /* 0: live, or unknown */
     uint32_t n_moves, n_promotions; /* how often a garbage collector moved and promoted the block */
     uint8_t via;
-    /* NULL in the ledger: a caller that forwards a visit may set it */
+    /* the ledger passes NULL; a caller that passes the block on to another visit may set it */
     const struct ag_weight *weight;
 };
 typedef void ag_block_visit(void *context, const struct ag_block *block);
@@ -122,8 +122,9 @@ void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit,
                         void *context); /* before the first event */
 
 /* For callers that need the history: each birth and death in the order in which the ledger counts
- * them. A repair undoes steps while their window is open: the same block is then reported as
- * undone. If a visit returns a negative errno, ag_ledger_apply ends and returns that errno. */
+ * them. A repair may undo a step while the window of the step is open: the visit then gets the
+ * block again, as AG_STEP_BIRTH_UNDONE or AG_STEP_DEATH_UNDONE. If a visit returns a negative
+ * errno, ag_ledger_apply ends and returns that errno. */
 enum ag_step_kind { AG_STEP_BIRTH, AG_STEP_DEATH, AG_STEP_BIRTH_UNDONE, AG_STEP_DEATH_UNDONE };
 struct ag_step {
     enum ag_step_kind kind;
@@ -137,7 +138,7 @@ struct ag_step {
     uint32_t stack;
     uint32_t thread; /* number of the thread that allocated the block: 0, 1, 2 ... */
     uint8_t via;
-    bool is_temporary; /* for a death */
+    bool is_temporary; /* only for a death */
 };
 typedef int ag_step_visit(void *context, const struct ag_step *step);
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit,

@@ -66,7 +66,9 @@ struct ag_stream {
     uint32_t n_indexed;
     bool is_listed;                       /* in open_deaths.unindexed */
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
-    uint32_t pair_with, pair;             /* the pair used last: a cache of the lookup */
+    uint32_t pair_with, pair;             /* the pair of threads used last (index of the other
+                                           * stream, index in ledger.pairs): a cache of the
+                                           * lookup */
     struct ag_thread_sum base;            /* values at the start of the reader's time window */
     struct ag_death undo;                 /* the last realloc_free, which an undo_free may undo */
     uint64_t undo_serial;                 /* allocated_blocks when `undo` was applied */
@@ -81,7 +83,7 @@ struct ag_waiting {
     uint64_t address, size, time_ns, serial, deadline_ns;
     int64_t order; /* rises in the order in which the events that wait at one address arrived */
     uint32_t stream, sum;
-    /* index of the line: the events of this stream that wait at this address */
+    /* index of the event's line (struct ag_waiting_line) */
     uint32_t line;
     uint32_t before, behind; /* neighbours in that line */
     uint32_t next_of_expiry;
@@ -240,7 +242,7 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t t
  * function. */
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
-                           uint32_t freed_by); /* only where ledger.visit is set */
+                           uint32_t freed_by); /* only if ledger.visit is set */
 /* Makes room for one more death of the window: the list grows, or is emptied when it is very
  * long. */
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
@@ -273,8 +275,8 @@ void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, 
 /* Finds the death with this number in the stream's window; NULL: the window has no such death. */
 struct ag_death *ag_ledger_find_death(const struct ag_stream *stream, uint64_t number);
 /* Finds the oldest death at ADDRESS in the open window of another stream than STREAM, preferably of
- * a block that STREAM did not allocate: of two threads that pass a block back and forth, each frees
- * the blocks of the other. *ret_death is NULL if there is no such death. Returns 0 or -ENOMEM. */
+ * a block that STREAM did not allocate: two threads that pass blocks back and forth free each
+ * other's blocks. *ret_death is NULL if there is no such death. Returns 0 or -ENOMEM. */
 int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                                const struct ag_death **ret_death, uint32_t *ret_freed_by);
 /* Finds the newest death at ADDRESS in the open window of another stream than STREAM. */
@@ -329,9 +331,10 @@ int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* for a stream whose window has ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
-/* A reader's time window begins. The totals count waiting events when they are applied, which is
- * inside the time window. So the allocs that the threads' sums counted on arrival are moved into
- * the window, and waiting events get the beginning of the time window as their time. */
+/* Called when a reader's time window begins. The totals count waiting events when they are applied,
+ * which is inside the time window. So the allocs that the threads' sums counted on arrival are
+ * moved into the time window, and waiting events get the beginning of the time window as their
+ * time. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 #endif

@@ -8,7 +8,7 @@
  * the hash, so growing keeps the order of slots: the table is read and written sequentially, from
  * its end.
  *
- * Address 0 means empty: no block has it. */
+ * Address 0 means an empty slot: no block has the address 0. */
 #ifndef AG_LIVE_TABLE_H
 #define AG_LIVE_TABLE_H
 
@@ -22,7 +22,8 @@ struct ag_live_block {
     uint64_t address; /* 0: empty slot */
     uint64_t size;    /* bytes asked for */
     uint64_t serial;  /* number of blocks that its stream had allocated, this block included */
-    uint32_t sum;     /* index in ag_ledger.sums of its stack and allocation function */
+    uint32_t sum;     /* index in ag_ledger.sums: the sum of the block's stack and allocation
+                       * function */
     uint32_t stream;  /* index of the stream that allocated it */
 };
 _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");

@@ -53,8 +53,8 @@ static void pop(struct sweep *sweep) {
     sweep->newest[at] = last;
 }
 
-/* Returns the operation that covers ADDRESS; removes operations from the top that have ended by
- * then. */
+/* Returns the newest operation that covers ADDRESS. Removes from the top the operations that end at
+ * or before ADDRESS. */
 static const struct ag_mapped_range *sweep_owner(struct sweep *sweep, uint64_t address) {
     while (sweep->count > 0 && sweep->log[sweep->newest[0]].high <= address) {
         pop(sweep);
@@ -72,8 +72,8 @@ static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, u
     }
 }
 
-/* Walks the begins in order. Between two begins, where a newer operation ends, an older operation
- * decides again. */
+/* Walks the begins in order. If a newer operation ends between two begins, an older operation
+ * decides from there on. */
 static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n,
                            struct ag_mapped_range *result) {
     size_t count = 0;

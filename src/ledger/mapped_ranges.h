@@ -1,5 +1,5 @@
-/* mapped_ranges.h: computes which addresses a heap has from the kernel, from a log of maps and
- * unmaps.
+/* mapped_ranges.h: computes from a log of maps and unmaps which addresses each heap has mapped from
+ * the kernel.
  *
  * Reports need only the final state, so operations are just logged, and the log is settled (the
  * last operation on a byte wins) when it has doubled, and at the end. A part of a range may be

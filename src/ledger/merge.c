@@ -14,7 +14,7 @@ struct queue {
     uint32_t stream;
     struct ag_event *events;
     size_t head, tail, capacity; /* waiting: [head, tail) */
-    uint64_t start_ns;           /* of the window at head */
+    uint64_t start_ns;           /* start of the window at head */
     uint32_t before, behind;     /* neighbours in the list of idle queues */
 };
 enum { IDLE_MOST = 64 };
@@ -88,7 +88,7 @@ static void heap_sink(struct ag_merge *merge, uint32_t queue) {
     merge->heap[at] = queue;
 }
 
-/* Returns the start of the window after the one on top. */
+/* Returns the earliest start among the queues that are not on top. */
 static uint64_t second_start(const struct ag_merge *merge) {
     uint64_t start = UINT64_MAX;
     for (size_t child = 1; child <= 2 && child < merge->heap_count; child++) {
@@ -190,7 +190,7 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
         if (events[0].kind == AG_RECORD_STAMP) {
             queue->start_ns = events[0].size;
         } else if (queue->start_ns < merge->advanced_ns) {
-            /* the rest of a window whose begin is applied already */
+            /* the rest of a window whose beginning is applied already */
             queue->start_ns = merge->advanced_ns;
         }
         heap_push(merge, at);

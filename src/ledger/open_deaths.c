@@ -98,7 +98,7 @@ static int index_all(struct ag_ledger *ledger) {
 
 /* ---- searches ---- */
 
-/* Stores the result of a search: BEST; NULL: nothing was found. Returns 0. */
+/* Stores BEST, the result of a search; NULL: nothing was found. Returns 0. */
 static int open_death_found(const struct ag_ledger *ledger, const struct ag_open_death *best,
                             const struct ag_death **ret_death, uint32_t *ret_freed_by) {
     *ret_death = best ? ag_ledger_find_death(&ledger->streams[best->freed_by], best->number) : NULL;

@@ -24,14 +24,14 @@
  * sum over all steps. Windows alone allow no smaller bound: all streams that share a step may have
  * their highs at the same moment.
  *
- * 3. The lower bound: the largest of three
+ * 3. The lower bound: the largest of three values
  *
  *     start     when w starts, D_k is base(w) exactly, and the other streams are at least at their
  *               lows
  *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and in
  *               that step the other streams were at least at their lows:
  *               high(w) + min over the steps of w of (sum of the lows - low(w))
- *     end       after the last event everything has happened: the sum of all D_k
+ *     end       after the last event: the sum of all D_k
  *
  * With a single stream the summit is exact and equal to the upper bound: both bounds are the peak.
  *
@@ -48,11 +48,11 @@
  * A free that is applied before the alloc it belongs to (their windows overlap and start in the
  * wrong order) has an unknown size until that alloc comes; an alloc of an address that is still
  * live waits for its free. Such an event counts nothing until its partner comes; its stream is then
- * still in the same window (ag_order_bounds_late). The late event happened after its partner, and
- * so after the start of the partner's window, which is being applied: the bounds of earlier steps
- * stay valid. From then on, the high or low of the event's window includes the event's size.
- * `attained` is the part of high that is certain, and `first_low` is the low that the earlier
- * floors contain.
+ * still in the window of the event (ag_order_bounds_late). The late event happened after its
+ * partner, and so after the start of the partner's window, which is being applied: the bounds of
+ * earlier steps stay valid. From then on, the high or low of the event's window includes the
+ * event's size. `attained` is the part of high that is certain, and `first_low` is the low that the
+ * earlier floors contain.
  *
  * 6. What the bounds assume
  *
@@ -180,7 +180,7 @@ void ag_order_bounds_finish(struct ag_order_bounds *bounds) {
 void ag_order_bounds_restart(struct ag_order_bounds *bounds) {
     int64_t now = 0;
     for (size_t i = 0; i < bounds->n_streams;
-         i++) { /* the events inside the open windows count as past */
+         i++) { /* the base includes the events inside the open windows */
         struct ag_bounds_stream *stream = &bounds->streams[i];
         const int64_t base = add_wrapping(stream->base, stream->net);
         *stream = (struct ag_bounds_stream){.base = base,

@@ -42,9 +42,9 @@
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
  *
- * B's two events are the birth and the death of one block. They fit before the birth of the block
- * that lives at x now, if that birth is in an open window: then the living block is set aside while
- * B's two events are applied.
+ * B's two events are the birth and the death of one block. The two events fit before the birth of
+ * the block that lives at x now, if that birth is in an open window: then the living block is set
+ * aside while B's two events are applied.
  *
  * 4. Expiry
  *
@@ -58,8 +58,8 @@
  *                                        window, its birth is undone: the forced alloc is applied,
  *                                        and the alloc that had been applied waits again.
  *
- * So of two events, the one whose window has ended goes first; the other can still be applied
- * later, because its window is open. If any valid order exists, there is one with this property.
+ * So of two events, the event whose window has ended goes first; the event whose window is open can
+ * still be applied later. If any valid order exists, there is one with this property.
  *
  * If there is nothing to undo, the partner is lost: the free is counted as a ghost, and the alloc
  * buries the block that lives there, whose free was not recorded. If a ghost free and a burial
@@ -88,9 +88,9 @@
  * waits, in the order of the stream. Addresses and lines are found by a hash, so an event joins or
  * leaves at constant cost, and only the first of each line can be next. Three limits keep the cost
  * of any input near-linear; no allocator comes near them: if there are more than LINES_LOOKED_AT
- * lines at one address, the rest waits until it expires; at most PASSED_ON_MOST events displace
- * each other in sequence; and when TAKEN_MOST events are kept, all open windows end for the waiting
- * events. open_deaths.c finds the deaths that can be undone.
+ * lines at one address, the events in the further lines wait until they expire; at most
+ * PASSED_ON_MOST events displace each other in sequence; and when TAKEN_MOST events are kept, all
+ * open windows end for the waiting events. open_deaths.c finds the deaths that can be undone.
  *
  * A thread's allocations are counted when they arrive, in the order of its stream; everything else
  * is counted when an event is applied. At that time order_bounds.c gets the waiting event, as a
@@ -103,8 +103,8 @@
 #include "base/keyed_hash.h"
 
 enum {
-    /* When so many events are kept (100 MiB), the open windows end for them at once. Otherwise a
-     * trace without stamps would make all of its events wait. */
+    /* When so many events are kept (100 MiB), the open windows end at once for these events.
+     * Otherwise a trace without stamps would make all of its events wait. */
     TAKEN_MOST = 1 << 19,
     LINES_LOOKED_AT = 64, /* streams that wait at one address: no allocator produces more at once */
     /* otherwise two streams could displace each other's events in all their windows */
@@ -147,7 +147,7 @@ static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at) {
     return 0;
 }
 
-/* 0: no memory */
+/* Adds a line. Returns its number; 0: no memory. */
 static uint32_t add_line(struct ag_repair *repair, uint64_t address, uint32_t stream) {
     const uint32_t at = ag_address_lists_add(&repair->line_lists, address);
     if (!at || AG_ARRAY_EXTEND(repair->lines, repair->line_capacity, at + (size_t)1) < 0 ||
@@ -221,7 +221,8 @@ static void notify_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t by
     }
 }
 
-/* Applies a waiting event that fits the state of its address, and settles it. */
+/* Applies a waiting event that fits the state of its address, and removes the event from its
+ * line. */
 static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     waiting_settle(&ledger->repair, at);
@@ -260,7 +261,7 @@ static bool has_partner_behind(const struct ag_repair *repair, const struct ag_w
                                 (event->kind == AG_RECORD_ALLOC);
 }
 
-/* Does A come before B, both first in their lines? (section 2) */
+/* Does A come before B (section 2)? Each of them is the first event of its line. */
 static bool goes_first(const struct ag_repair *repair, const struct ag_waiting *a,
                        const struct ag_waiting *b) {
     const bool a_has = has_partner_behind(repair, a), b_has = has_partner_behind(repair, b);
@@ -332,7 +333,7 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
     r = ag_ledger_death(ledger, at, &freeing, &again);
     struct ag_stream *stream = &ledger->streams[freed_by];
     if (stream->undo_kind == AG_UNDO_DEATH && stream->undo.number == death.number) {
-        stream->undo = again; /* if that realloc fails, this block lives on */
+        stream->undo = again; /* if the realloc of that death fails, this block lives on */
     }
     return r;
 }
@@ -370,8 +371,8 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
 }
 
 /* ---- arrival and expiry ---- */
-/* Puts an event into the list of its stream's window and into that of its address, at the front or
- * the back. */
+/* Puts an event into the list of its stream's window and into its line, at the front or the
+ * back. */
 static int waiting_enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool in_front,
                           uint32_t *ret_at) {
     struct ag_repair *repair = &ledger->repair;

@@ -1,15 +1,15 @@
 /* timeline.c: the curve of memory over time, and the resident sizes that wait to become part of it.
  *
- * 1. The curve. Time is divided into slices of 2^n ns, and the highest moment of each is kept. When
- *    the points run out, n grows by one and neighbours are joined: so every point is a real moment,
- *    spikes survive, and the spacing stays even.
+ * 1. The curve. Time is divided into slices of 2^n ns, and the moment of each slice with the most
+ *    bytes in use is kept as a point. When all points are used, n grows by one and each pair of
+ *    neighbours is replaced by the higher point: so every point is a real moment, spikes survive,
+ *    and the spacing stays even.
  *
  * 2. Resident sizes. The resident size is measured at regular times, but events arrive in chunks,
  *    which may come minutes later if the program records few events. So a measurement waits until
  *    the events up to its time have arrived. When the list is full, each pair of neighbours in the
  *    whole list is replaced by the higher one of the two: so the list contains the peak, its
- *    spacing is even, and it does not grow in days of inactivity.
- */
+ *    items stay evenly spaced, and the list does not grow in days of inactivity. */
 #include "ledger/timeline.h"
 
 #include <errno.h>

@@ -13,8 +13,8 @@
 enum { AG_TIMELINE_POINTS = 4096 };
 
 struct ag_timeline {                  /* zero-initialise */
-    struct ag_timeline_point *points; /* in rising order of times, at most one per slice, and those
-                                       * of ag_timeline_keep */
+    struct ag_timeline_point *points; /* in rising order of times: at most one per slice, plus the
+                                       * points of ag_timeline_keep */
     size_t count;
     uint32_t slice_bits; /* a slice is 2^slice_bits ns; its number is time >> slice_bits */
     uint64_t slice;      /* slice of the last point */
