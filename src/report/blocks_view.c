@@ -1,9 +1,10 @@
 /* blocks_view.c: `report --view=blocks`, which lists single blocks: open ones (never freed), closed
- * ones (freed), and ghosts. A ghost is a block whose free is in the trace, but not its allocation.
+ * ones (freed), and ghosts. A ghost is a block whose free is in the trace, but whose allocation is
+ * not.
  *
  * JSON without a limit writes each block as soon as it is read, so a trace of any size needs little
  * memory. Text, and JSON with a limit, keep only the largest blocks in a binary heap with the
- * smallest of them on top. */
+ * smallest of these blocks on top. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,8 +16,8 @@
 
 struct blocks {
     struct ag_view *view;
-    struct ag_block_row *kept; /* the largest, as a binary heap; NULL: blocks are written as they
-                                * are read */
+    struct ag_block_row *kept; /* the largest blocks, as a binary heap; NULL: blocks are written as
+                                * they are read */
     size_t n_kept, most;
     uint64_t n_open, n_closed, n_ghosts, open_bytes, closed_bytes;
     bool has_free_stacks; /* at least one block has the stack of its free */
@@ -36,8 +37,8 @@ static const char *state_name(enum ag_block_state state) {
 
 /* ---- the largest blocks ---- */
 
-/* Positive if A is shown after B. Larger blocks come first, and older ones among those of equal
- * size. */
+/* Positive if A is shown after B. Larger blocks come first; of blocks of equal size, older blocks
+ * come first. */
 static int compare(const void *a, const void *b) {
     const struct ag_block_row *left = a, *right = b;
     if (left->size != right->size) {

@@ -1,6 +1,6 @@
-/* branch_walk.h: walks through a tree for a view. The walk sorts the children of each node by size,
- * and leaves out and counts those that are too small or beyond the limit. In text it also draws the
- * lines that lead to a node.
+/* branch_walk.h: walks through a tree for a view. The walk sorts the children of each node by size.
+ * It leaves out the children that are too small or beyond the limit, and counts them. For text,
+ * ag_branch_walk_lines draws the lines that lead to a node.
  *
  *     struct ag_branch_walk walk = {.get = branch_of, .visit = write_node, .context = context,
  *                                   .n_nodes = n_nodes, .view = view};
@@ -26,13 +26,13 @@ typedef void ag_branch_visit(void *context, uint32_t node);
 struct ag_branch_walk {
     ag_branch_get *get;
     ag_branch_visit *visit;       /* called for each shown node except node 0, which is the root */
-    void (*leave)(void *context); /* called after the children of each visited node, and after those
-                                   * of the root; NULL: none */
+    void (*leave)(void *context); /* called after the children of each visited node and of the root;
+                                   * NULL: none */
     void *context;
-    const struct ag_view *view; /* for its limit on children and on levels */
+    const struct ag_view *view; /* its options limit the number of children and of levels */
     size_t n_nodes;
     uint64_t n_hidden; /* children left out; nodes below them are not counted */
-    uint64_t hidden;   /* the sum of their values */
+    uint64_t hidden;   /* the sum of the values of these children */
     /* private */
     struct ag_rank *ranks; /* a stack: the shown children of each level */
     uint32_t n_ranks;

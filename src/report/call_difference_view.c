@@ -23,7 +23,7 @@ static enum ag_call_metric sort_of(const struct ag_view *view,
                                                                        : AG_CALL_METRIC_OWN_WORDS;
 }
 
-/* The metric of the second column with changes. */
+/* Returns the metric of the second of the two columns that show changes. */
 static enum ag_call_metric second_of(enum ag_call_metric sort) {
     return sort == AG_CALL_METRIC_CALLS ? AG_CALL_METRIC_OWN_WORDS : AG_CALL_METRIC_CALLS;
 }

@@ -11,7 +11,7 @@
 static inline bool ag_call_difference_is_there(const struct ag_call_difference *calls) {
     return calls->before->n_trees > 0 || calls->after->n_trees > 0;
 }
-/* 0 or -ENOMEM. */
+/* Write the comparison. 0 or -ENOMEM. */
 int ag_call_difference_text(struct ag_view *view, const struct ag_call_difference *calls);
 int ag_call_difference_json(struct ag_view *view, const struct ag_call_difference *calls);
 

@@ -1,5 +1,6 @@
-/* cpu_view.c: where a process that was observed from outside spent its CPU time. Such a trace has
- * samples instead of counted calls and words, so this table replaces that of functions_view.c.
+/* cpu_view.c: the functions in which a process that was observed from outside spent its CPU time.
+ * The trace of such a process has samples instead of counted calls and words, so the table of this
+ * file replaces that of functions_view.c.
  *
  * In struct ag_call_counts of such a trace, calls is the number of samples, and own_ns is the CPU
  * time that these samples stand for. */

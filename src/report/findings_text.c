@@ -1,6 +1,6 @@
-/* findings_text.c: writes the end of the summary: the findings of model/answers/findings.h. Each
- * finding is written as a sentence that contains the number that is its reason, and a command that
- * shows more. */
+/* findings_text.c: writes the end of the summary: the findings of model/answers/findings.h. For
+ * each finding it writes a sentence with the number that is the reason for the finding, and a
+ * command that shows more. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>

@@ -124,8 +124,8 @@ const char *ag_frame_function(struct ag_frame_text *buffer, const struct ag_fram
 }
 
 const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *frame) {
-    if (frame->file == NULL) { /* the image of a managed frame is its runtime, which
-                                * ag_frame_function writes */
+    if (frame->file == NULL) { /* the image of a managed frame (a function of a virtual machine) is
+                                * its runtime, which ag_frame_function writes */
         const bool has_image = frame->image != NULL && !ag_frame_is_managed(frame);
         snprintf(buffer->text, sizeof buffer->text, "%s", has_image ? frame->image : "");
         return buffer->text;

@@ -57,7 +57,8 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 struct quantity { /* a number of a trace, and its bounds */
     uint64_t value, low, high;
     bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
-    const char *lack; /* "has no ...": why the trace does not contain the quantity; NULL: it does */
+    const char *lack; /* "has no ...": why the trace does not contain the quantity; NULL: the trace
+                       * contains it */
 };
 
 static void widen(struct quantity *quantity, enum ag_metric metric, struct ag_interval interval) {
@@ -92,8 +93,8 @@ static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *
     return 0;
 }
 
-/* What FUNCTIONS lack for METRIC; NULL: nothing. A gate must not pass because the trace has no such
- * counts. */
+/* Says what is missing from FUNCTIONS for METRIC; NULL: nothing. A gate must not pass because
+ * counts are missing from the trace. */
 static const char *find_lack(const struct ag_functions *functions, enum ag_call_metric metric) {
     const bool is_time = metric == AG_CALL_METRIC_OWN_NS || metric == AG_CALL_METRIC_ACC_NS;
     if (functions->n_trees == 0) {
@@ -211,11 +212,11 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
 
 /* ---- the source line that a result names ----
  *
- * For a quantity of the trace it is a line of the stack that has most of the quantity; for a growth
- * it is the line that grew most. The innermost frame of a stack is often in a library (strdup, or a
- * header that calls operator new), which the reader of the result cannot change. So the line is
- * that of the first frame whose file does not belong to the system, or, if there is none, of the
- * first frame with any file. */
+ * For a quantity of the trace, the line is in the stack that has most of the quantity. For a
+ * growth, it is the line whose quantity grew most. The innermost frame of a stack is often in a
+ * library (strdup, or a header that calls operator new), which the reader of the result cannot
+ * change. So the result names the line of the first frame whose file does not belong to the system.
+ * If there is no such frame, the result names the line of the first frame with a file. */
 
 /* Whether a file belongs to the compiler or the C library: its path is absolute below /usr, or
  * relative to the folder in which the library was built. */
@@ -234,8 +235,8 @@ static int set_place(struct ag_gate_place *place, const char *function, const ch
     return is_whole ? 0 : -ENOMEM;
 }
 
-/* The first frame in the program's own code, else the first with a file, else the first; NULL if
- * there are no frames. */
+/* Returns the first frame in the program's own code, otherwise the first frame with a file,
+ * otherwise the first frame; NULL if there are no frames. */
 static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32_t *frames,
                                         size_t n_frames) {
     const struct ag_frame *best = n_frames > 0 ? ag_profile_frame(profile, frames[0]) : NULL;
@@ -321,7 +322,7 @@ static enum ag_call_metric own_metric(enum ag_call_metric metric) {
                : metric;
 }
 
-/* Among the functions with the name that the term has, the one with the most of the quantity. */
+/* Finds, among the functions that TERM names, the function with the most of the quantity. */
 static int place_of_named(const struct ag_gate_term *term, struct ag_profile *profile,
                           struct ag_gate_place *place) {
     const struct ag_functions *functions;
@@ -348,7 +349,7 @@ static int place_of_named(const struct ag_gate_term *term, struct ag_profile *pr
     return frame != NULL ? set_place(place, frame->function, frame->file, frame->line) : 0;
 }
 
-/* The function that has the most of the quantity, or that grew most. */
+/* Finds the function that has the most of the quantity, or whose quantity grew most. */
 static int place_of_function(const struct ag_gate_term *term, struct ag_profile *profile,
                              struct ag_profile *base, struct ag_gate_place *place) {
     struct ag_call_difference *difference;

@@ -26,19 +26,22 @@ struct ag_gate_place {
 struct ag_gate_result {
     size_t expression; /* the index of the expression, from 0 */
     char *trace;       /* the path of the trace */
+    /* the condition is false (passed), is true (holds), or could not be computed (failed) */
     enum ag_gate_outcome { AG_GATE_PASSED, AG_GATE_HOLDS, AG_GATE_FAILED } outcome;
-    bool is_unsure; /* AG_GATE_PASSED: samples cannot decide whether the condition holds */
+    bool is_unsure; /* only with AG_GATE_PASSED: samples cannot decide whether the condition
+                     * holds */
     char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: the reason */
     char *unknown_site; /* the first site or function in the expression that the trace lacks (it
                         * counts as 0); or NULL */
-    bool is_counted;    /* unknown_site is a function of the function counters */
-    struct ag_gate_place place; /* for AG_GATE_HOLDS */
+    bool is_counted;    /* unknown_site was looked up in the function counters, not among the
+                         * sites */
+    struct ag_gate_place place; /* set if the outcome is AG_GATE_HOLDS */
 };
 
 struct ag_gate;
-/* 0, -ENOMEM, or -EINVAL with a message: an expression is wrong, it needs a base trace but HAS_BASE
- * is false, or HAS_BASE is true but no expression uses the base. The expressions have to outlive
- * the gate. */
+/* 0, -ENOMEM, or -EINVAL with a message: an expression is wrong, an expression needs a base trace
+ * but HAS_BASE is false, or HAS_BASE is true but no expression uses the base trace. The expressions
+ * have to outlive the gate. */
 int ag_gate_new(const char *const *expressions, size_t n_expressions, bool has_base,
                 struct ag_gate **ret_gate, char ret_message[1024]);
 struct ag_gate *ag_gate_free(struct ag_gate *gate);
@@ -56,7 +59,7 @@ size_t ag_gate_count(const struct ag_gate *gate);
 bool ag_gate_is_named(const char *function, const char *name);
 
 void ag_gate_write_junit(const struct ag_gate *gate, FILE *out);
-/* VERSION is that of allogram. Files below the absolute path ROOT are written relative to it. */
+/* VERSION is that of allogram. Files below the absolute path ROOT are written relative to ROOT. */
 void ag_gate_write_sarif(const struct ag_gate *gate, FILE *out, const char *version,
                          const char *root);
 

@@ -150,7 +150,7 @@ static int refuse(struct reader *reader, size_t place, const char *format, ...) 
     return -EINVAL;
 }
 
-/* All keys with a space before each. */
+/* Writes all keys into LIST, with a space before each. */
 static const char *list_keys(char list[MESSAGE_BYTES]) {
     size_t used = 0;
     for (enum ag_gate_key key = AG_GATE_FUNCTION + 1; key < AG_GATE_KEY_END; key++) {
@@ -308,7 +308,7 @@ static int read_site(struct reader *reader, struct ag_gate_term *term) {
     return r < 0 ? r : read_metric(reader, term);
 }
 
-/* Whether a metric of function counters follows, which is then read. */
+/* If the text goes on with a metric of function counters, reads it into TERM and returns true. */
 static bool takes_counter(struct reader *reader, struct ag_gate_term *term) {
     char name[64];
     const char *start = rest_of(reader);
@@ -364,8 +364,8 @@ static int read_term(struct reader *reader) {
     struct ag_gate_expression *expression = reader->expression;
     (void)rest_of(reader);
     const size_t place = reader->at;
-    /* The term is counted before it is complete, so that freeing the expression frees its name,
-     * too. */
+    /* The term is counted before it is complete, so that freeing the expression frees the term's
+     * name, too. */
     struct ag_gate_term *term = &expression->terms[expression->n_terms++];
     *term = (struct ag_gate_term){.of = AG_GATE_OF_TRACE, .text = expression->text + place};
     if (takes_word(reader, "base")) {

@@ -59,12 +59,12 @@ enum ag_gate_of { AG_GATE_OF_TRACE, AG_GATE_OF_BASE, AG_GATE_OF_GROWTH };
 struct ag_gate_term {
     enum ag_gate_of of;
     enum ag_gate_key key;
-    const char *site;      /* AG_GATE_SITE: the name of the function; AG_GATE_FUNCTION: the same, or
-                            * NULL for all functions; otherwise NULL */
+    const char *site;      /* AG_GATE_SITE: the name of a function; AG_GATE_FUNCTION: the name of a
+                            * function, or NULL for all functions; otherwise NULL */
     bool is_total;         /* AG_GATE_SITE: with everything that the function calls */
     enum ag_metric metric; /* AG_GATE_SITE: the metric asked for; a key: see AG_GATE_KEY_TABLE */
     enum ag_call_metric call_metric; /* AG_GATE_FUNCTION: the metric asked for */
-    const char *text; /* its part of the expression, text_len bytes, not terminated */
+    const char *text; /* the term's part of the expression, text_len bytes, not terminated */
     size_t text_len;
 };
 

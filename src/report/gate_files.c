@@ -8,7 +8,8 @@
  * written as a notification, and the invocation is marked as not successful.
  *
  * Names come from traces, so they are escaped. XML cannot represent most control characters, so
- * they become U+FFFD; JSON escapes them; URIs are percent-encoded byte by byte. */
+ * U+FFFD replaces these in XML; JSON escapes control characters; URIs are percent-encoded byte by
+ * byte. */
 #include <stdlib.h>
 #include <string.h>
 

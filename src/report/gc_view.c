@@ -1,7 +1,7 @@
 /* gc_view.c: `report --view=gc`: the collections of garbage collectors: their number, their pauses,
- * and how much memory they reclaimed. With --blame it groups them by the function that caused them,
- * with --by=process by the process whose heap was collected. Text lists the longest pauses first;
- * JSON without a limit lists all collections in the order of time.
+ * and how much memory they reclaimed. --blame groups collections by the function that caused them,
+ * --by=process by the process whose heap was collected. Text lists the longest pauses first; JSON
+ * without a limit lists all collections in the order of time.
  *
  * The bytes of --blame are those that the program requested when the collections started. */
 
@@ -69,7 +69,8 @@ static int rank_pauses(const struct ag_collections *collections, struct ag_ranki
         const struct ag_collection_row *row = &collections->rows[i];
         ag_ranking_add(ranking, (struct ag_rank){.first = row->known & AG_GC_KNOWN_END
                                                               ? row->pause_ns
-                                                              /* no end is known: comes first */
+                                                              /* a collection without a known end
+                                                               * comes first */
                                                               : UINT64_MAX,
                                                  .row = (uint32_t)i});
     }
@@ -77,7 +78,7 @@ static int rank_pauses(const struct ag_collections *collections, struct ag_ranki
     return r;
 }
 
-/* Whether the bytes allocated before a collection are known, which is only so for collections
+/* Whether the bytes allocated before a collection are known. They are known only for collections
  * observed from outside. */
 static bool has_allocated(const struct ag_collections *collections) {
     for (size_t i = 0; i < collections->n_runtimes; i++) {
@@ -407,7 +408,7 @@ static int write_processes(struct ag_view *view, const struct ag_collections *co
                         "processes more");
 }
 
-/* Says how many collections were recorded, if there were too many to record all. */
+/* Writes how many collections were recorded, if there were too many to record all. */
 static void write_sampled(struct ag_view *view, const struct ag_collections *collections) {
     const uint64_t n_seen = ag_profile_observed(view->profile)->collections_seen;
     struct ag_quantity seen, reported;

@@ -132,8 +132,9 @@ static void write_command(char *to, size_t capacity, const struct ag_profile_ide
     }
 }
 
-/* Writes what a time window changes: the recording had ended before the window; or the program
- * reset the recording when the window began; or blocks from before the window are not counted. */
+/* Writes how a time window (--from, --to) affects the report: the recording had ended before the
+ * window; or the program reset the recording when the window began; or blocks from before the
+ * window are not counted. */
 static void write_window(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_window *window = ag_profile_window(profile);
     if (window == NULL) {

@@ -24,7 +24,7 @@ static uint64_t value_of(const struct ag_lifetime *lifetime, enum ag_metric metr
         return lifetime->ended;
     case AG_METRIC_DEFAULT:
     case AG_METRIC_ALLOCATED_BYTES:
-    case AG_METRIC_PEAK_BYTES: /* these have no sum in struct ag_lifetime */
+    case AG_METRIC_PEAK_BYTES: /* struct ag_lifetime has no sums of these metrics */
     case AG_METRIC_PEAK_BLOCKS:
     case AG_METRIC_TEMPORARY_BLOCKS:
     case AG_METRIC_END:
@@ -51,8 +51,9 @@ static int rank_lifetimes(struct ag_view *view, const struct ag_lifetimes **ret_
 
 /* ---- JSON ---- */
 
-/* Writes how blocks survived garbage collections. All values are null if that is unknown: native
- * blocks are not collected, and a collector that moves no blocks does not report survivors. */
+/* Writes how blocks survived garbage collections. All values are null if the survival is unknown:
+ * native blocks are not collected, and a collector that moves no blocks does not report
+ * survivors. */
 static void write_survival_json(struct ag_json *json, const struct ag_survival *survival) {
     static const char *const counts[] = {"young_blocks", "survived_blocks", "died_young_blocks",
                                          "promoted_blocks", "promoted_bytes"};
@@ -209,8 +210,9 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     return r;
 }
 
-/* Adds two cells: the share of blocks that survived a collection, among those that survived or died
- * before one; and the bytes that were promoted to an older generation. */
+/* Adds two cells: the share of the blocks that survived a collection, among the blocks that
+ * survived a collection or died before their first; and the bytes that were promoted to an older
+ * generation. */
 static void add_survival(struct ag_table *table, const struct ag_survival *survival) {
     struct ag_quantity number;
     const uint64_t decided = survival->survived_blocks + survival->died_young_blocks;

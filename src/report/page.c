@@ -82,7 +82,7 @@ void ag_page_print(struct ag_page *page, enum ag_style style, const char *format
     ag_page_text(page, style, line);
 }
 
-/* The end of the first word of TEXT, which may have blanks before it. */
+/* Returns the end of the first word of TEXT. The word may have blanks before it. */
 static const char *word_end(const char *text) {
     const size_t blanks = strspn(text, " ");
     return text + blanks + strcspn(text + blanks, " ");

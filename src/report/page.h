@@ -1,9 +1,9 @@
 /* page.h: the output of a text report: a stream with a width in columns, and colors if the output
  * is a terminal.
  *
- * All text is written with ag_page_text and the functions below it. They replace control characters
- * in names that come from a trace (see page.c), so that a crafted name can neither move the cursor
- * nor imitate other output. */
+ * All text is written with ag_page_text and the functions below it. These functions replace control
+ * characters in names that come from a trace (see page.c), so that a crafted name can neither move
+ * the cursor nor imitate other output. */
 #ifndef AG_PAGE_H
 #define AG_PAGE_H
 
@@ -33,8 +33,8 @@ struct ag_page {
 void ag_page_text(struct ag_page *page, enum ag_style style, const char *text);
 void ag_page_print(struct ag_page *page, enum ag_style style, const char *format, ...)
     AG_PRINTF(3, 4);
-/* Writes words, and begins a new line at column INDENT where the page ends. A word that is wider
- * than the page is not broken. The last line is not ended. */
+/* Writes words. A word that does not fit on the line begins a new line at column INDENT. A word
+ * that is wider than the page is not broken. The last line is not ended. */
 void ag_page_wrap(struct ag_page *page, enum ag_style style, size_t indent, const char *text);
 /* Formats and writes words like ag_page_wrap, and ends the last line. Further lines are indented by
  * two columns more than the first. */

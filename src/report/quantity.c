@@ -97,8 +97,8 @@ const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part, uint64_
     return buffer->text;
 }
 
-/* A column uses a unit only if its largest number is at least ten of that unit: 412 and 1,032 KiB
- * are easier to compare than 0.40 and 1.01 MiB. */
+/* A column uses a unit only if the column's largest number is at least ten of that unit: 412 and
+ * 1,032 KiB are easier to compare than 0.40 and 1.01 MiB. */
 static struct ag_unit unit_of(uint64_t largest, const struct scale *scales, size_t n_scales) {
     struct scale scale = scale_of((double)largest / 10, scales, n_scales);
     double number = (double)largest / scale.size;
@@ -115,7 +115,8 @@ struct ag_unit ag_unit_of_bytes(uint64_t largest) {
     return unit_of(largest, byte_scales, AG_ARRAY_SIZE(byte_scales));
 }
 
-/* A column of times uses the largest unit of which its largest time is at least one: 1.60 s. */
+/* A column of times uses the largest unit that is not longer than the column's largest time: 1.60
+ * s. */
 struct ag_unit ag_unit_of_time(uint64_t largest_ns) {
     struct scale scale = scale_of((double)largest_ns, time_scales, AG_ARRAY_SIZE(time_scales));
     return (struct ag_unit){

@@ -1,5 +1,5 @@
-/* quantity.h: formats numbers for people. It ignores the locale: a comma separates thousands, a
- * point the fraction.
+/* quantity.h: formats numbers for people. The locale is ignored: a comma separates thousands, a
+ * point separates the fraction.
  *
  * Every function fills a buffer of its caller and returns the buffer's text, so that a call can be
  * an argument of printf. */

@@ -22,7 +22,7 @@ enum { USUAL_TEXT_FRAMES = 8, STACK_INDENT = 4 };
  * same number, so two stacks are equal if their arrays of frame numbers are. */
 
 struct stack_group {
-    const uint32_t *frames;         /* of the profile, innermost first */
+    const uint32_t *frames;         /* frame numbers of the profile, innermost first */
     size_t n_frames;                /* all frames of the stack, or the first N of --frames=N */
     const struct ag_stack_row *row; /* the first stack of the group */
     struct ag_metrics metrics;
@@ -122,7 +122,8 @@ static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, voi
     return r;
 }
 
-/* 0: call end_stacks later; or a negative errno. */
+/* Ranks the stacks. Returns 0, and then the caller must call end_stacks later; or a negative
+ * errno. */
 static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context,
                        struct stacks *ret_stacks) {
     struct stacks stacks = {.count = 0};
@@ -291,7 +292,7 @@ int ag_stacks_view_text(struct ag_view *view) {
     return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
 }
 
-/* Ranks the stacks that no pattern suppresses. 0: call end_stacks later; or a negative errno. */
+/* Ranks the stacks that no pattern suppresses. Returns as rank_stacks does. */
 static int rank_leaks(struct ag_view *view, struct stacks *ret_stacks) {
     struct suppressing suppressing = {.profile = view->profile, .suppressions = view->suppressions};
     return rank_stacks(view, view->suppressions != NULL ? is_not_suppressed : NULL, &suppressing,

@@ -6,8 +6,8 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-/* The share of the allocations counted by the runtime itself that was recorded, from 0 to 1. It is
- * also 1 if more was recorded than the runtime counted. */
+/* Returns which share (0 to 1) of the allocations that the runtime itself counted was recorded. The
+ * share is also 1 if more was recorded than the runtime counted. */
 static double coverage_of(const struct ag_profile_runtime *runtime) {
     return runtime->recorded >= runtime->counted
                ? 1.0

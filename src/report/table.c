@@ -133,7 +133,7 @@ static void shrink(const struct ag_table *table, size_t page_columns, size_t *wi
 }
 
 /* Sets the widths. After each column that is left out, the others are fitted again from their full
- * widths, because they may use its room. */
+ * widths, because they may use the room of that column. */
 static void fit(const struct ag_table *table, size_t page_columns, size_t *widths) {
     memset(widths, 0, table->n_columns * sizeof *widths);
     shrink(table, page_columns, widths);

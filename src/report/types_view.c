@@ -11,8 +11,8 @@
 #include "report/view.h"
 
 static const char untyped[] = "untyped"; /* the name of the row in text, and for --type */
-/* How many frames of a stack the text of --type shows: enough for the frames in a library and some
- * of its callers. */
+/* How many frames of a stack the text of --type shows: enough for the frames in a library and for
+ * some callers of the library. */
 enum { USUAL_FRAMES = 12 };
 
 static const char *name_of(const struct ag_type_row *row) {

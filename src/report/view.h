@@ -126,9 +126,9 @@ struct ag_table;
 void ag_table_key_cells(struct ag_table *table, enum ag_site_key by, const char *label,
                         const struct ag_frame *frame);
 
-/* A frame as text for people. Both functions fill the buffer and return its text:
- * ag_frame_function the function, after "[runtime] " if it is managed; ag_frame_where "jv.c:412", or
- * the image if no file is known. */
+/* A frame as text for people. Both functions fill the buffer and return its text: ag_frame_function
+ * the function, after "[runtime] " if the frame is managed (of a virtual machine); ag_frame_where
+ * "jv.c:412", or the image if no file is known. */
 struct ag_frame_text {
     char text[1024];
 };
