@@ -1,5 +1,5 @@
 /* filters.c: selects the stacks of a runtime, and checks that a trace contains the runtime of
- * --runtime and the thread of --thread. profile.c and the views use it.
+ * --runtime and the thread of --thread. profile.c and the views use these functions.
  *
  * A stack belongs to a runtime (virtual machine) if its blocks are from a heap of the runtime, or
  * if any of its frames is of the runtime. Not only the innermost frame counts, because a runtime

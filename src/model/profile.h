@@ -55,8 +55,8 @@ struct ag_profile_options {
     const char *contents;
     /* A time window that begins at from_ns > 0 counts only blocks that were allocated inside the
      * window, and reads only the chunks that overlap the window. If counts_older is true, blocks
-     * that were allocated before the window also count: in use at its end, at its peak, and when
-     * they are freed. Then all chunks before the window are read, too. */
+     * that were allocated before the window also count: as in use, at the peak, and as freed. Then
+     * all chunks before the window are read, too. */
     bool counts_older;
     enum ag_call_group call_group;
 };
@@ -173,6 +173,8 @@ const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
 struct ag_profile_observed { /* facts about a process that was observed from outside */
     bool is_there;           /* false: the process was not observed; all other members are 0 */
     uint32_t rate_hz;        /* CPU samples per second of a thread's CPU time */
+    /* numbers of CPU samples: recorded; lost for lack of buffer space; dropped because the stack
+     * was read too late; recorded with a complete stack */
     uint64_t samples, lost, stale, complete_stacks;
     uint64_t target_cpu_ns; /* CPU time that the process used during the observation */
     /* CPU time that one sample takes from the thread that it interrupts */
@@ -258,9 +260,9 @@ static inline bool ag_site_key_is_named(enum ag_site_key by) {
     return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL;
 }
 struct ag_site_row {
-    /* One of the frames of the row; all of them have the same function, line, image ..., as the key
-     * requires. If ag_site_key_is_named, `frame` is a number of the row instead, and `label` is the
-     * name of the row (NULL: blocks of unknown type, or blocks without a label). */
+    /* One of the frames of the row. All frames of a row have the same function, line, image ..., as
+     * the key requires. If ag_site_key_is_named, `frame` is a number of the row instead, and
+     * `label` is the name of the row (NULL: blocks of unknown type, or blocks without a label). */
     uint32_t frame;
     const char *label;
     /* own: sum over the stacks whose innermost frame belongs to the row. total: sum over the stacks

@@ -96,8 +96,8 @@ struct function {
 };
 struct walk {
     struct ag_profile *profile;
-    /* by row of the profile, which is a stack with its sums: the current position. A root as
-     * `node`: the stack has no frames */
+    /* by row of the profile, which is a stack with its sums: the current position. If its `node` is
+     * AG_NODE_ROOT(...), the stack has no frames */
     struct position *positions;
     enum ag_frame_owner *least;         /* by row: frames whose owner has a lower value are
                                          * skipped */

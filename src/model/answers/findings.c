@@ -396,8 +396,8 @@ static int evidence_run(struct evidence_pass *pass) {
     r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &options, ledger);
     search->buried_blocks = r == 0 ? ag_ledger_buried_blocks(ledger) : 0;
     (void)ag_ledger_free(ledger);
-    while (pass->slice < COURSE_SLICES) { /* the last slice; others have not ended if the ledger
-                                           * undid births */
+    while (pass->slice < COURSE_SLICES) { /* the last slice; other slices have not ended either if
+                                           * the ledger undid births */
         end_slice(pass, search->whole->duration_ns);
     }
     return r;
@@ -437,7 +437,7 @@ enum {
     LEAK_SLICES = COURSE_SLICES / 8,
     LEAK_RISE_PERCENT = 5, /* least percentage of the left bytes that was made in each quarter */
     /* a percentage of the left bytes. The first left block is in the slice in which the bytes made
-     * so far reach it; earlier left blocks are ignored */
+     * so far reach this percentage; earlier left blocks are ignored */
     LEAK_GROUND_PERCENT = 2,
     LEAK_GAIN_PERCENT = 50, /* a percentage of the left bytes: the bytes in use must rise by at
                              * least this */
@@ -890,7 +890,7 @@ static bool belongs_to(const struct search *search, const struct found *found, s
 }
 
 /* Merges findings with one cause: if an object leaks, its members leak, too. The members are
- * allocated on other lines of the same function, or in functions that it calls. */
+ * allocated on other lines of the same function, or in functions that this function calls. */
 static void merge_findings(const struct search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {
@@ -956,8 +956,8 @@ static void findings_find(struct search *search, struct ag_finding *foreign,
     choose_findings(found, findings);
 }
 
-/* Whether the sums of the whole process allow that a rule holds which needs no events. If they do
- * not, and no events are read, the blamed lines need not be computed. */
+/* Whether a rule that needs no events can hold, judged by the sums of the whole process. If none
+ * can hold and no events are read, the blamed lines need not be computed. */
 static bool can_hold_by_sums(const struct search *search) {
     const struct ag_summary *whole = search->whole;
     return search->watches_threads || whole->peak_bytes >= PEAK_BYTES ||
@@ -966,8 +966,8 @@ static bool can_hold_by_sums(const struct search *search) {
             is_share(whole->temporary_blocks, TEMPORARY_PERCENT, whole->allocated_blocks));
 }
 
-/* Whether the sums of the whole process allow that a rule holds which needs events. For many
- * programs they do not; then the events are not read. */
+/* Whether a rule that needs events can hold, judged by the sums of the whole process. For many
+ * programs none can hold; then the events are not read. */
 static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;

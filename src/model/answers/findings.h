@@ -29,9 +29,9 @@ struct ag_finding {
     uint64_t part, whole; /* the share part / whole, by which findings are sorted */
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
-     * Leak: in use at the end. Steps: reallocated. Outsized: those blocks. Temporary: those blocks.
-     * Foreign frees: freed by another thread. Peak: in use at the peak. bytes is 0 for unseen,
-     * unseen frees and temporary. */
+     * Leak: in use at the end. Steps: reallocated. Outsized: the outsized blocks. Temporary: the
+     * temporary blocks. Foreign frees: freed by another thread. Peak: in use at the peak. bytes is
+     * 0 for unseen, unseen frees and temporary. */
     uint64_t blocks, bytes;
     bool knows_half_way;
     /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were
@@ -44,7 +44,7 @@ struct ag_finding {
     /* temporary: how many other blocks the thread may allocate before it frees the block
      * (--within) */
     uint32_t within;
-    /* foreign frees: the pair of threads with the most such blocks */
+    /* foreign frees: the pair of threads with the most foreign frees */
     const struct ag_thread_row *allocated_by, *freed_by;
 };
 enum { AG_FINDINGS_MOST = 3 };

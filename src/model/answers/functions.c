@@ -2,20 +2,20 @@
  * functions view, the page and exports. A call tree contains the call paths, with counts, of one
  * thread or process of a runtime (a virtual machine). A snapshot is a call tree as the trace
  * contains it. A node of the merged tree is called a place: a function as reached through certain
- * callers. A row is a function.
+ * callers. The rows of the result are functions.
  *
- * 1. A row of a call tree has a function and a parent row. Its place is looked up among the places
- *    below the parent's place, and added if it is missing. So equal paths of all trees have one
- *    place. A trace is not trusted: a parent that is not among the previous rows of the tree is
- *    replaced by the root. So there are no cycles, and every place has a higher number than its
- *    parent.
- * 2. Filters select whole paths. The counts of a path that is not selected are set to 0. Its places
- *    are removed unless a selected path contains them.
+ * 1. Each row of a snapshot has a function and a parent row. The place of the row is looked up
+ *    among the places below the parent's place, and added if it is missing. So equal paths of all
+ *    trees have one place. A trace is not trusted: a parent that is not among the previous rows of
+ *    the snapshot is replaced by the root. So there are no cycles, and every place has a higher
+ *    number than its parent.
+ * 2. Filters select whole paths. The counts of a path that is not selected are set to 0. The places
+ *    of this path are removed unless a selected path contains them.
  * 3. The acc counts of a place are the sum of its own counts and those of all places below it. One
  *    loop from the highest number to the lowest adds them. The acc counts of a function are the sum
  *    over its outermost places: those that are not below another place of the same function. A walk
- *    over the tree finds them: for each function, the walk counts how many places of the function
- *    are on the current path.
+ *    over the tree finds the outermost places: for each function, the walk counts how many places
+ *    of the function are on the current path.
  * The code does not recurse, because a tree is as deep as the recursion of the program. */
 #include "model/answers/functions.h"
 
@@ -386,8 +386,8 @@ static int walk_places(const struct ag_functions *functions, visit_place *visit,
     return r;
 }
 
-/* Adds the acc counts of a place to its function, unless the same function is on the path above it
- * (section 3 at the top of this file). */
+/* Adds the acc counts of a place to its function, unless the same function is on the path above the
+ * place (section 3 at the top of this file). */
 static int add_up_row(void *rows, const struct ag_functions *functions, uint32_t node,
                       const uint32_t *on_path) {
     const struct ag_function_node *place = &functions->nodes[node];
@@ -546,8 +546,8 @@ int ag_profile_callers(struct ag_profile *profile, const char *name,
 /* ---- callers and callees ---- */
 
 /* Sums the paths of all functions by pairs of caller and callee (edges), for views that show the
- * callers of every function. This needs one loop over the places and one walk; ag_profile_callers
- * would need a loop for each function. */
+ * callers of every function. Summing the paths takes one loop over the places and one walk;
+ * ag_profile_callers would need a loop for each function. */
 
 struct edge_list {
     struct ag_index_map by_pair; /* callee << 32 | caller (NONE: no caller) -> index in edges */

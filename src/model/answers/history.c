@@ -13,9 +13,9 @@
  * counted AHEAD blocks later.
  *
  * For a sampled trace, the ledger has groups of samples with equal weight (weights.h) in place of
- * the outline's groups. The bytes in the ledger are already estimates. Its numbers of blocks are
- * numbers of samples; this file multiplies them by the weights. Single blocks are counted in units
- * of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
+ * the outline's groups. The bytes in the ledger are already estimates. The ledger's numbers of
+ * blocks are numbers of samples; this file multiplies them by the weights. Single blocks are
+ * counted in units of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
 #include "model/answers/history.h"
 
 #include <errno.h>

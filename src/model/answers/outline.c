@@ -287,8 +287,8 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     return r > 0 ? AG_ARRAY_ADD(outline->groups, outline->n_groups, *like) : r;
 }
 
-/* Assigns each row to a group. If the innermost node of the row is kept, this is a group of that
- * node. Otherwise it is a group of a node below "other", which is below the innermost caller that
+/* Assigns each row to a group. If the innermost node of the row is kept, the group belongs to that
+ * node. Otherwise the group belongs to a node below the node "other" of the innermost caller that
  * is kept. */
 static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
     struct ag_profile *profile = cutting->profile;

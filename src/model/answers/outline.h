@@ -1,12 +1,12 @@
 /* outline.h: a shortened call tree of a profile. The outline contains the nodes with the largest
- * shares. Stacks whose nodes are too small are below a node "other", of which each node may have
- * one. Below "other" are the functions that allocated; only the call paths to these functions are
- * left out. So the sums of the outline include all stacks.
+ * shares. Each node may have a child "other" for the stacks whose own nodes are too small. Below
+ * "other" are the functions that allocated; only the call paths to these functions are left out. So
+ * the sums of the outline include all stacks.
  *
  * A group contains the stacks that end in one node of the outline and have the same allocation
- * function (via), type of blocks and label. history.h computes sums by group. A program may give
- * each request that it serves a label of its own. So only the labels with the largest shares have
- * groups of their own. */
+ * function (via), type of blocks and label (a name that the program gives to a part of its work).
+ * history.h computes sums by group. A program may set a label for each request that it serves, so
+ * only the labels with the largest shares have groups of their own. */
 #ifndef AG_OUTLINE_H
 #define AG_OUTLINE_H
 

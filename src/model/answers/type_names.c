@@ -14,7 +14,7 @@
  *
  * Frames are read from the allocation function outward, as long as they belong to the standard
  * library. The first frame that names a container determines the type. The frames of the allocator,
- * which are further in, name the type of the element; it is the result if no frame names a
+ * which are further in, name the type of the element; this type is the result if no frame names a
  * container. Reading ends at the first frame of other code, because the name of a user's function
  * does not show the type of the block.
  *

@@ -27,7 +27,7 @@
 
 enum {
     /* most events that are decoded at once after ag_straight_pass_run stops; near the end of a
-     * chunk it stops at most this many events before the end */
+     * chunk ag_straight_pass_run stops at most this many events before the end */
     REST_EVENTS = 64,
     MANY_STREAMS = 256,
     AHEAD = 16, /* how many events before its use the slot of a group is prefetched */

@@ -9,9 +9,9 @@
 #include "model/definitions/definitions.h"
 #include "model/pass/weights.h"
 
-/* The id of a stack, which no node of a trace has. The ledger counts the blocks that the options
- * exclude on this stack, because these blocks are part of the process's peak. Views do not show
- * this stack. */
+/* The id of a stack that exists in no trace. The ledger counts the blocks that the options exclude
+ * on this stack, because these blocks are part of the process's peak. Views do not show this
+ * stack. */
 #define AG_STACK_OTHER UINT32_MAX
 /* The id of the stack for blocks that belong to none of the groups in ag_pass_options.groups. When
  * the type of such a block becomes known, the block may move to a group. A block on AG_STACK_OTHER
@@ -26,14 +26,14 @@ struct ag_pass_options {
     /* only blocks that this thread (kernel tid) allocated count; -1: all threads */
     int64_t thread;
     uint32_t temporary_within; /* as in ag_profile_options */
-    /* sums by stream: the stack of a block is replaced by its stream */
+    /* sums by stream (the events of one thread): the stack of a block is replaced by its stream */
     bool is_by_stream;
     const struct ag_index_map *kept; /* the stacks whose blocks count; NULL: all */
     size_t n_threads;                /* number of decoding threads, in addition to the caller's */
     /* A window that begins at from_ns > 0 counts only blocks that were allocated inside the window,
      * and only the chunks that overlap it are read. With counts_older, blocks that were allocated
-     * before the window also count: in use, at the peak, and when they are freed. Then everything
-     * before the window is read, too. */
+     * before the window also count: as in use, at the peak, and as freed. Then everything before
+     * the window is read, too. */
     bool counts_older;
     ag_block_visit *visit_block; /* NULL: the ledger does not report single blocks */
     ag_ghost_visit *visit_ghost;

@@ -29,7 +29,8 @@
 #include "ledger/apply_fast.h"
 
 enum {
-    /* an event has at most 51 bytes: form 1, number of the tuple 10, the tuple 30, address 10 */
+    /* an event has at most 51 bytes: 1 for its form (the kind of the event), 10 for the number of
+     * the tuple, 30 for the tuple, 10 for the address */
     EVENT_BYTES = 64,
     RUN_BYTES = 8192,
     LARGE_BYTES = 1 << 20,
