@@ -348,7 +348,8 @@ int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_
 int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
                   size_t n_events, int r) {
     ag_ledger_store_fast(hot, ledger, &ledger->streams[index]);
-    ledger->events += n_events; /* ag_ledger_begin_window has subtracted the stamps */
+    ledger->events += n_events; /* ag_ledger_begin_window has subtracted the stamps (clock values
+                                 * among the events) */
     r = r < 0 ? r : ag_ledger_list_deaths(ledger, index);
     ledger->error = r < 0 ? r : 0;
     ag_ledger_flush_window(ledger, index);

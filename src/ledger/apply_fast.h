@@ -24,7 +24,7 @@
 #include "ledger/ledger_state.h"
 
 struct ag_ledger_hot { /* copies of fields of the ledger and of one stream (the events of one
-                        * thread), during one batch */
+                        * thread), from ag_ledger_begin to ag_ledger_end */
     struct ag_tally tally;
     /* counts of the stream */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;

@@ -1,4 +1,5 @@
-/* collected.c: applies to the ledger what a garbage collector does to live blocks, for apply.c.
+/* collected.c: applies to the ledger (the live blocks and sums of a process) what a garbage
+ * collector does to blocks, for apply.c.
  *
  * 1. A block that moves stays the same block: only its address changes. The block keeps its stack,
  *    size, thread and birth time, and no sum changes. A move of an unknown block is ignored. The

@@ -176,8 +176,9 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
     ledger->visit(ledger->visit_context, &block);
 }
 
-/* Notifies the visitor of all deaths of the stream's window and drops them, except the death with
- * the number KEPT. Prefetches the sums of the deaths, because the sums are in no order. */
+/* Notifies the visitor (the callback of a reader) of all deaths of the stream's window and drops
+ * them, except the death with the number KEPT. Prefetches the sums of the deaths, because the sums
+ * are in no order. */
 static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;

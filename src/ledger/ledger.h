@@ -121,10 +121,10 @@ typedef void ag_ghost_visit(void *context, const struct ag_ghost *ghost, bool is
 void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit,
                         void *context); /* before the first event */
 
-/* For callers that need the history: each birth and death in the order in which the ledger counts
- * them. A repair may undo a step while the window of the step is open: the visit then gets the
- * block again, as AG_STEP_BIRTH_UNDONE or AG_STEP_DEATH_UNDONE. If a visit returns a negative
- * errno, ag_ledger_apply ends and returns that errno. */
+/* For callers that need the history: each birth (allocation) and death (free) in the order in which
+ * the ledger counts them. A repair may undo a step while the window of the step is open: the visit
+ * then gets the block again, as AG_STEP_BIRTH_UNDONE or AG_STEP_DEATH_UNDONE. If a visit returns a
+ * negative errno, ag_ledger_apply ends and returns that errno. */
 enum ag_step_kind { AG_STEP_BIRTH, AG_STEP_DEATH, AG_STEP_BIRTH_UNDONE, AG_STEP_DEATH_UNDONE };
 struct ag_step {
     enum ag_step_kind kind;

@@ -185,7 +185,7 @@ struct ag_ledger {
     uint64_t rss_bytes, rss_peak_bytes;
     struct ag_residents residents; /* measured at times after now_ns */
     uint64_t events, ghost_frees;
-    uint64_t reset_ns; /* time of the program's last reset; 0: none */
+    uint64_t reset_ns; /* time of the program's last allogram_reset; 0: none */
     /* reset_ns as the trace contains it, if that is different; otherwise 0 */
     uint64_t written_reset_ns;
     struct ag_timeline timeline;

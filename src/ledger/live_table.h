@@ -31,7 +31,7 @@ struct ag_live_collections { /* how often a garbage collector moved and promoted
     uint32_t n_moves, n_promotions;
 };
 struct ag_live_past { /* data of a block that the sums do not need */
-    uint64_t born_ns; /* session time of the allocation */
+    uint64_t born_ns; /* time of the allocation since the start of the session */
     struct ag_live_collections collections;
 };
 

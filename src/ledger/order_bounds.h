@@ -1,9 +1,9 @@
 /* order_bounds.h: computes bounds for the true peak when the order between threads is unknown.
  *
- * The ledger calls ag_order_bounds_window for each window (the events of one stream, which is a
- * thread, between two of its stamps, which are clock values), in the order of the windows' starts.
- * order_bounds.c derives the bounds. A step is the time between two neighboring starts of
- * windows. */
+ * The ledger, which computes sums from the events, calls ag_order_bounds_window for each window
+ * (the events of one stream, which is a thread, between two of its stamps, which are clock values),
+ * in the order of the windows' starts. order_bounds.c derives the bounds. A step is the time
+ * between two neighboring starts of windows. */
 #ifndef AG_ORDER_BOUNDS_H
 #define AG_ORDER_BOUNDS_H
 

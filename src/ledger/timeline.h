@@ -25,10 +25,10 @@ void ag_timeline_done(struct ag_timeline *timeline);
 /* Adds a moment; times must not decrease. Of the moments in one slice the highest is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 /* Inserts a moment at its place in the curve, whatever its slice; for the peak and the end, at most
- * 2 times. The moment's time is a stamp of one thread, and other threads may have later stamps.
- * The sum of allocated bytes never decreases, so the moment is placed after the last point with
- * fewer allocated bytes. If that point is later than the moment, the moment gets that point's
- * time. */
+ * 2 times. The moment's time is a stamp (a clock value among the events) of one thread, and other
+ * threads may have later stamps. The sum of allocated bytes never decreases, so the moment is
+ * placed after the last point with fewer allocated bytes. If that point is later than the moment,
+ * the moment gets that point's time. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 /* ---- resident sizes ---- */
