@@ -31,10 +31,9 @@ struct ag_gate_result {
     bool is_unsure; /* only with AG_GATE_PASSED: samples cannot decide whether the condition
                      * holds */
     char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: the reason */
-    char *unknown_site; /* the first site or function in the expression that the trace lacks (it
-                        * counts as 0); or NULL */
-    bool is_counted;    /* unknown_site was looked up in the function counters, not among the
-                         * sites */
+    char *unknown_site; /* the first function in the expression, sites["NAME"] or functions["NAME"],
+                         * that the trace lacks; its values count as 0. NULL: none */
+    bool is_counted;    /* unknown_site is from functions["NAME"] */
     struct ag_gate_place place; /* set if the outcome is AG_GATE_HOLDS */
 };
 

@@ -126,7 +126,8 @@ int ag_lifetimes_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-/* Formats a time. A time below the trace's resolution becomes "<" and the resolution. */
+/* Formats a time. A time below the trace's resolution (the precision of its times) becomes "<" and
+ * the resolution. */
 static const char *time_text(struct ag_quantity *buffer, const struct ag_view *view,
                              uint64_t time_ns, bool is_known) {
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;

@@ -186,7 +186,7 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     }
     write_pair(view, amount_line(&left, "  ", LEFT_NAME, "freed", &all, AG_METRIC_FREED_BYTES),
                right.text);
-    /* a session that the program starts itself does not record the resident size */
+    /* a recording that the program starts itself (allogram.h) does not contain the resident size */
     const bool is_known = summary->rss_peak_bytes > 0;
     snprintf(right.text, sizeof right.text, "at %s%s%s",
              ag_quantity_time(&number, summary->peak_time_ns), is_known ? ", resident " : "",
