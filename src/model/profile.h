@@ -1,11 +1,11 @@
 /* profile.h: a profile is the contents of a trace in the form that reports and exporters read. The
  * functions return numbers and names; the callers format them for users.
  *
- * An unfiltered profile of a sealed (completed) trace is read from the index at the trace's end,
- * without reading the events. Filters that need events (time window, thread, --within), and a trace
- * without an index, need one pass over all events. The memory of a pass is bounded by the largest
- * number of blocks that the program had in use; several threads decode the chunks (the compressed
- * pieces of the trace). */
+ * An unfiltered profile of a sealed (completed) trace is read from the index at the trace's end
+ * (the sums of all events), without reading the events. Filters that need events (time window,
+ * thread, --within), and a trace without an index, need one pass over all events. The memory of a
+ * pass is bounded by the largest number of blocks that the program had in use; several threads
+ * decode the chunks (the compressed pieces of the trace). */
 #ifndef AG_PROFILE_H
 #define AG_PROFILE_H
 
@@ -290,7 +290,8 @@ struct ag_thread_row {
     struct ag_metrics metrics; /* the numbers of `sum`; in a sampled trace with variances */
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
-/* Returns the row of the thread with this stream; NULL: no row has it. */
+/* Returns the row of the thread whose events have the number STREAM in the trace; NULL: there is no
+ * such row. */
 const struct ag_thread_row *ag_profile_thread(const struct ag_profile *profile, uint32_t stream);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);

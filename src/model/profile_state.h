@@ -117,7 +117,8 @@ struct ag_profile {
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live);
 
-/* Makes a pass only to call the visitors in OPTIONS for each block; discards the sums. */
+/* Makes a pass only to call the visitors (callbacks) in OPTIONS for each block; discards the
+ * sums. */
 int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options);
 
 /* ---- stack_rows.c ---- */

@@ -20,9 +20,9 @@ struct ag_collection_row {
     uint64_t pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
     uint32_t known;           /* flags of enum ag_gc_known: which of the numbers of this struct are
                                * valid */
-    uint32_t cause_frame;     /* frame of the innermost managed function of the stack that caused
-                               * the collection; of the innermost native function if no function is
-                               * managed; UINT32_MAX: unknown */
+    uint32_t cause_frame;     /* frame of the innermost managed function (a function of a virtual
+                               * machine) of the stack that caused the collection; of the innermost
+                               * native function if no function is managed; UINT32_MAX: unknown */
     uint64_t allocated_bytes; /* allocated since the previous collection */
     uint64_t weight_bytes;    /* if only some collections are recorded: the allocated bytes that
                                * this one represents */

@@ -36,7 +36,7 @@
 struct builder {
     struct ag_profile *profile; /* the profile that gets the functions */
     /* the profile whose trees are read: `profile`, or the profile of one process if `profile` is
-     * merged */
+     * merged from several */
     struct ag_profile *source;
     struct ag_functions *functions;
     struct ag_index_map rows; /* frame of `profile` -> row */

@@ -52,7 +52,7 @@ struct lifetime_pass {
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
-    uint64_t end_ns; /* end of the recording, in session time */
+    uint64_t end_ns; /* end of the recording, in session time (since the start of the session) */
     /* by via (allocation function): whether the garbage collector of its heap reports which blocks
      * it moves or promotes */
     bool is_moving[AG_MODEL_VIAS];
@@ -142,7 +142,7 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct ag_
     }
 }
 
-/* Counts a block of a merged profile. */
+/* Counts a block of a profile that is merged from several processes. */
 static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
     count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), row);

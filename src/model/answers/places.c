@@ -61,9 +61,9 @@ struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
     const struct ag_definitions *definitions = &profile->definitions;
     const struct ag_stack_site *site = &definitions->nodes.sites[place];
     const struct ag_frame_answer *answer = &profile->frames.answers[place];
-    /* In a merged profile, `pc` of a site contains the index of a process and the number of a site
-     * in the profile of that process. The address and the image come from that profile; the frames
-     * come from the merged profile. */
+    /* In a profile that is merged from several processes, `pc` of a site contains the index of a
+     * process and the number of a site in the profile of that process. The address and the image
+     * come from that profile; the frames come from the merged profile. */
     if (profile->n_parts > 0) {
         struct ag_merged_part *part = &profile->parts[site->pc >> AG_MERGED_SITE_BITS];
         const uint64_t own = site->pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1);

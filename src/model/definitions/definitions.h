@@ -63,7 +63,7 @@ struct ag_model_label { /* a label: a name for a part of the program's work, set
 struct ag_model_sample { /* a sample of the process's resident size */
     uint64_t time_ns, bytes;
 };
-struct ag_model_sums { /* read from the index, or computed by a ledger in a pass over the events */
+struct ag_model_sums { /* read from the index of the trace, or computed from the events */
     bool has_summary;
     struct ag_summary summary;
     struct ag_stack_sum *stacks;

@@ -52,7 +52,7 @@ struct job {
     bool is_whole;
     /* is_whole, and the chunk is decompressed but not yet given to the consumer */
     bool is_ready;
-    uint64_t time_ns;        /* the last stamp that was decoded */
+    uint64_t time_ns;        /* time of the last stamp (a record with a time) that was decoded */
     uint64_t interval_bytes; /* from the last SAMPLING record that was decoded */
     uint32_t extra_bytes;
     struct ag_decode_error error;

@@ -15,12 +15,14 @@
 #include "format/decode.h"
 
 enum {
-    AG_FEED_EVENTS = 2048, /* two blocks and the ledger's tables fit into the L2 cache */
+    AG_FEED_EVENTS = 2048, /* two blocks fit into the L2 cache, with the tables of the code that
+                            * computes sums from the events */
     AG_FEED_MAPS = 64,
 };
 struct ag_feed_map { /* a MAP or UNMAP record between the events */
     uint64_t time_ns, address, bytes;
-    /* rises in the order in which records are delivered; set by the pass that keeps the record */
+    /* rises in the order in which records are delivered; set by the consumer, which keeps the
+     * record */
     uint64_t number;
     uint32_t via;
     uint32_t kind; /* enum ag_record_kind */

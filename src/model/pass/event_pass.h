@@ -19,7 +19,8 @@
 #define AG_STACK_UNGROUPED (UINT32_MAX - 1)
 
 struct ag_pass_options {
-    /* time window in session time; 0 and UINT64_MAX: the whole recording */
+    /* time window in session time (since the start of the session); 0 and UINT64_MAX: the whole
+     * recording */
     uint64_t from_ns, to_ns;
     /* blocks allocated at this time or later are excluded; UINT64_MAX: none */
     uint64_t tail_ns;

@@ -10,14 +10,14 @@
 #include "format/decode.h"
 #include "ledger/ledger.h"
 
-/* Whether ag_straight_pass_run can be used. It cannot if the ledger reports its steps to a
- * visitor. */
+/* Whether ag_straight_pass_run can be used. It cannot be used if the ledger reports the births and
+ * deaths of blocks to a visitor (a callback). */
 bool ag_straight_pass_is_for(const struct ag_ledger *ledger);
 
-/* ag_straight_pass_run applies the next events of the chunk, at most some thousands. It stops
- * before a stamp (a record with a time) at limit_ns or later, before any other record, before
- * damage, and some bytes before the end of the chunk. If it sets is_at_rest, the caller continues
- * with ag_chunk_decoder_next. */
+/* ag_straight_pass_run applies the next events of the decoder's chunk (a compressed piece of the
+ * trace), at most some thousands. It stops before a stamp (a record with a time) at limit_ns or
+ * later, before any other record, before damage, and some bytes before the end of the chunk. If it
+ * sets is_at_rest, the caller continues with ag_chunk_decoder_next. */
 struct ag_straight_run {
     uint64_t limit_ns; /* in: stop before a stamp at this time or later */
     uint64_t last_ns;  /* out: time of the last stamp that was applied; 0: no stamp was applied */
