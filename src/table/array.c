@@ -9,8 +9,8 @@ static int resize(void *items, size_t count, size_t item_bytes) {
         return -ENOMEM;
     }
     void *first;
-    memcpy(&first, items, sizeof(first)); /* ITEMS points to a pointer of unknown type, so memcpy
-                                           * reads that pointer */
+    memcpy(&first, items, sizeof(first)); /* memcpy reads the pointer to which ITEMS points, whose
+                                           * type is unknown */
     first = reallocarray(first, count, item_bytes);
     if (first == NULL) {
         return -ENOMEM;

@@ -52,8 +52,7 @@ int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_in
  * the next number. */
 void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index);
 
-/* Returns the slot where a search for KEY begins; callers may prefetch this slot. NULL: the map is
- * empty. */
+/* Returns the slot where a search for KEY begins, for prefetching. NULL: the map is empty. */
 AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,
                                                       uint64_t key) {
     return AG_LIKELY(map->slots) ? &map->slots[ag_keyed_hash(key) >> map->shift] : NULL;
