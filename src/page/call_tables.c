@@ -179,8 +179,8 @@ enum path_kind {             /* stored as uint8_t, one for each node */
 };
 
 /* Sets the kind of each node. A caller's share is at least that of each path below it, and the
- * caller's number is smaller, so by_share puts the caller first: a node is kept only if its caller
- * is kept. */
+ * caller's number is smaller, so by_share puts the caller first, and a node is kept only if its
+ * caller is. */
 static int choose_paths(const struct ag_functions *functions, uint8_t *kinds) {
     const struct ag_call_counts *total = &functions->total;
     struct ranked *ranks = calloc(functions->n_nodes + 1, sizeof(*ranks));

@@ -1,5 +1,4 @@
-/* call_tables.h: writes function counters as blocks (data_block.h) of the page of `allogram
- * view`. */
+/* call_tables.h: writes function counters as blocks (data_block.h) of `allogram view`'s page. */
 #ifndef AG_CALL_TABLES_H
 #define AG_CALL_TABLES_H
 

@@ -12,8 +12,7 @@
 const char *ag_html_page_missing(void);
 
 /* Writes the page of PROFILE. Unless BEFORE is NULL, the page compares the two profiles. Both
- * profiles must be unfiltered. 0, or a negative errno. The caller checks OUT for write errors with
- * ferror. */
+ * profiles must be unfiltered. 0, or a negative errno. The caller checks OUT with ferror. */
 int ag_html_page_write(FILE *out, struct ag_profile *profile, struct ag_profile *before);
 
 #endif

@@ -159,8 +159,7 @@ static bool is_alike(const struct ag_outline *outline, const struct ag_outline_g
            outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 
-/* Finds the group below the node "other" of NODE into which GROUP folds. Adds that group if there
- * is none. */
+/* Finds or adds the group into which GROUP folds, below the node "other" of NODE. */
 static int other_group(struct folding *folding, uint32_t node, uint32_t group,
                        uint32_t *ret_group) {
     const struct ag_outline *outline = folding->outline;
