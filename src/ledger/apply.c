@@ -39,8 +39,7 @@ void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
     tally->allocated_bytes -= block.size;
     const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ag_live_table_remove(&ledger->live, at);
-    /* an error may be ignored: a visitor (the callback of a reader) that fails here fails again at
-     * the next step */
+    /* an error may be ignored: a visitor (callback) that fails here fails again at the next step */
     (void)ag_ledger_notify_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
 }
 
@@ -234,8 +233,7 @@ AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_even
 
 /* The second step of prefetching: guesses the event's sum from the cache lines that prefetch_event
  * has fetched, and prefetches the sum. A wrong guess costs only the fetch of a cache line that is
- * not needed. A branch on the event's kind would cost more than the wrong guesses that it
- * avoids. */
+ * not needed. A branch on the event's kind would cost more than wrong guesses. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;
@@ -271,7 +269,7 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
 }
 
 /* The variants of the loop. WAY_LARGE prefetches. WAY_NOTIFIED calls the visitor, and always
- * prefetches: the visits cost much more than prefetching, so a variant without prefetching is not
+ * prefetches: visits cost much more than prefetching, so no variant without prefetching is
  * needed. */
 enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 

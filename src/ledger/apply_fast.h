@@ -145,8 +145,8 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
 }
 
 /* Keeps a death (the end of a block by a free) for an undo (of the free in a failed realloc) or a
- * repair. With several streams this function runs at each free, so the fields are written directly
- * into the list. */
+ * repair. With several streams this function runs at each free, so it writes directly into the
+ * list. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {

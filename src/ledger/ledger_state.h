@@ -66,9 +66,8 @@ struct ag_stream {
     uint32_t n_indexed;
     bool is_listed;                       /* in open_deaths.unindexed */
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
-    uint32_t pair_with, pair;             /* the pair of threads used last (index of the other
-                                           * stream, index in ledger.pairs): a cache of the
-                                           * lookup */
+    uint32_t pair_with, pair;             /* cache: the pair of threads used last (index of the
+                                           * other stream, index in ledger.pairs) */
     struct ag_thread_sum base;            /* values at the start of the reader's time window */
     struct ag_death undo;                 /* the last realloc_free, which an undo_free may undo */
     uint64_t undo_serial;                 /* allocated_blocks when `undo` was applied */
@@ -333,8 +332,7 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
 /* Called when a reader's time window begins. The totals count waiting events when they are applied,
  * which is inside the time window. So the allocs that the threads' sums counted on arrival are
- * moved into the time window, and waiting events get the beginning of the time window as their
- * time. */
+ * moved into the time window, and waiting events get its beginning as their time. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 #endif

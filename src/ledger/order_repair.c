@@ -221,8 +221,7 @@ static void notify_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t by
     }
 }
 
-/* Applies a waiting event that fits the state of its address, and removes the event from its
- * line. */
+/* Applies a waiting event that fits the state of its address, and removes it from its line. */
 static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     waiting_settle(&ledger->repair, at);
@@ -371,8 +370,7 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
 }
 
 /* ---- arrival and expiry ---- */
-/* Puts an event into the list of its stream's window and into its line, at the front or the
- * back. */
+/* Puts an event into the list of its stream's window and into its line, in front or at the end. */
 static int waiting_enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool in_front,
                           uint32_t *ret_at) {
     struct ag_repair *repair = &ledger->repair;
