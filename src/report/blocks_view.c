@@ -16,8 +16,7 @@
 
 struct blocks {
     struct ag_view *view;
-    struct ag_block_row *kept; /* the largest blocks, as a binary heap; NULL: blocks are written as
-                                * they are read */
+    struct ag_block_row *kept; /* the largest blocks, as a binary heap; NULL: blocks are not kept */
     size_t n_kept, most;
     uint64_t n_open, n_closed, n_ghosts, open_bytes, closed_bytes;
     bool has_free_stacks; /* at least one block has the stack of its free */
@@ -37,8 +36,7 @@ static const char *state_name(enum ag_block_state state) {
 
 /* ---- the largest blocks ---- */
 
-/* Positive if A is shown after B. Larger blocks come first; of blocks of equal size, older blocks
- * come first. */
+/* Positive if A is shown after B. Larger blocks come first, then older blocks. */
 static int compare(const void *a, const void *b) {
     const struct ag_block_row *left = a, *right = b;
     if (left->size != right->size) {

@@ -1,6 +1,5 @@
 /* difference_view.c: `allogram diff`: what grew and what shrank between two traces. The totals show
- * the numbers of both traces. call_difference_view.c compares function counters, if the traces have
- * them. */
+ * the numbers of both traces. call_difference_view.c compares function counters. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -283,8 +282,7 @@ static int write_object(struct ag_view *view, struct ag_profile *before, struct 
     return r;
 }
 
-/* Returns 0 if --sort and --by can be applied to function counters, otherwise -EINVAL with a
- * message. */
+/* Returns 0 if --sort and --by apply to function counters, otherwise -EINVAL with a message. */
 static int check_call_sort(const struct ag_report_options *options,
                            const struct ag_call_difference *calls, char ret_message[512]) {
     if (options->call_sort == AG_CALL_METRIC_DEFAULT) {

@@ -57,8 +57,7 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 struct quantity { /* a number of a trace, and its bounds */
     uint64_t value, low, high;
     bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
-    const char *lack; /* "has no ...": why the trace does not contain the quantity; NULL: the trace
-                       * contains it */
+    const char *lack; /* why the trace does not contain the quantity, "has no ..."; NULL: it does */
 };
 
 static void widen(struct quantity *quantity, enum ag_metric metric, struct ag_interval interval) {

@@ -28,8 +28,7 @@ struct ag_gate_result {
     char *trace;       /* the path of the trace */
     /* the condition is false (passed), is true (holds), or could not be computed (failed) */
     enum ag_gate_outcome { AG_GATE_PASSED, AG_GATE_HOLDS, AG_GATE_FAILED } outcome;
-    bool is_unsure; /* only with AG_GATE_PASSED: samples cannot decide whether the condition
-                     * holds */
+    bool is_unsure; /* set with AG_GATE_PASSED if samples cannot decide the condition */
     char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: the reason */
     char *unknown_site; /* the first function in the expression, sites["NAME"] or functions["NAME"],
                          * that the trace lacks; its values count as 0. NULL: none */

@@ -364,8 +364,7 @@ static int read_term(struct reader *reader) {
     struct ag_gate_expression *expression = reader->expression;
     (void)rest_of(reader);
     const size_t place = reader->at;
-    /* The term is counted before it is complete, so that freeing the expression frees the term's
-     * name, too. */
+    /* The term is counted before it is complete, so that freeing the expression frees its name. */
     struct ag_gate_term *term = &expression->terms[expression->n_terms++];
     *term = (struct ag_gate_term){.of = AG_GATE_OF_TRACE, .text = expression->text + place};
     if (takes_word(reader, "base")) {

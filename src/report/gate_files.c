@@ -7,9 +7,8 @@
  * that contributes most to the value that was compared. A condition that could not be computed is
  * written as a notification, and the invocation is marked as not successful.
  *
- * Names come from traces, so they are escaped. XML cannot represent most control characters, so
- * U+FFFD replaces these in XML; JSON escapes control characters; URIs are percent-encoded byte by
- * byte. */
+ * Names come from traces, so they are escaped. XML cannot represent most control characters, so the
+ * XML has U+FFFD instead; JSON escapes them; URIs are percent-encoded byte by byte. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -51,9 +51,8 @@ static int rank_lifetimes(struct ag_view *view, const struct ag_lifetimes **ret_
 
 /* ---- JSON ---- */
 
-/* Writes how blocks survived garbage collections. All values are null if the survival is unknown:
- * native blocks are not collected, and a collector that moves no blocks does not report
- * survivors. */
+/* Writes how blocks survived garbage collections. All values are null for native blocks, which are
+ * not collected, and if the collector does not report which blocks it moves or promotes. */
 static void write_survival_json(struct ag_json *json, const struct ag_survival *survival) {
     static const char *const counts[] = {"young_blocks", "survived_blocks", "died_young_blocks",
                                          "promoted_blocks", "promoted_bytes"};
@@ -126,8 +125,8 @@ int ag_lifetimes_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-/* Formats a time. A time below the trace's resolution (the precision of its times) becomes "<" and
- * the resolution. */
+/* Formats a time. A time below the resolution of the trace's times becomes "<" and the
+ * resolution. */
 static const char *time_text(struct ag_quantity *buffer, const struct ag_view *view,
                              uint64_t time_ns, bool is_known) {
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
@@ -211,9 +210,8 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     return r;
 }
 
-/* Adds two cells: the share of the blocks that survived a collection, among the blocks that
- * survived a collection or died before their first; and the bytes that were promoted to an older
- * generation. */
+/* Adds two cells: the share of blocks that survived a collection, among those that survived one or
+ * died before their first; and the bytes promoted to an older generation. */
 static void add_survival(struct ag_table *table, const struct ag_survival *survival) {
     struct ag_quantity number;
     const uint64_t decided = survival->survived_blocks + survival->died_young_blocks;

@@ -115,8 +115,7 @@ struct ag_unit ag_unit_of_bytes(uint64_t largest) {
     return unit_of(largest, byte_scales, AG_ARRAY_SIZE(byte_scales));
 }
 
-/* A column of times uses the largest unit that is not longer than the column's largest time: 1.60
- * s. */
+/* A column of times uses the largest unit that its largest time reaches: 1.60 s. */
 struct ag_unit ag_unit_of_time(uint64_t largest_ns) {
     struct scale scale = scale_of((double)largest_ns, time_scales, AG_ARRAY_SIZE(time_scales));
     return (struct ag_unit){

@@ -122,8 +122,7 @@ static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, voi
     return r;
 }
 
-/* Ranks the stacks. Returns 0, and then the caller must call end_stacks later; or a negative
- * errno. */
+/* Returns 0, and then the caller must call end_stacks later; or a negative errno. */
 static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context,
                        struct stacks *ret_stacks) {
     struct stacks stacks = {.count = 0};
