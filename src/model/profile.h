@@ -290,8 +290,7 @@ struct ag_thread_row {
     struct ag_metrics metrics; /* the numbers of `sum`; in a sampled trace with variances */
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
-/* Returns the row of the thread whose events have the number STREAM in the trace; NULL: there is no
- * such row. */
+/* Returns the row of the thread whose events have the number STREAM in the trace; NULL: none. */
 const struct ag_thread_row *ag_profile_thread(const struct ag_profile *profile, uint32_t stream);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);

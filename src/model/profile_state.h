@@ -127,8 +127,7 @@ int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *o
  * empty. */
 int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
                            bool *ret_is_needed);
-/* Whether the expression (--focus or --ignore) matches the frame's function, or its label ("[vm]
- * f"). */
+/* Whether a --focus or --ignore expression matches the frame's function or label ("[vm] f"). */
 bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame);
 /* Converts the sums of a stack to metrics. LIVE: the blocks in use; NULL: in use is what was
  * allocated and not freed. */

@@ -23,8 +23,8 @@ struct verdict { /* result for a stack or a function */
 };
 struct gathering {
     struct ag_profile *profile; /* the profile that gets the collections */
-    /* the profile whose trace is read: `profile`, or the profile of one process if `profile` is
-     * merged from several */
+    /* the profile whose trace is read: `profile`, or if that is merged from several, the profile of
+     * one process */
     struct ag_profile *source;
     uint64_t offset_ns; /* time from the start of `profile` to the start of `source` */
     /* of `source`: stack id, or (id of a FRAME record) << 32 -> index in `verdicts` */

@@ -35,8 +35,8 @@
 
 struct builder {
     struct ag_profile *profile; /* the profile that gets the functions */
-    /* the profile whose trees are read: `profile`, or the profile of one process if `profile` is
-     * merged from several */
+    /* the profile whose trees are read: `profile`, or if that is merged from several, the profile
+     * of one process */
     struct ag_profile *source;
     struct ag_functions *functions;
     struct ag_index_map rows; /* frame of `profile` -> row */

@@ -21,8 +21,7 @@ enum {
 };
 struct ag_feed_map { /* a MAP or UNMAP record between the events */
     uint64_t time_ns, address, bytes;
-    /* rises in the order in which records are delivered; set by the consumer, which keeps the
-     * record */
+    /* rises in the order in which records are delivered; set by the consumer */
     uint64_t number;
     uint32_t via;
     uint32_t kind; /* enum ag_record_kind */

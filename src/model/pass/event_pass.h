@@ -10,8 +10,7 @@
 #include "model/pass/weights.h"
 
 /* The id of a stack that exists in no trace. The ledger counts the blocks that the options exclude
- * on this stack, because these blocks are part of the process's peak. Views do not show this
- * stack. */
+ * on this stack, because these blocks are part of the process's peak. Views do not show it. */
 #define AG_STACK_OTHER UINT32_MAX
 /* The id of the stack for blocks that belong to none of the groups in ag_pass_options.groups. When
  * the type of such a block becomes known, the block may move to a group. A block on AG_STACK_OTHER
@@ -19,8 +18,7 @@
 #define AG_STACK_UNGROUPED (UINT32_MAX - 1)
 
 struct ag_pass_options {
-    /* time window in session time (since the start of the session); 0 and UINT64_MAX: the whole
-     * recording */
+    /* time window, since the start of the session; 0 and UINT64_MAX: the whole recording */
     uint64_t from_ns, to_ns;
     /* blocks allocated at this time or later are excluded; UINT64_MAX: none */
     uint64_t tail_ns;
