@@ -1,5 +1,5 @@
-/* clock.h: reads a clock of the kernel, in ns. Only for code that runs outside of hooks, because it
- * calls the C library, which hooks must not call. */
+/* clock.h: reads a clock of the kernel, in ns. Hooks (functions of the agent that the profiled
+ * program calls instead of its own) must not use this file, because it calls the C library. */
 #ifndef AG_CLOCK_H
 #define AG_CLOCK_H
 

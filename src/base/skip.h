@@ -13,8 +13,8 @@
  * for any mix of sizes and any periodic order; docs/explanation/sampling.md has the proof. Instead
  * of a random decision per byte the sampler draws the number of bytes before the next point: the
  * skip. Skips are memoryless: the rest of a skip is distributed like a new skip. So a change of the
- * interval draws a new skip, a lost count causes no bias, and a thread may begin anywhere in the
- * sequence. */
+ * interval may draw a new skip, the loss of the rest of a skip causes no bias, and a thread may
+ * begin anywhere in the sequence. */
 #ifndef AG_SKIP_H
 #define AG_SKIP_H
 

@@ -109,7 +109,7 @@ static uint64_t index_level_bytes(uint32_t level) {
 
 struct ag_tree_piece ag_tree_piece(int piece) {
     static const struct {
-        /* of the first level of the index: after the windows that this size adds */
+        /* offset of the first level of the index that this size adds: after the size's windows */
         uint64_t offset;
         uint32_t first_level, n_levels, site_level;
     } sizes[AG_TREE_SIZES] = {

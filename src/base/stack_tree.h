@@ -26,7 +26,7 @@ enum ag_root {
     /* the walk stopped early: no unwind rule, no image, an unreadable or impossible frame */
     AG_ROOT_INCOMPLETE = 1,
     AG_ROOT_CUT = 2, /* deeper than --depth: the innermost frames are kept */
-    /* there was no memory or no number for a frame. The stack has no frames, so that its blocks are
+    /* there was no memory or no id for a frame. The stack has no frames, so that its blocks are
      * not attributed to a wrong function; leaves (see AG_IMAGE_TYPE) may be added to it */
     AG_ROOT_NOT_KEPT = 3,
     AG_ROOT_LAST = AG_ROOT_NOT_KEPT,

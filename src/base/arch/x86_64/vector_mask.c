@@ -44,7 +44,7 @@ uint32_t ag_vector_mask_find(void) {
     for (uint32_t part = FIRST_EXTENDED_PART; part < PARTS_END; part++) {
         if (mask & UINT32_C(1) << part) {
             __cpuid_count(LEAF_XSAVE, part, eax, ebx, ecx, edx);
-            /* a part beyond the saved area, which no known CPU has */
+            /* no known CPU has a part that ends beyond the saved area */
             if (eax + ebx > AG_XSAVE_BYTES) {
                 mask &= ~(UINT32_C(1) << part);
             }
