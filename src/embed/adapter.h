@@ -3,11 +3,11 @@
  *
  * An adapter is the code for one runtime (a language's virtual machine or library, see
  * base/runtimes.h) that is compiled into the agents, from the runtime's folder in adapters/. When a
- * program starts under `allogram run`, the agent calls each adapter that --adapters selects, which
- * checks whether its runtime is in the process. If it is, the adapter hooks the runtime
- * (hook/detour.h, the runtime's own callbacks) and reports events through the public functions of
- * allogram.h: heaps, types, blocks, collections, frames. Apart from the hooks, an adapter can do no
- * more than a program that is linked with liballogram.
+ * program starts under `allogram run`, the agent calls each adapter that --adapters selects. The
+ * adapter checks whether its runtime is in the process. If the runtime is there, the adapter hooks
+ * it (hook/detour.h, the runtime's own callbacks) and reports events through the public functions
+ * of allogram.h: heaps, types, blocks, collections, frames. Apart from the hooks, an adapter can do
+ * no more than a program that is linked with liballogram.
  *
  * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host (the
  * program with its runtime) can hold, no dlsym after the start, errno unchanged. An adapter refuses
@@ -34,13 +34,13 @@ struct ag_adapter {
      * runtime is absent, the function should read as little as possible, since it delays the start
      * of every program. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
-    /* Called when exit has begun, or when _exit, _Exit or quick_exit was called, if attach returned
-     * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside of the runtime's
-     * own allocator with its lock held, while other threads run. So this function only reads, and
-     * calls nothing that takes a lock of the host. If the runtime keeps counts, sets two fields of
-     * ret_runtime: `told`, the allocations that the adapter has reported, and `counted`, all
-     * allocations that the runtime has counted. Both are in bytes, or in blocks if the runtime
-     * counts no bytes. */
+    /* May be NULL. If attach returned ACTS, this function is called when exit has begun, or when
+     * _exit, _Exit or quick_exit was called. _exit may be called anywhere: in a signal handler,
+     * inside of the runtime's own allocator with its lock held, while other threads run. So this
+     * function only reads, and calls nothing that takes a lock of the host. If the runtime keeps
+     * counts, the function sets two fields of ret_runtime: `told`, the allocations that the adapter
+     * has reported, and `counted`, all allocations that the runtime has counted. Both are in bytes,
+     * or in blocks if the runtime counts no bytes. */
     void (*end)(struct ag_runtime_definition *ret_runtime);
     /* NULL: the adapter cannot be attached to a running program */
     const struct ag_late_adapter *late;
@@ -84,9 +84,9 @@ struct ag_late_adapter {
 bool ag_adapters_are_leaving(void);
 void ag_adapter_has_left(void);
 
-/* Calls the adapters in the order of ag_runtimes; once, when the recorder is active and the
- * program's own session is joined. wanted: "auto" or NULL: all; "none"; or names joined by commas,
- * of which unknown ones are ignored (`run` has refused them). */
+/* Calls the wanted adapters, in the order of ag_runtimes. Called once, when the recorder is active
+ * and ag_host_join (session_joined.h) has returned. wanted: "auto" or NULL: all; "none"; or names
+ * joined by commas. Unknown names are ignored (`allogram run` has refused them before). */
 void ag_adapters_attach(const char *wanted);
 /* Does what ag_adapters_attach does, but in a running program. To remove the adapters, `allogram
  * attach` sets is_leaving to 1; n_left counts the adapters that have left. */

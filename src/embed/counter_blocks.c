@@ -20,8 +20,8 @@ struct freed {
     struct freed *next;
     uint32_t reference;
 };
-/* the place of struct freed in a freed block: after `version` of a freed set, which the writer
- * still reads */
+/* The offset of struct freed in a freed block. The writer still reads the field `version` of a
+ * freed set, so struct freed is stored after this field. */
 enum { FREED_OFFSET = AG_COUNTER_BLOCK_BYTES / 2 };
 
 struct pool {

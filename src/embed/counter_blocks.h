@@ -9,8 +9,8 @@
 #include "format/counter_set.h"
 
 struct ag_counter_block {
-    void *memory; /* zeroed; NULL: there is no room */
-    uint32_t reference;
+    void *memory;       /* zeroed; NULL: there is no room */
+    uint32_t reference; /* the number by which other blocks refer to this one (counter_set.h) */
 };
 /* BYTES: a power of two from 1 KiB to 64 KiB. A call from a signal handler that interrupted one of
  * these functions fails as if there were no room. */

@@ -2,8 +2,8 @@
  * were called on each path, what they allocated and how long they took.
  *
  * 1. Data. A counter set is a tree of calls: a node is a function and the node that called it. So
- * no separate stack is needed: the current node contains the node of its caller. A tail call is a
- * step to a sibling. Nodes lie in pages that never move, and are found by a hash table.
+ * no separate stack is needed: the current node contains the number of its caller's node. A tail
+ * call is a step to a sibling. Nodes lie in pages that never move, and are found by a hash table.
  *
  * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts, without a lock.
  * The nodes lie in the live segment (format/counter_set.h), the memory shared with the writer
@@ -16,21 +16,22 @@
  * uses nodes of its own. If the parent resets its counters meanwhile, the copied path may be wrong,
  * but the copying ends.
  *
- * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
- * only stops the counting. A call for which there is no node (no memory, or a million paths) is
- * counted in `beyond` and as lost; its allocated words and its time are added to the innermost
- * node. A leave without an enter is ignored: a session may begin in the middle of calls.
+ * 3. Balance. As long as a session runs, every enter and leave is followed. A pause stops only the
+ * counting. A call for which there is no node (no memory, or a million paths) is counted in
+ * `beyond` and as lost; its allocated words and its time are added to the innermost node. A leave
+ * without an enter is ignored: a session may begin in the middle of calls.
  *
- * 4. Time is counted per set, from step to step, for the function that was current before the step.
+ * 4. Time is counted per set, from step to step (a step is an enter, a leave or a tail call), for
+ * the function that was current before the step.
  *
  * 5. Folded recursion. A step to a function that is already on the path may go to the function's
- * older node instead of a new one, if every function that was entered since also has a node above
- * that older node: then all counts stay below the outermost node of each function of the path, and
- * inclusive counts of functions do not change. If f calls f, the call always folds. If the calls on
- * a path are f-g-f-g, the first three get nodes, and the last one goes to the node of the first g.
- * Such a step is stored as a node that contains the number of the older node, so the older node is
- * searched only once. Since nodes alone do not show the callers then, `levels` holds the node that
- * was current before each call. */
+ * older node instead of a new one, if every function that was entered after the older node also has
+ * a node above the older node. Then all counts stay below the outermost node of each function of
+ * the path, and inclusive counts of functions do not change. If f calls f, the call always folds.
+ * If the calls on a path are f-g-f-g, the first three get nodes, and the last one goes to the node
+ * of the first g. Such a step is stored as a node that contains the number of the older node, so
+ * the older node is searched only once. In a set with such nodes, a node does not show who called
+ * it; so `levels` holds the node that was current before each call. */
 #include "counters.h"
 
 #include <errno.h>
@@ -68,8 +69,8 @@ static void add_to(_Atomic uint64_t *counter, uint64_t more) {
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
-/* A negative number of words is subtracted, but the result is never below 0: after a reset, words
- * that were counted before may be given back. */
+/* A negative number of words is subtracted, but the result is never below 0: after a reset, the
+ * program may give back words that were counted before the reset. */
 static void add_words(_Atomic uint64_t *counter, uint64_t words) {
     const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     const bool is_less = (int64_t)words < 0 && now < 0 - words;
@@ -623,8 +624,8 @@ void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t
 }
 
 int allogram_session_is_paused(void) {
-    /* seq_cst: pairs with the exchange of a resume (writer/session_control.c): either it sees the
-     * slot's word, or this sees that the pause is over */
+    /* seq_cst: pairs with the end of a pause (resume in writer/session_control.c): either the code
+     * there sees that slot->resting is set, or this load sees that the pause has ended */
     return ag_recorder_is_active() &&
            atomic_load_explicit(&ag_recorder.header->paused, memory_order_seq_cst) != AG_PAUSE_NONE;
 }

@@ -15,7 +15,7 @@
 /* The data that the owner of a set needs in order to count; the counts themselves are in
  * `shared`. */
 struct allogram_counters {
-    uint32_t tree;
+    uint32_t tree;      /* number of this set in the trace */
     uint32_t recording; /* the recording that the counters belong to; 0: none yet */
     uint32_t following; /* number of the session that `current` and `depth` belong to */
     /* slot (entry in the live segment) of the process that the counters belong to; a forked child
@@ -69,7 +69,7 @@ AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
 }
 
 /* Whether the set's counts belong to this recording of this process, and no reset has come since
- * the set was made or last reset. Then its nodes still have the same numbers. */
+ * the set was made or last reset. Then the numbers of its nodes are still valid. */
 AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
     return ag_counters_are_of_now(set) &&
            atomic_load_explicit(&set->shared->n_resets, memory_order_relaxed) ==

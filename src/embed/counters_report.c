@@ -1,7 +1,7 @@
 /* counters_report.c: writes a counter set (counters.h) into the trace while the program runs: a
- * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. A set that is freed has to be
- * written this way. The writer process takes the last values of all other sets from the live
- * segment, the memory that it shares with the program. */
+ * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. A set is written this way before
+ * it is freed. At the end, the writer process takes the values of the sets that were not freed from
+ * the live segment, the memory that it shares with the program. */
 #include "counters.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "record/recorder.h"
 #include "record/thread_state.h"
 
-/* Not on the stack, where 6 KiB may not fit. */
+/* Static, because 6 KiB may not fit on the stack of the calling thread. */
 static struct {
     struct ag_host_lock lock;
     /* this and the following members are under the lock */

@@ -1,7 +1,7 @@
 /* host_events_fast.h: inline checks whether an event has to be reported at all: for adapters of
  * runtimes that allocate as often as C programs call malloc, and for recordings that sample.
  *
- * A sampled recording records about one block in half a MiB. ag_host_wants_alloc and
+ * A sampled recording records about one block per 512 KiB of allocations. ag_host_wants_alloc and
  * ag_host_wants_free check inline whether a block is a sample, as allogram.h does for programs. A
  * block that is not a sample costs a subtraction and a branch, its free costs a load and a compare,
  * and neither event is reported. If there is a tracker (tracker.h), or every block is recorded,

@@ -17,7 +17,8 @@
  * callbacks that it runs, with a number that is also stored in the stack frame of the caller. If at
  * the thread's next event that frame is below the stack pointer, or does not contain the number,
  * the callback was left, and its block is forgotten. If the thread ended inside of a callback, the
- * thread that frees the block finds out.
+ * block stays RUNNING until it is freed; the freeing thread sees that the callback's thread has
+ * ended, and forgets the block.
  *
  * 4. Sampling. Each thread has a skip, the bytes up to its next sample (base/skip.h). allogram.h
  * counts down in ag_host_left, which holds a part of the skip: so a thread notices a new tracker
