@@ -43,7 +43,7 @@ enum ag_decode_code { /* the numbers never change and are never reused */
 };
 struct ag_decode_error {
     enum ag_decode_code code;
-    /* bytes from the start of the file; for damage inside a chunk: of the chunk's header */
+    /* offset of the damage in the file or, for damage inside a chunk, of the chunk's header */
     uint64_t offset;
     uint64_t body_offset; /* for damage inside a chunk: bytes from the start of its decoded body */
     uint32_t record;      /* kind of the damaged record; 0: the damage is not in a record */
@@ -55,8 +55,8 @@ struct ag_trace_file; /* the file, open read-only, with its list of chunks and i
 
 /* Opens PATH, which must be a regular file. Returns 0, or a negative errno with the reason in
  * *ret_error. A file without a footer is read from chunk to chunk: its readable part is opened, and
- * ag_trace_file_damage returns the first damaged place. The caller closes it. The file is read with
- * pread, never mapped: a file that shrinks meanwhile gives an error, not a SIGBUS. */
+ * ag_trace_file_damage returns the first damaged place. The caller closes *ret_file. The file is
+ * read with pread, never mapped: a file that shrinks meanwhile gives an error, not a SIGBUS. */
 int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
                        struct ag_decode_error *ret_error);
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */

@@ -286,7 +286,7 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
             const enum ag_events_stop stop =
                 ag_events_decode(decoder, ret_events, capacity, &count);
             if (count > 0) { /* the decoded events are valid, even if damage follows */
-                /* the next call decodes the record: back to its form byte */
+                /* the next call decodes the record: go back to the byte that announces it */
                 decoder->at -= stop == AG_EVENTS_RECORD;
                 return (int)count;
             }

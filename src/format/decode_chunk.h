@@ -50,10 +50,10 @@ struct ag_event_track {
 /* Everything in this chunk that an event may refer to. */
 struct ag_event_state {
     struct ag_event_track allocs, frees;
-    uint32_t n_undone; /* number of undo_free events */
+    uint32_t n_undone; /* number of undo_free events (frees that did not happen) */
     uint32_t n_tuples, tuples_capacity;
-    /* index of the last allocation's tuple, without those in `loose`; AG_NO_DECODER_TUPLE: none
-     * yet */
+    /* index of the tuple of the last allocation whose tuple is not in `loose`; AG_NO_DECODER_TUPLE:
+     * none yet */
     uint32_t last_tuple;
     /* an invalid event was decoded and has changed the state: decoding must not continue */
     bool is_damaged;

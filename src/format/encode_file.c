@@ -3,7 +3,7 @@
  *
  * 1. Invariant
  *
- *     | file header | whole chunk | ... | whole chunk | perhaps a torn one |
+ *     | file header | whole chunk | ... | whole chunk | perhaps an incomplete chunk |
  *
  * A chunk is written by one pwrite, header and bytes together, after the last whole chunk. If the
  * writer is killed between two writes, the file contains only whole chunks. If it is killed during

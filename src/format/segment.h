@@ -118,8 +118,8 @@ enum ag_clock_kind { AG_CLOCK_TSC = 0, AG_CLOCK_MONOTONIC = 1 };
 
 enum ag_pause {
     AG_PAUSE_NONE = 0,
-    /* no allocation is recorded. Frees are recorded, so that blocks that were allocated before end
-     * at the right time */
+    /* no allocation is recorded. Frees are recorded, so that blocks that were allocated before the
+     * pause end at the right time */
     AG_PAUSE_BIRTHS = 1,
     /* neither allocations nor frees are recorded: before or after the recording */
     AG_PAUSE_ALL = 2,
@@ -132,8 +132,8 @@ enum ag_keeper {
     AG_KEEPER_RUN = 1,  /* `allogram run`: ends when the program ends */
     /* `allogram attach PID`: on SIGTERM it unloads the agent from the program */
     AG_KEEPER_ATTACH = 2,
-    /* `allogram attach NODE`: connects to a virtual machine by its name, which accepts requests
-     * itself */
+    /* `allogram attach NODE`: records a virtual machine that has a name; `allogram control` sends
+     * requests to that machine */
     AG_KEEPER_LINK = 3,
 };
 struct ag_segment_header {
@@ -162,7 +162,7 @@ struct ag_segment_header {
     uint64_t adapters;        /* reserved */
     char trace_pattern[1024]; /* absolute path pattern of the trace files, unexpanded */
     uint64_t max_trace_bytes; /* limit of a trace's size, for the writer; 0: none */
-    /* that of `allogram run`; see pid_namespace of struct ag_process_slot */
+    /* the pid namespace of `allogram run`; see pid_namespace of struct ag_process_slot */
     uint64_t pid_namespace;
     uint32_t free_stacks; /* 1: a free carries the stack of its caller */
     uint32_t reserved2;
@@ -256,8 +256,8 @@ enum ag_slot_end {
     AG_END_NOT_KNOWN = 0, /* the process ended; its exit status is unknown */
     AG_END_EXIT = 1,
     AG_END_SIGNAL = 2,
-    AG_END_DETACHED = 3,
-    AG_END_CUT = 4,
+    AG_END_DETACHED = 3, /* the process left the session, and may still run */
+    AG_END_CUT = 4,      /* recording was stopped, or the trace reached its size limit */
 };
 
 /* Why an event is not in the trace; names in ag_lost_cause_name. */
@@ -278,7 +278,7 @@ struct ag_process_slot {
      * its parent uses; parent and child share it. A slot is not reused while another process uses
      * the tree of this slot. */
     _Atomic uint32_t tree;
-    uint32_t parent_slot; /* slot of the process it was forked from, or UINT32_MAX */
+    uint32_t parent_slot; /* slot of the process that forked this process, or UINT32_MAX */
     /* incremented when the slot is reused: a chunk whose slot_generation differs belongs to an
      * earlier process */
     _Atomic uint32_t generation;
@@ -308,8 +308,8 @@ struct ag_process_slot {
     /* Inode of the pid namespace to which `pid` belongs, as in /proc/self/ns/pid. 0: unknown (there
      * is no /proc); then the writer assumes the namespace of `allogram run`. */
     uint64_t pid_namespace;
-    /* 1: in a forked child, which does not read its namespace: it is that of the parent, or one
-     * that the parent selected for its children (unshare, setns). */
+    /* 1: this is a forked child, which copied pid_namespace from its parent. The namespace of the
+     * child may be another one, which the parent selected for its children (unshare, setns). */
     uint64_t namespace_is_inherited;
     uint64_t identity; /* random, never 0; see section 6 */
     /* identity of the process that opened the mapping of the segment which this process uses */
@@ -383,16 +383,17 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     BIG      word 1 = stack : 32 | 0 : 32, word 2 = size         (sizes of 4 GiB and more)
  *     FREE     -
  *     REALLOC_FREE   the free in a realloc; the ALLOC of the new block follows in the same stream
- *     FREE_FROM, REALLOC_FREE_FROM   the same with a word 1 = stack of the caller : 32 | 0 : 32
+ *     FREE_FROM, REALLOC_FREE_FROM   FREE, REALLOC_FREE with word 1 = caller's stack : 32 | 0 : 32
  *     COLLECT  a garbage collector found the block dead: a free without a caller
  *     PROMOTE  a garbage collector moved the block to an older generation
- *     MOVE     word 1 = the new address, as in word 0: it is the same block
- *     TYPED    word 1 = stack with the type as its leaf : 32 | 0 : 32, word 2 = size of the block
- *     RESET    reports begin here
+ *     MOVE     the block got a new address: word 1 = the new address, encoded as in word 0
+ *     TYPED    the type of a block: word 1 = stack, whose innermost node is the type : 32 | 0 : 32,
+ *              word 2 = size of the block
+ *     RESET    a reset of the reports: they count only the events after this word
  *     UNDO     the realloc that freed this address failed: the block lives on unchanged
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
  *     RECORD   word 0 = bytes of body : 32 | enum ag_record_kind : 16 | 0 : 12 | kind : 4,
- *              then the body, padded to 8: that of the record in a trace (record_body.h)
+ *              then the body as in a trace (record_body.h), padded to a multiple of 8 bytes
  *
  * Example: malloc(24) = 0x7f12_3456_78a0 with stack 77 through via 0:
  *     0x7f12345678a0_00_01  0x0000004d_00000018 */

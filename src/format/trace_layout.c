@@ -217,7 +217,7 @@ int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_h
     if (walk->damage.code != AG_DECODE_OK || walk->offset >= walk->file_bytes) {
         return 0;
     }
-    /* by the size when the file was opened: the file may still grow */
+    /* computed from the size when the file was opened, because the file may still grow */
     const uint64_t left_bytes = walk->file_bytes - walk->offset;
     uint8_t bytes[AG_CHUNK_HEADER_BYTES];
     const size_t wanted = left_bytes < sizeof(bytes) ? (size_t)left_bytes : sizeof(bytes);

@@ -37,8 +37,9 @@ enum {
 };
 
 /* The form of an event: the low 3 bits of its first byte. The other 5 bits are the argument of the
- * form. NEAR: the event refers to a recent event by its place; FAR: the event has a difference of
- * addresses; EXPECTED: the allocation has the predicted tuple. */
+ * form. NEAR: the event refers to a recent event by its place (its number among the chunk's
+ * allocations, or among the chunk's frees); FAR: the event has a difference of addresses; EXPECTED:
+ * the allocation has the predicted tuple. */
 enum ag_event_form {
     AG_FORM_FREE_NEAR = 0,
     AG_FORM_FREE_FAR = 1,
@@ -73,7 +74,8 @@ enum {
     AG_NEAR_NEIGHBOURS = 8,
     AG_NEAR_LONG = 31, /* a varint follows: the distance minus AG_NEAR_DISTANCES */
 
-    /* this number of wrong predictions in a row does not replace a tuple's successor */
+    /* largest confidence in a tuple's successor: this many wrong predictions in a row do not
+     * replace the successor */
     AG_TRUST_MAX = 3,
 };
 
