@@ -12,13 +12,13 @@
  *     tool    calls ag_agent_detach, dlclose
  *
  * An adapter is the agent's code for one runtime, such as a garbage collector. If wants_all_stopped
- * is set, an adapter has steps that are only safe while the runtime is stopped. Then the tool
- * writes the jumps when no thread is in the code of the `quiet` ranges either, and lets one thread
- * call ag_agent_switch_runtimes(1) before it resumes all threads. To detach, the tool sets
- * is_leaving and waits for a limited time: n_leaving runtimes finish their work at a safe point of
- * their own. When no thread is in the quiet ranges, in the agent or in the allocator, one thread
- * calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose, while the other threads are
- * stopped. */
+ * is set, an adapter has steps that are only safe while the runtime is stopped. Then the tool also
+ * waits until no thread is in the code of the `quiet` ranges before it writes the jumps, and lets
+ * one thread call ag_agent_switch_runtimes(1) before it resumes all threads. To detach, the tool
+ * sets is_leaving and waits for a limited time: n_leaving runtimes finish their work at a safe
+ * point of their own. When no thread is in the quiet ranges, in the agent or in the allocator, one
+ * thread calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose, while the other threads
+ * are stopped. */
 #ifndef AG_ATTACHMENT_H
 #define AG_ATTACHMENT_H
 
@@ -31,7 +31,7 @@ enum {
     AG_ATTACHMENT_PAGES = 6,
     AG_ATTACHMENT_CODE_BYTES = 5, /* a jump */
 };
-struct ag_attachment_site { /* a hooked function whose first instructions make room for a jump */
+struct ag_attachment_site { /* a hooked function; a jump overwrites its first bytes */
     uint64_t place;         /* address of the jump; 0: none */
     /* code at `place` without and with the jump; AG_ATTACHMENT_CODE_BYTES bytes of each are
      * valid */

@@ -1,7 +1,7 @@
 /* symbol_tables.c: looks up a name in the hash table of a loaded object, for next_symbol.c and
  * loaded_objects.c. Symbol versions are not compared: the first version that is not hidden is taken
- * as the default version. No object has two versions that are not hidden of a name that allogram
- * looks up. */
+ * as the default version. For the names that allogram looks up, no object has two versions that are
+ * not hidden. */
 #include "symbol_tables.h"
 
 #include <elf.h>

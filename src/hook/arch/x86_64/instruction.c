@@ -277,18 +277,18 @@ static enum ag_flow flow_of(const struct reading *reading, uint8_t modrm) {
 static bool is_strange(const struct reading *reading, uint8_t modrm) {
     const unsigned extension = (modrm >> 3) & 7;
     if (reading->is_two_byte) {
-        return (reading->shape == 'J' && reading->has_16) || /* rel16 on AMD */
+        return (reading->shape == 'J' && reading->has_16) || /* with prefix 66, rel16 on AMD */
                (reading->opcode >= 0x78 &&
-                reading->opcode <= 0x7b); /* virtual machines, AMD's extrq */
+                reading->opcode <= 0x7b); /* vmread and vmwrite, or AMD's extrq */
     }
     switch (reading->opcode) {
     case 0x8f: /* pop; other extensions are AMD's XOP */
-    case 0xc7: /* mov; xbegin is /7 and branches */
+    case 0xc7: /* /0 is mov; /7 is xbegin, a branch */
     case 0xc6:
         return extension != 0;
     case 0xe8:
-    case 0xe9: /* rel16 on AMD with 66, unless REX.W overrides it: the linker's __tls_get_addr
-                  sequence */
+    case 0xe9: /* With prefix 66, rel16 on AMD, unless REX.W overrides the prefix. The linker's
+                  calls of __tls_get_addr have both prefixes. */
         return reading->has_16 && (reading->rex & REX_W) == 0;
     default:
         return false;

@@ -1,9 +1,10 @@
 /* saving_entry.h (x86-64): an entry that calls a C function and preserves all registers.
  *
  * With -fipa-ra, an optimizing compiler knows which registers a function of the same file leaves
- * unchanged, and its callers rely on it. So a function that replaces an empty function must change
- * no register. The flags may change, as in any call. Vector registers need not be saved, because
- * IMPLEMENTATION is compiled for general registers only (base/vector_state.h). */
+ * unchanged, and the code of the function's callers relies on this. So a function that replaces an
+ * empty function must change no register. The flags may change, as in any call. Vector registers
+ * need not be saved, because IMPLEMENTATION is compiled for general registers only
+ * (base/vector_state.h). */
 #ifndef AG_SAVING_ENTRY_H
 #define AG_SAVING_ENTRY_H
 
