@@ -94,6 +94,6 @@ void ag_record_cut_windows(void) {
 
 void ag_record_reset(void) {
     const uint64_t word = AG_WORD_RESET;
-    ag_record_cut_windows(); /* makes each thread write a stamp first, also before this word */
+    ag_record_cut_windows(); /* so this thread writes a stamp before the word */
     ag_stream_append_words(&word, 1, AG_INTERVAL_UNKNOWN);
 }

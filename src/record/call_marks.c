@@ -33,7 +33,7 @@ static bool is_one_stack(uintptr_t first, uintptr_t high) {
  * if the system call is refused. */
 static bool is_on_another_signal_stack(uintptr_t address) {
     stack_t current = {0};
-    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* refused, as by a sandbox */
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* a sandbox refused it */
            ((current.ss_flags & SS_ONSTACK) &&
             address - (uintptr_t)current.ss_sp >= current.ss_size);
 }

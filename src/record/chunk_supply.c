@@ -9,15 +9,15 @@
  *
  * How long a thread waits when the list is empty:
  *
- *  - chunks in use < soft limit + one per live thread: it does not wait, but takes a fresh chunk,
- *    which was never used;
- *  - the writer is alive: it tests the list every 50 us, for up to WAIT_ALIVE_NS (the writer is
- *    alive if header.tick, which it increments every millisecond, changes);
- *  - the tick has not changed for WAIT_DEAD_NS, so no writer empties chunks: it takes fresh chunks
- *    up to the file's end;
- *  - there are no fresh chunks (the end of the file is reached, or there is no memory): it waits
- *    once for WAIT_BARREN_NS for a chunk to be returned. Then events are lost, which the caller
- *    counts, and the thread requests memory again once per tick.
+ *  - chunks in use < soft limit + one per live thread: the thread does not wait, but takes a fresh
+ *    chunk, which was never used;
+ *  - the writer is alive (header.tick, which the writer increments every millisecond, changes): the
+ *    thread tests the list every 50 us, for up to WAIT_ALIVE_NS;
+ *  - the tick has not changed for WAIT_DEAD_NS, so no writer empties chunks: the thread takes fresh
+ *    chunks up to the file's end;
+ *  - there are no fresh chunks (the end of the file is reached, or there is no memory): the thread
+ *    waits once for WAIT_BARREN_NS for a chunk to be returned. Then events are lost, which the
+ *    caller counts, and the thread requests memory again once per tick.
  *
  * Chunks are mapped in windows (mappings of 64 MiB) when they are needed. So a host (the profiled
  * program) with RLIMIT_AS, or one that checks its own size, mostly sees only one window of address

@@ -9,9 +9,9 @@
 struct ag_thread;
 
 /* Takes a chunk for the calling thread: the chunk that was returned last, or a chunk that was never
- * used. If there is none, it waits until the writer process returns a chunk (see chunk_supply.c).
- * Returns 0; -EAGAIN: no chunk was returned in time, or a signal handler forked and this process is
- * the child; -ENOMEM: the chunk could not be mapped. Async-signal-safe. */
+ * used. If there is none, the function waits until the writer process returns a chunk (see
+ * chunk_supply.c). Returns 0; -EAGAIN: no chunk was returned in time, or a signal handler forked
+ * and this process is the child; -ENOMEM: the chunk could not be mapped. Async-signal-safe. */
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
                          uint64_t **ret_words);
 

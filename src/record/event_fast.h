@@ -67,8 +67,8 @@ AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_k
     }
 }
 
-/* An allocation succeeded. Records it; call this function after the allocation. sp: address of the
- * return address of the call to the allocation function; rbp: its value in the caller; bytes: the
+/* Records an allocation. Called after the allocation succeeded. sp: address of the return address
+ * of the call to the allocation function; rbp: the register's value in the caller; bytes: the
  * requested size. */
 AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via) {
@@ -91,8 +91,8 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     thread->gate = AG_GATE_OPEN;
 }
 
-/* A block is about to be freed: call it before the block is freed. kind: FREE, REALLOC_FREE or
- * UNDO_FREE; sp and rbp as for an allocation. */
+/* Records a free. Called before the block is freed. kind: FREE, REALLOC_FREE or UNDO_FREE; sp and
+ * rbp as for an allocation. */
 AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;

@@ -3,8 +3,8 @@
  *
  * 1. Data. Images that stay as long as the process (the program, and the objects that the loader
  * loads with the program, which glibc never unloads) are in an array that is written once. All
- * other images are in `moving`, an array of slots; `spans` is an index of the loaded ones of them,
- * sorted by address. An id is assigned once. An image that is loaded again (the same file, by build
+ * other images are in `moving`, an array of slots; `spans` is an index, sorted by address, of those
+ * that are loaded. An id is assigned once. An image that is loaded again (the same file, by build
  * id, at the same address) gets its old id again, so a plugin that is loaded and unloaded
  * repeatedly reuses its sites (addresses with their image) instead of filling their table.
  *
@@ -461,7 +461,7 @@ static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
         lock_images();
         if (merge->version <= atomic_load_explicit(&images.version, memory_order_relaxed)) {
             merge->is_done = true;
-            return 1; /* another thread merged it meanwhile */
+            return 1; /* another thread has merged this list meanwhile */
         }
         images.visit++;
     }

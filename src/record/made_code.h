@@ -18,8 +18,8 @@
 struct ag_made_code {
     uintptr_t low, high;               /* the code's addresses */
     uintptr_t tables_low, tables_high; /* readable memory with .eh_frame entries */
-    /* sorted by pc; pcs are relative to `low`, entries to `tables_low`; ag_made_code_add copies
-     * them */
+    /* sorted by pc; pcs are relative to `low`, entries to `tables_low`; ag_made_code_add copies the
+     * array */
     const struct ag_cfi_place *places;
     size_t n_places; /* at least 1 */
 };

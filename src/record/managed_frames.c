@@ -235,9 +235,10 @@ static uint32_t run_site(struct ag_run_frame *frame) {
     return frame->site;
 }
 
-/* A recursion that is deeper than a stack may be: with each call one more frame is left out. If the
- * frames from FIRST on have the same sites as those from run->first on, they also have the same
- * nodes. So nodes are copied, up to the first site that differs. */
+/* Called in a recursion that is deeper than a recorded stack may be, where each further call leaves
+ * out one more of the outermost frames. If the frames from FIRST on have the same sites as those
+ * from run->first on, they also have the same nodes. So nodes are copied, up to the first site that
+ * differs. */
 static void run_shift(struct ag_frame_run *run, uint32_t first) {
     struct ag_run_frame *to = run->frames + first, *from = run->frames + run->first;
     const uint32_t n_to = run->n > first ? run->n - first : 0, n_from = run->n_known - run->first;
@@ -254,7 +255,8 @@ static void run_shift(struct ag_frame_run *run, uint32_t first) {
     run->n_known = first + n;
 }
 
-/* Puts a run on *NODE without its FIRST outermost frames; false: no memory for a frame. */
+/* Adds the frames of a run, except its FIRST outermost frames, to the stack *NODE. Returns false if
+ * there is no memory for a frame. */
 static bool run_push(struct ag_frame_run *run, uint32_t first, uint32_t *node) {
     if (run->base == *node && run->first != first && run->n_known > run->first) {
         run_shift(run, first);
@@ -286,7 +288,8 @@ struct native_stack {
     uint32_t recording;
 };
 
-/* Puts the native frames from index FROM - 1 inward to index TO on *NODE; false: no memory. */
+/* Adds the native frames from index FROM - 1 inward to index TO to the stack *NODE. Returns false
+ * if there is no memory. */
 static bool segment_push(struct ag_walk_scratch *scratch, const struct native_stack *stack,
                          uint32_t from, uint32_t to, uint32_t *node) {
     const uint32_t site = to == 0 ? stack->site : 0;

@@ -30,8 +30,8 @@
  * threads may be in the middle of an event. Leaving does not wait for them, so the memory that they
  * use stays mapped. The next recording uses only the thread states again; each thread resets its
  * own state. A thread knows that it has to do this because a new start closes the gate of each
- * state. If a thread that was in an event opens its gate again, the recording number in the state
- * shows that the state is old.
+ * state (the word that shows whether the thread may record). If a thread that was in an event opens
+ * its gate again, the recording number in the state shows that the state is old.
  *
  * 4. exec. The kernel releases the locks of the process, so the writer learns that the recording of
  * the previous program has ended. The new program joins like any process. If it knows its PID
@@ -770,7 +770,7 @@ void ag_recorder_leave(void) {
 }
 
 void ag_recorder_exiting(void) {
-    /* in a forked child that has not begun, the slot is that of the parent */
+    /* in a forked child whose recording has not begun, the slot is that of the parent */
     if (ag_recorder.slot && !ag_process_is_forked()) {
         atomic_store_explicit(&ag_recorder.slot->exiting, AG_SLOT_EXITS, memory_order_relaxed);
     }

@@ -164,7 +164,7 @@ void ag_record_runtime(const struct ag_runtime_definition *runtime);
 
 /* Pauses the events of all adapters, in this process alone (AG_PAUSE_ALL), or continues them
  * (AG_PAUSE_NONE). It takes effect at once for the calling thread, and for others within one tick
- * of the writer. */
+ * of the writer, about a millisecond. */
 void ag_recorder_pause(enum ag_pause pause);
 /* Stores the path of this process' trace. Returns false if the writer has not published the path
  * (yet). */
@@ -180,14 +180,14 @@ void ag_recorder_exits_now(void);
 
 /* Counts a program that this process, or a child that shares its memory, is about to execute. */
 void ag_recorder_executes(void);
-/* Takes that back: the program was not executed. */
+/* Undoes ag_recorder_executes: the program was not executed. */
 void ag_recorder_has_not_executed(void);
 
 /* Called first in a forked child, by the code that detects the fork (the hook of fork, or the first
  * event). */
 void ag_recorder_child_start(void);
-/* Does the same when a hook of fork calls it in the child. parent_tid: the result of
- * ag_thread_tid_in_memory before the fork. */
+/* The variant of ag_recorder_child_start that a hook of fork calls in the child. parent_tid: the
+ * result of ag_thread_tid_in_memory before the fork. */
 void ag_recorder_forked(uint32_t parent_tid);
 /* Releases the lock that shows that this process lives and is recorded. */
 void ag_recorder_unlock(void);
@@ -275,7 +275,7 @@ void ag_record_promote(uintptr_t address, uint32_t via);
  * type. */
 void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *told,
                           size_t bytes, uint32_t site);
-/* Records that reports begin at this moment. */
+/* Records a reset: reports count only the events after this moment. */
 void ag_record_reset(void);
 /* Makes each thread write a stamp (a word with the time) before its next event. Called when a
  * garbage collection begins or ends. */

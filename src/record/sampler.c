@@ -15,7 +15,8 @@
 #include "sampled_blocks.h"
 
 __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec")));
-/* The sampled block of the last realloc, until its success is known; 0: it was not sampled. */
+/* The key of the block that the last realloc frees, until it is known whether the realloc succeeds;
+ * 0: the block is not a sample. */
 static __thread uintptr_t reallocated __attribute__((tls_model("initial-exec")));
 /* number of samplers that have begun in this process; each sampler has its own sequence of random
  * numbers */
@@ -55,8 +56,8 @@ bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_int
     return true;
 }
 
-/* At most MOST_NS are counted for one sample, because the thread may have been descheduled in the
- * middle of it: on a loaded machine this would be most of the measured time. */
+/* At most MOST_NS are counted for one sample, because the thread may have been descheduled during
+ * the sample: on a loaded machine this would be most of the measured time. */
 void ag_sampler_took(uint64_t start_raw) {
     enum { MOST_NS = 200 * 1000 };
     const struct ag_segment_header *header = ag_recorder.header;

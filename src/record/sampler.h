@@ -1,6 +1,7 @@
-/* sampler.h: selects the blocks that a sampling recorder records: those that contain a point of the
- * thread's Poisson process (base/skip.h). A block that is not selected is cheap: its allocation
- * costs a subtraction and a branch, its free one load and a compare. */
+/* sampler.h: selects the blocks that a sampling recorder records. A Poisson process (base/skip.h)
+ * picks some of the bytes that a thread allocates, and a block that contains a picked byte is
+ * selected. A block that is not selected is cheap: its allocation costs a subtraction and a branch,
+ * its free one load and a compare. */
 #ifndef AG_SAMPLER_H
 #define AG_SAMPLER_H
 
@@ -13,14 +14,15 @@
 #include "base/skip.h"
 #include "format/segment.h"
 
-/* The calling thread's skip. In a thread whose sampler has not begun, left_bytes is 0, so that its
- * first allocation calls ag_sampler_selects. Entry stubs in assembly subtract from left_bytes. */
+/* The calling thread's skip: left_bytes is the number of bytes before its next sample. In a thread
+ * whose sampler has not begun, left_bytes is 0, so that its first allocation calls
+ * ag_sampler_selects. Entry stubs in assembly subtract from left_bytes. */
 extern __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 _Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry.S has it");
 
-/* Whether this block is a sample. *ret_interval_bytes is the interval by which it was selected.
- * Begins the thread's sampler if it has not begun. If the session has a new interval, it is used
- * after this sample. */
+/* Whether this block is a sample. *ret_interval_bytes is the interval by which it was selected. The
+ * first call in a thread begins the thread's sampler. If the session's interval has changed, the
+ * thread uses the new interval after its next sample. */
 bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes);
 /* Does the same with SKIP instead of ag_thread_skip; the caller keeps SKIP for this thread, and
  * sets it to all zero at first. */
@@ -41,8 +43,8 @@ AG_FAST uintptr_t ag_sampled_key(uintptr_t address, uint32_t via) {
     return address ^ (uintptr_t)AG_VIA_SPACE(via) << 48;
 }
 
-/* The filter of sampled_blocks.c: zero if no sampled block has an address with this hash. Entry
- * stubs in assembly read it. */
+/* The filter of sampled_blocks.c: element i is zero if no sampled block has an address whose
+ * ag_sampled_filter_slot is i. Entry stubs in assembly read the filter. */
 enum { AG_SAMPLED_FILTER_SLOTS = 1 << 16 };
 extern _Atomic uint8_t ag_sampled_filter[AG_SAMPLED_FILTER_SLOTS] AG_HIDDEN;
 

@@ -17,10 +17,10 @@
  * the thread waits.
  *
  * 2. Fork copies all states; process_life.h describes how a child is detected. The child's first
- * event, or the hook of fork, begins its recording (process.c, 2). The state of the thread that
- * forked is reset and used again. The states of other threads have no owner in the child, and new
- * threads take them over. If the thread was inside a hook (a signal handler interrupted the hook
- * and forked), that hook continues in the child and finishes its event, which belongs to the
+ * event, or the hook of fork, begins its recording (process.c, section 2). The state of the thread
+ * that forked is reset and used again. The states of other threads have no owner in the child, and
+ * new threads take them over. If the thread was inside a hook (a signal handler interrupted the
+ * hook and forked), that hook continues in the child and finishes its event, which belongs to the
  * parent. So the hook keeps its state, which no other code of the child uses, and the part of the
  * parent's memory to which the hook would write is replaced by private memory (forked_hook.c). If
  * the handler makes the child by a raw system call and returns before the child's first event, the
@@ -664,7 +664,7 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
 
 static bool is_on_alternate_stack(void) {
     stack_t current = {0};
-    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* refused, as by a sandbox */
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* a sandbox refused it */
            (current.ss_flags & SS_ONSTACK);
 }
 
