@@ -127,8 +127,7 @@ enum ag_memory_known {
     AG_MEMORY_SIZES = 1,
     AG_MEMORY_FREE = 2,      /* free_bytes: committed memory without blocks */
     AG_MEMORY_IN_MALLOC = 4, /* each block of the heap is allocated by malloc */
-    /* the memory that the heap obtained from malloc was recorded as blocks of
-                        * malloc, too */
+    /* the memory that the heap obtained from malloc was recorded as blocks of malloc, too */
     AG_MEMORY_RECORDED_TWICE = 8
 };
 
