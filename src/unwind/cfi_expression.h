@@ -14,9 +14,9 @@ struct ag_cfi_machine {
     void *context;
 };
 
-/* Evaluates the expression. At first its stack contains *start; it is empty if start is NULL.
- * Returns false at an unknown operation, a stack overflow or underflow, or a value that is not
- * available. */
+/* Evaluates the expression. At first the expression's stack contains *start; the stack is empty if
+ * start is NULL. Returns false at an unknown operation, a stack overflow or underflow, or a value
+ * that is not available. */
 bool ag_cfi_expression_evaluate(const uint8_t *expression, uint32_t bytes, const uintptr_t *start,
                                 const struct ag_cfi_machine *machine, uintptr_t *ret_value);
 

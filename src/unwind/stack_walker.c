@@ -85,7 +85,7 @@
 #include "unwind/readable_range.h"
 #include "unwind/stack_walker_fast.h"
 
-enum { /* captures */
+enum { /* numbers of captures */
        BYPASS_LENGTH_MIN = 64,
        BYPASS_LENGTH_MAX = 4096,
 };
@@ -391,8 +391,8 @@ AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *s
         if (n_frames > 0) {
             walker->words[n_words++] = return_word;
         }
-        /* do not remember a reloaded rbp that does not matter; but keep the word of the outermost
-         * frame that stopped the walk */
+        /* A reloaded rbp that does not matter is not remembered. But the last word of the outermost
+         * frame (n_frames is 0) is kept, because this word may have stopped the walk. */
         if (end > first && !caller_reads_rbp && ag_rule_reloads_rbp(rule) && n_frames > 0) {
             end--;
         }
