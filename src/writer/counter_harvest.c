@@ -119,8 +119,8 @@ static uint32_t version_of(const struct ag_counter_set *set) {
     return atomic_load_explicit(&set->version, memory_order_acquire);
 }
 
-/* Copies the set with all rows (*ret_rows, freed by the caller) in one state. Returns false if the
- * set is not in use, if it has too many nodes, or if there is no memory. */
+/* Copies a consistent state of the set, with all rows (*ret_rows, freed by the caller). Returns
+ * false if the set is not in use, if it has too many nodes, or if there is no memory. */
 static bool read_set(struct harvest *harvest, const struct ag_counter_set *live,
                      struct ag_counter_set *ret_set, struct ag_call_path **ret_rows,
                      size_t *ret_n_rows) {

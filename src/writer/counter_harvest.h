@@ -5,7 +5,7 @@
 
 #include "recording.h"
 
-/* Adds the present values of all sets of the process to recording->counters, for
+/* Adds the current values of all sets of the process to recording->counters, for
  * ag_recording_finish to write. The process may still live. Only the first call for a recording
  * does anything. */
 void ag_counter_harvest(struct ag_recording *recording);

@@ -340,13 +340,13 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
     return has_mapped(candidate, sought->path) != NO;
 }
 
-/* A forked child does not look up its PID namespace: it reports that of its parent, which need not
- * be its own (namespace_is_inherited). If it reported the writer's namespace, is that its own?
+/* Whether a forked child that reported the writer's PID namespace is in this namespace. A forked
+ * child does not look up its namespace, but reports its parent's (namespace_is_inherited).
  *
  * If there is a process with the reported pid in the writer's namespace, that process is the child
- * if it is in no inner namespace and its parent is the known one. If the parent is unknown or has
+ * if it is in no inner namespace and its parent is sought->parent. If the parent is unknown or has
  * ended, the process must have the live file mapped instead. If there is no process with that pid,
- * the child has ended; then the namespace of the known parent's children decides. */
+ * the child has ended; then the namespace that the parent selected for its children decides. */
 static bool is_in_own_namespace(const struct ag_process_sought *sought) {
     struct process_facts facts;
     if (read_facts(sought->own_pid, &facts)) {

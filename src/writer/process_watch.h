@@ -16,7 +16,7 @@ uint64_t ag_process_boot_ticks(void);
 
 struct ag_process_sought { /* a process whose pid is searched, as it reported itself */
     uint32_t own_pid;
-    uint64_t namespace; /* the process' PID namespace; 0: the process could not find out */
+    uint64_t namespace; /* the process' PID namespace; 0: the process could not determine it */
     /* The process was forked and did not look up its namespace: `namespace` is its parent's. Its
      * own differs if the parent chose another one for its children (unshare, setns). */
     bool namespace_is_inherited;
@@ -42,7 +42,7 @@ uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace);
  * thread has ended or cannot be found. */
 void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread_id,
                             char ret_name[16]);
-/* Is the process in the writer's PID namespace? OWN_PID is what it reported. */
+/* Is the process in the writer's PID namespace? OWN_PID is the pid that the process reported. */
 bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid);
 
 bool ag_process_lives(uint32_t pid);           /* false for a zombie */
@@ -63,7 +63,7 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path);
 void ag_process_own_usage(uint64_t *ret_cpu_ns, uint64_t *ret_max_rss_bytes);
 
 struct ag_process_watch { /* of one process */
-    uint32_t pid;         /* 0: the process had ended before, or its pid is unknown */
+    uint32_t pid;         /* 0: the process ended before the watch began, or its pid is unknown */
     int pidfd;            /* readable when the process has ended; -1: none, so /proc is polled */
     int statm_fd;         /* of /proc/PID/statm; -1: not open */
 };

@@ -14,9 +14,9 @@
  *    Larger trace chunks make the trace smaller and faster to compress: a chunk lists each of its
  *    different tuples (stack, size, allocation function) once, and zstd starts anew with each chunk
  *    (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth less time in
- *    zstd). But they hold more memory of the segment. If a thread has ended, its stream is written
- *    as soon as there are a few such streams: an encoder and a raw chunk for every thread that ever
- *    existed would be gigabytes in a program that creates many threads.
+ *    zstd). But larger trace chunks hold more memory of the segment. If a thread has ended, its
+ *    stream is written as soon as there are a few such streams: an encoder and a raw chunk for
+ *    every thread that ever existed would be gigabytes in a program that creates many threads.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
@@ -82,7 +82,8 @@ enum {
 struct ag_stream {
     struct ag_event_encoder *encoder; /* NULL when no event waits to be written */
     uint32_t thread_id;
-    uint32_t pending[SEAL_CHUNKS]; /* indexes of the raw chunks in the encoder, in order */
+    /* indexes of the raw chunks whose events are in the encoder, in order */
+    uint32_t pending[SEAL_CHUNKS];
     uint32_t n_pending;
     uint64_t next_sequence; /* of the next raw chunk; the pending ones end before it */
     uint64_t first_ns;      /* first stamp in the encoder */

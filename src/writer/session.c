@@ -7,7 +7,7 @@
  * root. A program that records itself (AG_KEEPER_NONE) passes its file to no other process, so its
  * file's mode excludes other users, too.
  *
- *     /dev/shm/.allogram-live.SESSION/ 0711, owned by the user; SESSION: its number
+ *     /dev/shm/.allogram-live.SESSION/ 0711, owned by the user; SESSION: the session's number
  *     /dev/shm/.allogram-live.SESSION/NAME 0666
  *
  * The file is sparse: of its terabytes of address space, only the touched pages have memory. If so
@@ -746,7 +746,7 @@ void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
 
 void ag_session_free_memory(const struct ag_session *session) {
     (void)fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                    /* where this fails, the memory is freed with the last mapping */
+                    /* if this fails, the memory is freed with the last mapping */
                     (off_t)session->file_bytes);
 }
 
@@ -765,9 +765,9 @@ size_t ag_session_descriptors(const struct ag_session *session,
 /* ---- operations of a writer ---- */
 
 int ag_session_lock(struct ag_session *session, bool wait) {
-    /* Opens a description of its own: a description that is shared with a forked process would keep
-     * the lock as long as that process lives. The path in /proc works even if the live file was
-     * deleted, so that the writer can serve the processes that have it mapped. */
+    /* Makes an open file description of its own: a description that is shared with a forked process
+     * would keep the lock as long as that process lives. The path in /proc works even if the live
+     * file was deleted, so that the writer can serve the processes that have it mapped. */
     char own[32];
     (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", session->fd);
     int fd = wait ? open(own, O_RDWR | O_CLOEXEC) : -1;

@@ -382,14 +382,14 @@ void ag_snapshots_finish(struct ag_writer *writer) {
  * process as ended in the copy. */
 static void hold_still(struct ag_session *session) {
     enum { CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control) };
-    /* writes the value that it has: a write makes the page private */
+    /* writes the value that the word already has: a write makes the page private */
     *(volatile uint32_t *)&session->header->reserved2 = 0;
     atomic_thread_fence(memory_order_seq_cst);
     const uint32_t n = ag_session_chunks_touched(session);
     for (uint32_t page = n / CONTROLS_A_PAGE + 1; page-- > 0;) {
         volatile uint64_t *unused =
             &ag_session_control(session, page * CONTROLS_A_PAGE)->reserved[0];
-        *unused = 0; /* writes the value that it has */
+        *unused = 0; /* writes the value that the word already has */
         atomic_thread_fence(memory_order_seq_cst);
     }
     struct ag_process_slot *slot = ag_session_slot(session, 0);

@@ -311,7 +311,7 @@ void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct a
         }
     }
     if (strangers->n_missing < PROCESSES_MOST) {
-        /* without memory the number is a lower bound */
+        /* if there is no memory, the number is only a lower bound */
         (void)AG_ARRAY_ADD(strangers->missing, strangers->n_missing, missing);
     } else {
         strangers->missing[PROCESSES_MOST - 1].n_programs += n_programs;

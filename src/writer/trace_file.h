@@ -45,8 +45,8 @@ void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096])
 /* The folder of PATH, "." when PATH names none. */
 void ag_trace_file_folder(const char *path, char ret_folder[4096]);
 
-/* Value of header.slot in a trace that was created before its process had a slot, and so a number
- * in the session. */
+/* Value of header.slot in a trace that was created before its process had a slot. A process without
+ * a slot has no number in the session. */
 #define AG_NUMBER_FIRST UINT32_MAX
 
 /* Creates the trace with the lowest free number, or opens the trace that a previous writer created

@@ -17,7 +17,8 @@ struct ag_index_facts {        /* facts that the events do not contain */
 
 struct ag_index_sums {
     struct ag_summary summary; /* as in the index */
-    uint64_t buried_blocks;    /* see ag_ledger_buried_blocks; not in the index */
+    /* blocks whose frees were not recorded (ag_ledger_buried_blocks); not in the index */
+    uint64_t buried_blocks;
 };
 
 /* Makes the sums from a closed ledger. ret_blob: the records of the index, for

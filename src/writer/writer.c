@@ -2,9 +2,9 @@
  * live segment).
  *
  * 1. The loop. About every millisecond the writer increments the session's tick (session_clock.c),
- *    looks for new processes, takes the chunks that are ready, and checks which processes have
- *    ended. After a round that took chunks, the next one follows at once; otherwise the writer
- *    sleeps in epoll_wait for a millisecond, or until a process ends.
+ *    adopts new processes (opens their traces and watches them), takes the chunks that are ready,
+ *    and checks which processes have ended. After a round that took chunks, the next one follows at
+ *    once; otherwise the writer sleeps in epoll_wait for a millisecond, or until a process ends.
  *
  * 2. The life of a slot, as the writer sees it
  *
@@ -21,12 +21,12 @@
  *    how a process ended. The pid of a process may remain unknown (process_watch.c). The first test
  *    that decides counts:
  *
- *     its own lock, if it has one      it lives while the lock is held. If its pid lives on after
- *                                      that, the process has executed another program
- *     its family's lock                a forked child is dead when that lock is dropped
- *     its pid, if it is known          it lives as long as that process does, and executes the same
- *                                      program
- *     candidates for its pid           it may live as long as there is one
+ *     its own lock, if it has one   the process lives while the lock is held. If its pid lives on
+ *                                   after that, the process has executed another program
+ *     its family's lock             a forked child is dead when that lock is dropped
+ *     its pid, if it is known       the process lives as long as there is a process with this pid
+ *                                   that executes the same program
+ *     candidates for its pid        the process may live as long as there is a candidate
  *
  *    The trace of a process that may live is not sealed, so a session lasts until its last lock is
  *    dropped.
@@ -180,7 +180,7 @@ static struct seen slot_see(const struct ag_session *session, uint32_t index) {
     return seen;
 }
 
-/* Tests the locks alone. AG_PROCESS_UNCLEAR: they do not decide. */
+/* Tests the locks alone. AG_PROCESS_UNCLEAR: the locks do not decide. */
 static enum ag_process_found ask_locks(const struct ag_session *session, uint64_t identity,
                                        uint64_t family) {
     if (identity != 0) {
@@ -243,7 +243,7 @@ static uint32_t pid_of(const struct ag_writer *writer, const struct ag_process_i
     return ids->pid != 0 ? ids->pid : shares_namespace ? ids->own_pid : 0;
 }
 
-/* Programs that the process executed and whose recorders did not join. */
+/* The number of programs that the process executed and whose recorders did not join. */
 static uint32_t n_unseen_executions(const struct ag_writer *writer, uint32_t index) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     const uint32_t n = atomic_load_explicit(&slot->n_executions, memory_order_relaxed);
@@ -251,7 +251,7 @@ static uint32_t n_unseen_executions(const struct ag_writer *writer, uint32_t ind
     return n > n_joined && n <= INT32_MAX ? n - n_joined : 0;
 }
 
-/* Does PID descend from ANCESTOR, as the processes reported it that were recorded lately? */
+/* Does PID descend from ANCESTOR, by the known parents of recorded processes? */
 static bool descends_from(const struct ag_writer *writer, uint32_t pid, uint32_t ancestor) {
     enum { GENERATIONS = 64 };
     for (int n = 0; n < GENERATIONS && pid != 0 && pid != ancestor; n++) {
@@ -318,8 +318,8 @@ static struct ag_watched_slot *related_slot(const struct ag_writer *writer, uint
     return NULL;
 }
 
-/* Attributes the recorder of a program to the process that executed it: the same one, or its parent
- * (strangers.c, 2). */
+/* Attributes the recorder of a program to the process that executed the program: the recorder's own
+ * process, or its parent (strangers.c, section 2). */
 static void note_joined(struct ag_writer *writer, uint32_t index) {
     struct ag_process_ids *joined = &writer->slots[index].ids;
     if (attribute_joined(writer, index, IS_SAME) || related_slot(writer, index, IS_SAME) ||

@@ -20,11 +20,14 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
     struct ag_recording *recording; /* NULL except in phase OPEN */
     struct ag_process_watch watch;  /* pid 0: its pid in the writer's namespace is unknown */
-    struct ag_process_ids ids;      /* as they were when it was adopted */
+    struct ag_process_ids ids;      /* as they were when it was adopted (ag_writer_adopt) */
     uint32_t tree;                  /* index of its stack tree */
-    uint32_t n_joined;              /* recorders of programs that it executed or started */
-    bool executes_itself; /* a program that it did not count has joined (strangers.c, 2) */
-    /* the process' own lock and its family's lock; 0: it holds no such lock (segment.h, 6) */
+    uint32_t n_joined; /* recorders that joined in programs that the process executed or started */
+    /* a recorder joined for whose program the process has not counted an execution (strangers.c,
+     * section 2) */
+    bool executes_itself;
+    /* the process' own lock and its family's lock; 0: it holds no such lock (segment.h, section
+     * 6) */
     uint64_t identity, family;
     uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
