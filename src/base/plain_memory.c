@@ -4,8 +4,8 @@
  * A detour replaces a function of the program. The compiler of the function's callers may know that
  * the function does not change the vector registers (see hook/kept_call.h), so the detour must not
  * change them either. The C library's memcpy and strlen use vector registers. So the agents link
- * the functions of this file instead, with hidden visibility, and the modules that a hook runs are
- * compiled with -mgeneral-regs-only. Then no vector register has to be saved.
+ * the functions of this file instead, with hidden visibility, and the modules that the detour runs
+ * are compiled with -mgeneral-regs-only. Then no vector register has to be saved.
  * tools/check_vectors.py checks the machine code.
  *
  * The functions need not be fast: an event whose stack is in the cache calls none of them. */

@@ -7,8 +7,8 @@
  * integer n, so a block of n bytes is skipped with exactly this probability, and the rest of a skip
  * after n bytes is distributed like a new one.
  *
- * Functions that a hook may call do not change the program's vector registers, rounding mode and
- * floating-point exceptions (vector_state.h). */
+ * The functions of this file that the agent may call in an allocation of the program do not change
+ * the program's vector registers, rounding mode and floating-point exceptions (vector_state.h). */
 #include "base/skip.h"
 
 #include <string.h>
