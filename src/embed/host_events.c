@@ -45,8 +45,8 @@ void ag_host_mode(uint32_t set, uint32_t clear) {
     __atomic_fetch_and(&allogram_mode_, ~clear, __ATOMIC_RELAXED);
 }
 
-/* Handles a thread state that was opened again after another recording had begun (section 3 of
- * record/process.c), and a label that has no site in this recording yet. */
+/* Handles the state of a thread that was in the middle of an event when a new recording began
+ * (section 3 of record/process.c), and a label that has no site in this recording yet. */
 AG_COLD static void refresh_state(struct ag_thread *thread) {
     if (thread->recording != ag_recorder.recording && ag_thread_is_idle(thread)) {
         thread->gate = AG_GATE_ABSENT;

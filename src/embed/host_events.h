@@ -1,6 +1,6 @@
-/* host_events.h: whether events have to be reported; and functions by which an adapter reports
- * events of its runtime. The stacks of these events begin at the call of the runtime's allocator,
- * not in the adapter. */
+/* host_events.h: whether events have to be reported; and functions by which an adapter (the code
+ * for one runtime) reports events of its runtime. The stacks of these events begin at the call of
+ * the runtime's allocator, not in the adapter. */
 #ifndef AG_HOST_EVENTS_H
 #define AG_HOST_EVENTS_H
 
@@ -15,7 +15,7 @@
  * inline functions of allogram.h count it down. */
 extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 /* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit is changed by one module
- * only, under its lock. */
+ * only, which does so under its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
 /* Called before a record that is not an event: adapts this thread's recorder state if the state
  * belongs to another recording. */

@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decides whether allogram.h may skip blocks: only if the recording samples and no tracker
- * (tracker.h) samples. Called whenever the recording or the tracker has changed. */
+/* Decides whether allogram.h may skip blocks: only if the recording samples and no tracker (the
+ * program's callbacks for sampled blocks, tracker.h) samples. Called whenever the recording or the
+ * tracker has changed. */
 void ag_host_rate_follow(bool has_tracker);
 /* Whether this block of the calling thread is a sample, and the interval that it was selected with.
  * Called for each block that allogram.h did not skip. */

@@ -1,6 +1,6 @@
 /* session_own.c: sessions of a program that is linked with the library and runs alone: the library
  * makes the live file (a mapped file that holds the recorded events), records into it, and seals
- * the trace itself when the session ends.
+ * (completes) the trace itself when the session ends.
  *
  * There is no writer process: nothing in the program compresses or writes files while it runs, and
  * all records are in the live file even if the program is killed (then `allogram check TRACE`
@@ -9,7 +9,7 @@
  * live file is there). Further events are lost and counted.
  *
  * A session can also belong to another process (allogram_session_join). That process has a writer,
- * which drains the live file while the program runs, and has the trace. */
+ * which moves the events from the live file into its trace while the program runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -308,7 +308,7 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
 __attribute__((destructor)) static void stop_at_exit(void) {
     if (is_ours()) {
         ag_recorder_exiting();
-        /* an error cannot be reported any more; `check` seals the live file */
+        /* an error cannot be reported any more; `allogram check` can complete the trace */
         (void)allogram_session_stop();
     }
 }
