@@ -49,7 +49,7 @@ enum {
     AG_COUNTER_BLOCK_BYTES = 1024, /* the smallest block, and the size of a set */
     AG_COUNTER_BLOCKS_A_CHUNK = AG_CHUNK_BYTES / AG_COUNTER_BLOCK_BYTES,
     AG_REGISTERED_FUNCTIONS_MOST =
-        1048575, /* a trace could have 16,777,215; this number takes 32 MiB, and the texts */
+        1048575, /* a trace could have 16,777,215; a table of so many: 32 MiB, plus texts */
     /* number of the frame for calls and words that belong to no registered function */
     AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
@@ -75,7 +75,8 @@ struct ag_counter_set {
      * changes when nodes are removed. So a reader that finds the same version before and after its
      * reads has read a consistent state. */
     _Atomic uint32_t version;
-    /* is_clocked: the times of nodes are raw values of the session's clock, not ns */
+    /* tree: number of the set in the trace. is_clocked: the times of nodes are raw values of the
+     * session's clock, not ns */
     uint32_t tree, word_bytes, thread_id, is_clocked;
     /* number of the last snapshot of the set that was written as an event; 0: none */
     _Atomic uint32_t snapshot;

@@ -29,7 +29,7 @@ enum {
     /* An event may refer to one of the last AG_NEAR_EVENTS allocations or frees. A decoder keeps
      * their addresses in two rings of 32 KiB each, which fit into the L1 or L2 cache */
     AG_NEAR_EVENTS = 4096,
-    /* (stack, size, via) tuples that a chunk may store: 2 MiB in a reader */
+    /* tuples (stack, size, allocation function) that a chunk may store: 2 MiB in a reader */
     AG_TUPLES_MAX = 1 << 16,
     /* limit of the rows of one batch record (a record with rows); decoded rows take up to 512
      * KiB */

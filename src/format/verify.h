@@ -7,8 +7,8 @@
 #include "segment.h"
 
 struct ag_verdict {
-    /* the trace is complete (sealed), every chunk decodes, and the chunks of every stream are in
-     * order */
+    /* the trace is complete (sealed), every chunk decodes, and the chunks of every stream (thread)
+     * are in order */
     bool is_whole;
     /* false: the file could not be opened as a trace; `damage` has the cause, all other fields are
      * 0 */
