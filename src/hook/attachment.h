@@ -49,6 +49,7 @@ struct ag_attachment {
     _Atomic uint32_t n_left;     /* number of these runtimes that have finished */
     _Atomic uint32_t is_leaving; /* set by the tool: 1: it wants to detach */
     struct ag_attachment_range pages[AG_ATTACHMENT_PAGES]; /* pages with the code of the detours */
+    /* code in which no thread may be when the runtimes are switched */
     struct ag_attachment_range quiet[AG_ATTACHMENT_RANGES];
     /* address of a 32-bit word; if off_value is written to this word, all recording ends */
     uint64_t state;
