@@ -1,4 +1,5 @@
-/* forked_hook.h: handles a child that was forked in a signal handler which interrupted a hook. */
+/* forked_hook.h: handles a child that was forked in a signal handler which interrupted a hook (the
+ * code that records a call of malloc, free or the like). */
 #ifndef AG_FORKED_HOOK_H
 #define AG_FORKED_HOOK_H
 

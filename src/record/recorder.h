@@ -214,8 +214,9 @@ static inline struct ag_bytes ag_bytes_of(const char *text, size_t most) {
 /* The site that represents a type or a label in stacks of this session (AG_IMAGE_TYPE or _LABEL);
  * 0: there is no memory for the site. If the site exists already, this takes about 10 ns. */
 uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
-/* All blocks that this thread allocates from now on, in any heap, get the leaf with this site (a
- * label) in their stacks; 0: none. Every event of a thread with a label takes the slow path. */
+/* All blocks that this thread allocates from now on, in any heap, get a leaf (an innermost node
+ * that is not a frame) with this site, which represents a label, in their stacks; 0: none. Every
+ * event of a thread with a label takes the slow path. */
 void ag_record_set_label_site(uint32_t site);
 struct ag_managed_frame; /* managed_frames.h */
 struct ag_typed_place {

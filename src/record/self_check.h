@@ -10,7 +10,8 @@
 typedef int ag_judge_fn(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity);
 
 /* From now on each captured stack is compared with that of JUDGE. Stacks and differences are
- * counted in the process' slot of the live segment. Called at the start, by one thread. */
+ * counted in the process' slot (its entry in the memory that is shared with the writer). Called at
+ * the start, by one thread. */
 void ag_self_check_start(ag_judge_fn *judge);
 bool ag_self_check_is_on(void);
 

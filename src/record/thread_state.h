@@ -37,9 +37,9 @@ struct ag_thread {
      * this thread and its signal handlers use them. */
     AG_CACHE_ALIGNED volatile uintptr_t gate;
     uint64_t *cursor; /* next free word; words <= cursor, limit + AG_EVENT_MAX_WORDS <= chunk_end */
-    /* when the cursor reaches this, the slow path writes a stamp or takes a new chunk */
+    /* when the cursor reaches this, the slow path writes a stamp (the time) or takes a new chunk */
     uint64_t *limit;
-    uint64_t tick;   /* value of header.tick at the last stamp */
+    uint64_t tick;   /* value of header.tick (counts milliseconds) at the last stamp */
     uint64_t *words; /* first word of the chunk */
     struct ag_chunk_control *control;
     struct ag_walker *walker;
