@@ -71,7 +71,7 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
 struct ag_record { /* one record, of any kind that is not an event */
     enum ag_record_kind kind;
     uint32_t stream; /* stream of the chunk from which the record was read */
-    /* time of the last stamp before the record; in chunks without events: the chunk's
+    /* time of the last STAMP event before the record; in chunks without events: the chunk's
      * first_time_ns */
     uint64_t time_ns;
     union {
