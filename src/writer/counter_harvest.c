@@ -1,11 +1,11 @@
-/* counter_harvest.c: reads the function counters of a process from the live segment. A counter set
- * (format/counter_set.h) is a tree of call paths, with counts, of one thread or of one process of a
- * virtual machine.
+/* counter_harvest.c: reads the function counters of a process from the live segment, the memory
+ * that the process shares with the writer. A counter set (format/counter_set.h) is a tree of call
+ * paths, with counts, of one thread or of one process of a virtual machine.
  *
  * While the process lives, its threads continue to count, and may free a set or use its memory for
  * another set. The version of a set shows whether all rows that were read belong to one state of
- * the set; if not, the set is read again. The values of a set that was freed meanwhile are in its
- * thread's stream.
+ * the set; if not, the set is read again. The values of a set that was freed meanwhile are in the
+ * events of its thread.
  *
  * The program may have damaged the segment. A reference that leads out of the process' chunks, or a
  * node whose parent is not an earlier node, ends the reading of its set. Several sets may refer to

@@ -1,5 +1,5 @@
-/* counter_harvest.h: takes the function counters of a process from the live segment
- * (format/counter_set.h). */
+/* counter_harvest.h: takes the function counters of a process (format/counter_set.h) from the live
+ * segment, the memory that the process shares with the writer. */
 #ifndef AG_COUNTER_HARVEST_H
 #define AG_COUNTER_HARVEST_H
 

@@ -1,7 +1,7 @@
 /* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
  * program that records itself): creates, opens and removes the live segment (the memory that
  * recorder and writer share), and sets what the session's processes record. The writer (writer.h)
- * drains the segment. */
+ * copies the events from the segment into traces. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
 
@@ -44,9 +44,10 @@ struct ag_session; /* a mapped live segment */
  * without "allogram: "). */
 int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
                       char ret_message[512]);
-/* Is a writer at work, which drains the session and seals its traces? */
+/* Is a writer at work, which copies the session's events into traces and completes these? */
 bool ag_session_has_writer(const struct ag_session *session);
-/* Path of the live file, which `run` passes to the programs in the variable ALLOGRAM_SESSION. */
+/* Path of the live file (the segment is a mapping of it), which `run` passes to the programs in the
+ * variable ALLOGRAM_SESSION. */
 const char *ag_session_path(const struct ag_session *session);
 /* Does the live file still have its name? If it was deleted, the processes that have it mapped and
  * their forked children are still recorded, but not the programs that they execute. */

@@ -17,9 +17,9 @@
  *    slot of its block, and the sum. So a few dozen events are examined in advance, in steps. Each
  *    step prefetches cache lines for all of them, and the next step finds these lines in the cache.
  *    The results are guesses: a slot may have changed when the pass reads it, and a block that is
- *    not in its home slot has another sum. A wrong guess costs only the cache line that it fetches.
- *    So no result is passed on, and this code does not branch on the kind of an event: a
- *    misprediction costs more than such a line. */
+ *    not in its home slot (which its hash selects) has another sum. A wrong guess costs only the
+ *    cache line that it fetches. So no result is passed on, and this code does not branch on the
+ *    kind of an event: a misprediction costs more than such a line. */
 #include "one_pass.h"
 
 #include <errno.h>

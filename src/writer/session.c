@@ -1,4 +1,5 @@
-/* session.c: creates, opens, checks and removes the live segment of a session (segment.h).
+/* session.c: creates, opens, checks and removes the live segment of a session: the file that its
+ * processes share with the writer (segment.h).
  *
  * Access. A process of the session may run as another user when it maps the file: after setpriv,
  * runuser, or a container's entry point. So the file's mode lets all users read and write, and its

@@ -1,12 +1,12 @@
-/* snapshot.c: writes a sealed trace of the recording up to now, while the recording continues (`run
- * --dump-at`, `run --serve`, `allogram control`).
+/* snapshot.c: writes a sealed (complete) trace of the recording up to now, while the recording
+ * continues (`run --dump-at`, `run --serve`, `allogram control`).
  *
- * 1. Method. The writer forks a child, which inherits the writer's state: the totals, the open
- *    encoders, the list of chunks in the file. The child maps the live segment again, privately, so
- *    that it can mark chunks as taken without an effect on other processes. The child copies the
- *    trace as it is written so far, and then does what the writer does when a process has ended:
- *    takes the remaining events, and writes the end and the index. In that trace, the process has
- *    the end "detached".
+ * 1. Method. The writer forks a child, which inherits the writer's state: the totals (running
+ *    sums), the open encoders, the list of chunks in the file. The child maps the live segment (the
+ *    memory with the program's events) again, privately, so that it can mark chunks as taken
+ *    without an effect on other processes. The child copies the trace as it is written so far, and
+ *    then does what the writer does when a process has ended: takes the remaining events, and
+ *    writes the end and the index. In that trace, the process has the end "detached".
  *
  * 2. Synchronization. The writer waits until the child has examined and copied the chunks.
  *    Otherwise the writer could return a chunk to the program, which would overwrite it while the
@@ -34,10 +34,10 @@
  *    so that no reader looks for a live file.
  *
  *    Meanwhile the program's threads continue to record. The copied chunk controls (segment.h) show
- *    how many words each stream has written. Without a writer no chunk is ever returned, so a later
- *    chunk of a stream has a higher index. The controls are copied from the last to the first
- *    (writing to a private page copies it). So if a chunk is in the copy, all earlier chunks of its
- *    stream are in the copy and full. Nodes and words are written before the words that name
+ *    how many words each stream (thread) has written. Without a writer no chunk is ever returned,
+ *    so a later chunk of a stream has a higher index. The controls are copied from the last to the
+ *    first (writing to a private page copies it). So if a chunk is in the copy, all earlier chunks
+ *    of its stream are in the copy and full. Nodes and words are written before the words that name
  *    them. */
 #include "snapshot.h"
 

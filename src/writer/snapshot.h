@@ -1,5 +1,5 @@
-/* snapshot.h: makes snapshots: sealed traces of a recording so far, while the recording continues.
- * A snapshot that `run --dump-at` or `allogram control` requests is called a dump. */
+/* snapshot.h: makes snapshots: sealed (complete) traces of a recording so far, while the recording
+ * continues. A snapshot that `run --dump-at` or `allogram control` requests is called a dump. */
 #ifndef AG_SNAPSHOT_H
 #define AG_SNAPSHOT_H
 

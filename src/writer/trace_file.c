@@ -6,7 +6,7 @@
  *
  * 2. Problem. If a file were created first and its 64-byte header written afterwards, a SIGKILL
  *    between the two would leave a file that readers do not recognize as a trace, and that does not
- *    lead to the session whose live file has its events.
+ *    lead to the session whose live file (the file of its shared memory) has the events.
  *
  * 3. Solution. The header is written first, and the file gets its name afterwards. Three ways are
  *    tried in this order until the file system supports one:

@@ -1,5 +1,5 @@
 /* writer.c: the loop of the writer process, and the life of a slot (the entry of a process in the
- * live segment).
+ * live segment, the memory that the writer shares with the recorded processes).
  *
  * 1. The loop. About every millisecond the writer increments the session's tick (session_clock.c),
  *    adopts new processes (opens their traces and watches them), takes the chunks that are ready,
@@ -15,11 +15,11 @@
  *    session ends when the first process has ended and every slot is free. So programs that were
  *    spawned right before the end have the same time to join.
  *
- * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h,
- *    section 6): a lock of its own, and one that is shared by its family (a process and those that
- *    were forked from it). The writer trusts these locks. A pidfd only wakes the writer and shows
- *    how a process ended. The pid of a process may remain unknown (process_watch.c). The first test
- *    that decides counts:
+ * 3. Liveness. A process holds locks on the live file (the file of the live segment) as long as
+ *    its memory lives (segment.h, section 6): a lock of its own, and one that is shared by its
+ *    family (a process and those that were forked from it). The writer trusts these locks. A pidfd
+ *    only wakes the writer and shows how a process ended. The pid of a process may remain unknown
+ *    (process_watch.c). The first test that decides counts:
  *
  *     its own lock, if it has one   the process lives while the lock is held. If its pid lives on
  *                                   after that, the process has executed another program
@@ -28,8 +28,8 @@
  *                                   that executes the same program
  *     candidates for its pid        the process may live as long as there is a candidate
  *
- *    The trace of a process that may live is not sealed, so a session lasts until its last lock is
- *    dropped.
+ *    The trace of a process that may live is not sealed (completed), so a session lasts until its
+ *    last lock is dropped.
  *
  * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
  *    adopts the slots again and finds the traces by the note after each slot (recording_file.c,

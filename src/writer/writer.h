@@ -3,8 +3,8 @@
  *
  * The program can write to the segment, so its data is copied, then checked, then used. The writer
  * keeps no state that must survive it, except the trace files (which say what chunks of which
- * stream they contain). So if a writer dies, another writer can continue, or ag_writer_seal seals
- * the traces. */
+ * thread they contain). So if a writer dies, another writer can continue, or ag_writer_seal seals
+ * (completes) the traces. */
 #ifndef AG_WRITER_H
 #define AG_WRITER_H
 

@@ -14,7 +14,7 @@
 enum ag_phase {        // writer.c, section 2
     AG_PHASE_NONE = 0, /* the slot has no known process */
     AG_PHASE_OPEN,     /* the slot's process is being recorded */
-    AG_PHASE_RETIRED,  /* the process' trace is sealed; ag_writer_retire frees the slot */
+    AG_PHASE_RETIRED,  /* the process' trace is complete; ag_writer_retire frees the slot */
 };
 struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
