@@ -209,7 +209,7 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
     }
     recording->ledger = ag_ledger_new();
     recording->merge = recording->ledger ? ag_merge_new(recording->ledger) : NULL;
-    if (!recording->merge) { /* the ledger gets its events from the merge */
+    if (!recording->merge) { /* needed to add the events of several threads */
         recording->ledger = ag_ledger_free(recording->ledger);
     }
     define_process(recording, copy);

@@ -197,7 +197,7 @@ int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
         actual.end_ns = back.last_ns > facts->end_ns ? back.last_ns : facts->end_ns;
         r = ag_trace_index_of_ledger(back.ledger, &back.stacks, &actual, ret_blob, ret_sums);
     }
-    (void)ag_merge_free(back.merge); /* returns NULL, as the next ones */
+    (void)ag_merge_free(back.merge); /* returns NULL, as do the next three functions */
     (void)ag_ledger_free(back.ledger);
     (void)ag_chunk_decoder_free(back.decoder);
     (void)ag_trace_file_close(back.file);
