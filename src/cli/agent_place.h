@@ -1,20 +1,20 @@
-/* agent_place.h: finds the agent, the code that records inside a program: a shared object that is
- * preloaded into programs, and two that are loaded into running processes. */
+/* agent_place.h: finds the agent, the code that records inside a program. One shared object of the
+ * agent is preloaded into new programs; two others are for running processes. */
 #ifndef AG_AGENT_PLACE_H
 #define AG_AGENT_PLACE_H
 
 enum { AG_AGENT_PLACE_BYTES = 4096 };
 
-/* Finds the preloaded agent: the file that $ALLOGRAM_AGENT names; if it is not set,
+/* Finds the preloaded agent: the file that $ALLOGRAM_AGENT names; if the variable is not set,
  * liballogram-agent.so in the folder of this program, in the folder allogram of ../lib or ../lib64,
  * or in the build tree. Returns 0 or a negative errno. An error is described by one line in
  * ret_message: the agent was not found, or its path contains a character that LD_PRELOAD cannot
  * contain. */
 int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]);
-/* The shared objects that `attach` loads into a running process: without and with the adapters of
- * runtimes (adapters/README.md). Both are in the folder of the preloaded agent.
- * ag_agent_place_find_attached finds the object called NAME. Its return values are those of
- * ag_agent_place_find. */
+/* `attach` loads one of two shared objects into a running process: one without adapters, and one
+ * with adapters, which record virtual machines such as Lua (adapters/README.md). Both objects are
+ * in the folder of the preloaded agent. ag_agent_place_find_attached finds the object called NAME.
+ * Its return values are those of ag_agent_place_find. */
 #define AG_AGENT_ATTACHED "liballogram-attached.so"
 #define AG_AGENT_ATTACHED_RUNTIMES "liballogram-attached-runtimes.so"
 int ag_agent_place_find_attached(const char *name, char ret_path[AG_AGENT_PLACE_BYTES],

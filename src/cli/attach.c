@@ -2,8 +2,9 @@
  * program's end, and leaves the program as it was. attach_link.c records virtual machines that have
  * a name (nodes).
  *
- * The agent writes events to memory that it shares with allogram (the live segment), from which
- * another process (the writer) makes the trace.
+ * The agent is a library that is loaded into the program. Its hooks, which replace malloc and other
+ * functions, write events to memory that is shared with allogram (the live segment). Another
+ * process (the writer) makes the trace from this memory.
  *
  * Steps; each failure undoes the steps before it:
  *
@@ -236,8 +237,8 @@ static void say_times(const struct request *request, const char *what,
 }
 
 /* Called when a signal ends the command before the agent could be unloaded. Creates a child
- * process, which waits in the background until no thread uses the agent, and unloads it. Returns
- * false if the child could not be created. */
+ * process, which waits in the background until no thread uses the agent, and then unloads the
+ * agent. Returns false if the child could not be created. */
 static bool finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
@@ -349,8 +350,8 @@ static int clean_up(pid_t pid, char message[512]) {
     return r;
 }
 
-/* Chooses the agent with adapters for a process with a runtime, otherwise the agent without
- * adapters, which the loading thread can load half a millisecond faster. */
+/* Chooses the agent with adapters (the code for virtual machines) if the process runs a virtual
+ * machine. The agent without adapters is loaded half a millisecond faster. */
 static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES],
                         char message[512]) {
     bool has_one = false;
@@ -367,8 +368,8 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Removes the file of the live segment and the trace, unless a writer was started, which removes or
- * completes them. */
+/* Removes the file of the live segment and the trace. Does nothing if a writer was started, because
+ * the writer removes or completes these files. */
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {

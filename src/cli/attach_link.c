@@ -119,7 +119,7 @@ static int make_session(struct attachment *at, char message[512]) {
     return r;
 }
 
-/* Kills the writer, which would wait for a process to join the session, and removes the files. */
+/* Kills the writer, because it would wait for a process to join the session. Removes the files. */
 static void abandon_recording(struct attachment *at) {
     struct ag_supervisor *supervisor = &at->supervisor;
     (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
@@ -224,8 +224,8 @@ static void say_text(const struct attachment *at, const char *text) {
     }
 }
 
-/* The default costs little. What costs more was requested by an option, and its price is printed
- * before anything is changed in the machine. */
+/* Called before anything is changed in the machine. Prints what the options cost, if they cost more
+ * than the default. */
 static void say_price(const struct ag_link_attach *attach) {
     const char *price =
         attach->functions.count > 0 ? "each call of the selected functions takes about 0.5 us more"

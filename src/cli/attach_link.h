@@ -1,5 +1,5 @@
-/* attach_link.h: `allogram attach NAME` and `allogram control NAME`, for a virtual machine that has
- * a name (remote/machine_link.h). */
+/* attach_link.h: implements `allogram attach NAME` and `allogram control NAME` for a virtual
+ * machine that has a name, such as an Erlang node (remote/machine_link.h). */
 #ifndef AG_ATTACH_LINK_H
 #define AG_ATTACH_LINK_H
 
@@ -24,7 +24,7 @@ struct ag_link_attach {
     /* value of the option that this kind of machine adds; NULL: not given */
     const char *kind_option;
     const char *output_pattern;
-    uint64_t max_bytes, duration_ns; /* of the trace and of the recording; 0: no limit */
+    uint64_t max_bytes, duration_ns; /* limits of the trace and of the recording; 0: none */
     bool is_exact, is_quiet;
     struct ag_attach_choice processes, functions;
 };

@@ -6,8 +6,8 @@
  * FUSE file system that does not answer, or for a page of the examined process (the target) that
  * the target itself provides (userfaultfd), but does not. Such waits end only with the waiting
  * process. So when the second is nearly over, the thread calls the function last_resort, which
- * removes the command's files, and ends the process. The kernel then releases the traced
- * threads. */
+ * removes the command's files. Then the thread ends the process, and the kernel lets the threads of
+ * the target that the process stopped (ptrace) continue. */
 #ifndef AG_END_GUARD_H
 #define AG_END_GUARD_H
 

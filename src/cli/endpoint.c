@@ -113,8 +113,8 @@ static void answer_file(int client, int fd, uint64_t bytes) {
 
 /* ---- pages ---- */
 
-/* Requests that the writer writes a trace of the first process to PATH. Returns whether it was
- * written. */
+/* Requests that the writer writes a trace of the first process to PATH. Returns whether the trace
+ * was written. */
 static bool take_snapshot(const struct server *server, const char *path) {
     struct ag_snapshot_requests *requests = server->requests;
     const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_relaxed) + 1;

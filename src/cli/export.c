@@ -2,7 +2,7 @@
  * standard output.
  *
  * A trace is private to its user, so its exports are private, too: an exported file is created with
- * mode 0600. It replaces no existing file, and symbolic links are not followed. A file that could
+ * mode 0600. No existing file is replaced, and symbolic links are not followed. A file that could
  * not be written completely is removed. */
 #include <errno.h>
 #include <fcntl.h>

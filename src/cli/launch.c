@@ -1,7 +1,8 @@
 /* launch.c: starts the program of `run`: forks a child, which waits for permission and then
  * executes the program. The child is created before the trace, because the name of the trace
  * contains the pid of the child. The child executes the program only after the trace was created.
- * Before that, the child restores every setting that allogram changed for itself. */
+ * Before it executes the program, the child restores every setting that allogram changed for
+ * itself. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int s
         n = read(go_fd, &go, 1);
     } while (n < 0 && errno == EINTR);
     if (n != 1) {
-        _exit(AG_EXIT_NOT_FOUND); /* ag_launch_abandon */
+        _exit(AG_EXIT_NOT_FOUND); /* the parent has called ag_launch_abandon */
     }
     int error = -set_environment(launch);
     ag_cut_files_unguard();

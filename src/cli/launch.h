@@ -16,7 +16,7 @@ struct ag_launch {
     char *const *arguments;
     const char *agent, *session_path;
     const char *adapters; /* names of the runtimes' adapters that are enabled; NULL: all */
-    bool has_calls;       /* adapters count calls */
+    bool has_calls;       /* the agent counts function calls (Lua) */
     /* set by ag_launch_prepare */
     pid_t pid;
     /* after a byte is written, the child executes the program; if the descriptor is closed without

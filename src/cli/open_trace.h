@@ -1,9 +1,9 @@
 /* open_trace.h: opens a trace for a command that reads it.
  *
- * A command that reads changes no file. A recording that was killed may have left events in its
- * live file, the memory that it shared with the program. These events are read, too: the command
- * makes a temporary copy of the trace and completes it with them. Only `check` completes the trace
- * itself. */
+ * A command that reads a trace changes no file. A recording that was killed may have left events in
+ * its live file, the memory that it shared with the program. These events are read, too: the
+ * command makes a temporary copy of the trace and adds the events to the copy. Only `check` adds
+ * the events to the trace itself. */
 #ifndef AG_OPEN_TRACE_H
 #define AG_OPEN_TRACE_H
 
@@ -41,7 +41,7 @@ void ag_trace_request_start(struct ag_trace_request *request, const char *comman
  * ag_trace_request_set stores an option: one of enum ag_trace_option, or the option of a runtime's
  * decoder (AG_OPTION_OF_DECODERS and larger ids). */
 int ag_trace_request_set(struct ag_trace_request *request, int id, const char *value);
-/* Parses VALUE, the time of OPTION, which must be after the start of the recording. */
+/* Parses VALUE, the value of OPTION: a time, which must be after the start of the recording. */
 int ag_trace_request_end_time(const struct ag_trace_request *request, const char *option,
                               const char *value, uint64_t *ret_time_ns);
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
@@ -53,10 +53,10 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
 void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag_profile *profile,
                                 const struct ag_profile_options *options, const char *view);
 
-/* Reads the file of an option that names a file with the names of a runtime's type numbers
- * (types_option in symbol/decoder.h). `run` has these options, too. Stores the names in PROFILE,
- * where they are valid until the next call. ID: id of the option, at least AG_OPTION_OF_DECODERS.
- * Prints errors. Returns an exit status; FAILURE after an error. */
+/* Reads the file PATH, the value of the option ID. The file contains names for the type numbers of
+ * a runtime (types_option in symbol/decoder.h). `run` has these options, too. Stores the names in
+ * PROFILE, where they are valid until the next call. ID: at least AG_OPTION_OF_DECODERS. Prints
+ * errors. Returns an exit status; FAILURE after an error. */
 int ag_types_file_read(const char *command, int id, const char *path, int failure,
                        struct ag_profile_options *profile);
 const char *ag_types_option_name(int id);

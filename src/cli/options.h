@@ -32,9 +32,10 @@ struct ag_option {
 };
 enum {
     AG_OPTION_LONG_ONLY = 256, /* ids from here on have no short option */
-    /* AG_OPTION_OF_DECODERS + an index in ag_runtimes is the id of the option of the runtime's
-     * decoder (types_option). AG_OPTION_OF_LINKS + an index is the id of the option of the
-     * runtime's link (option). */
+    /* For a virtual machine such as Lua (a runtime), allogram may have a decoder, which reads its
+     * traces, and a link, which records it; each may add an option. AG_OPTION_OF_DECODERS + an
+     * index in ag_runtimes is the id of the option of the runtime's decoder (types_option).
+     * AG_OPTION_OF_LINKS + an index is the id of the option of the runtime's link (option). */
     AG_OPTION_OF_DECODERS = 4096,
     AG_OPTION_OF_LINKS = 8192,
 };

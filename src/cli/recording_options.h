@@ -9,8 +9,8 @@
 #include "writer/live_session.h"
 #include "writer/snapshot.h"
 
-/* The ids of these options in the table of a command. The options up to AG_OPTION_SEED are valid
- * only in sample mode. */
+/* The ids of the common options in the table of a command. The options up to AG_OPTION_SEED are
+ * valid only in sample mode. */
 enum ag_recording_option {
     AG_OPTION_INTERVAL = 2048,
     AG_OPTION_BUDGET,

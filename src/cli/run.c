@@ -85,7 +85,7 @@ struct run_request {
     bool is_exact; /* --mode=exact was given */
     /* name of a given option that is valid only in sample mode; NULL: none was given */
     const char *sampling_option;
-    const char *adapters; /* value of --adapters; NULL: all adapters may act */
+    const char *adapters; /* value of --adapters: the runtimes to record; NULL: all */
     bool serves;
     uint16_t port;
     bool has_calls;

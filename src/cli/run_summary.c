@@ -123,8 +123,8 @@ static void print_sampled(const struct ag_writer_report *report) {
     (void)ag_profile_close(profile);
 }
 
-/* Prints the filter of the recording, and the heaps for whose blocks the filter by type could not
- * be decided. */
+/* Prints the filter of the recording. Also prints the heaps whose blocks have no known type when
+ * they are allocated, because a filter by type cannot judge these blocks. */
 static void print_filter(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;

@@ -8,8 +8,9 @@
  * user typed it. */
 void ag_run_summary_print(const struct ag_writer_report *report, const char *program);
 
-/* Prints problems and the name of the trace for `attach NODE`, which records no native blocks, so
- * there are no numbers of blocks. VIEW: the view of `report` that is recommended. */
+/* Prints problems and the name of the trace for `attach NODE`, which records a virtual machine that
+ * has a name. Such a trace has no blocks of malloc, so no numbers are printed. VIEW: the view of
+ * `report` that is recommended. */
 void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view);
 
 /* Prints how much memory the process had in use when the recording of `attach` began. */

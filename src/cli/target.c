@@ -1,8 +1,8 @@
 /* target.c: examines a program before it runs. `run` preloads the agent, the library that records,
- * into the program with LD_PRELOAD, which has no effect in some programs, without an error: the
- * dynamic loader of another architecture only prints a warning, a static program ignores the
- * variable, and the loader ignores the agent for a setuid program. This file rejects programs that
- * cannot be recorded, with a reason. */
+ * into the program with LD_PRELOAD. In some programs LD_PRELOAD has no effect, and no error is
+ * reported: the dynamic loader of another architecture only prints a warning, a static program
+ * ignores the variable, and the loader ignores the agent for a setuid program. This file rejects
+ * programs that cannot be recorded, with a reason. */
 #include "cli/target.h"
 
 #include <elf.h>

@@ -18,9 +18,10 @@ enum {
  * status with one line in ret_message. */
 int ag_target_find(const char *command, struct ag_target *ret_target, char ret_message[512]);
 
-/* Whether the preloaded agent would make the program at PATH end when it starts. The agent makes
- * the program end if the program loads AddressSanitizer as a library: AddressSanitizer checks that
- * it is the first loaded library, unless ASAN_OPTIONS disables the check. */
+/* Whether the program at PATH would end when it starts, because the agent (the library that
+ * records) is preloaded. This happens if the program loads AddressSanitizer as a library:
+ * AddressSanitizer checks that it is the first loaded library, unless ASAN_OPTIONS disables the
+ * check. */
 bool ag_target_refuses_preload(const char *path);
 
 #endif
