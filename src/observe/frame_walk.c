@@ -8,14 +8,15 @@
  *
  * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
  * the target when a walk gets there, milliseconds later. These words may have changed by then. So
- * the last KiB of the copy is read again together with the deeper words. If its bytes have changed,
- * the program has returned from these frames in the meantime, and the walk ends as cut.
+ * the last KiB of the copy is read again together with the deeper words. If this part of the copy
+ * has changed, the program has returned from these frames in the meantime, and the walk ends as
+ * cut.
  *
  * 3. Code without CFI (musl's libc, hand-written assembler). Three ways are tried, the most
  * reliable first: a word on the stack that is the return address of a direct call to the function
  * that contains pc; rbp, if it points to a plausible frame; the first word that is the return
  * address of any call. The result is right for a function that was called directly; a frame may be
- * missing where a function was reached by a tail call or a pointer.
+ * missing if a function was reached by a tail call or a pointer.
  *
  * 4. The end. A frame is the outermost one if its row has no return address, if it is the program's
  * entry, if its return address is 0, or, without CFI, if no caller is found and rbp is 0, which the
@@ -264,7 +265,7 @@ static enum outcome step_by_row(struct step *step, const struct ag_frame_rules *
 
 /* ---- 3. without a row ------------------------------------------------------- */
 
-/* The kind of call that ends right before this return address, and its target. */
+/* The kind of the call instruction that ends right before a return address. */
 enum call { CALL_NONE, CALL_DIRECT, CALL_INDIRECT };
 
 static enum call find_call(const uint8_t code[CODE_BEFORE_CALL], uint64_t return_address,
@@ -325,7 +326,7 @@ static uint64_t function_start(struct ag_observed_image *image, uint64_t address
 }
 
 struct guess {
-    uint64_t at, pc; /* where the return address is, and its value; at 0: none */
+    uint64_t at, pc; /* at: where the return address is; 0: not found. pc: its value. */
 };
 
 static struct guess scan_stack(struct ag_frame_walker *walker, struct step *step,

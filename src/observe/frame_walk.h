@@ -1,8 +1,8 @@
 /* frame_walk.h: finds the native frames of one sample from its registers and stack.
  *
- * Unlike the walker inside a process (unwind/stack_walker.h) it keeps all callee-saved registers:
- * an inspector (a runtime's code that reads a process from outside) finds the runtime's state in
- * them. */
+ * The walk finds all callee-saved registers of each frame, because an inspector (the code that
+ * reads a virtual machine such as Erlang's from outside) finds the machine's state in these
+ * registers. */
 #ifndef AG_FRAME_WALK_H
 #define AG_FRAME_WALK_H
 
@@ -13,8 +13,8 @@
 
 #include "observed_images.h"
 
-/* The known parts of a thread's stack: the copy made at the sample, and the memory beyond it, which
- * is read later. */
+/* The known parts of a thread's stack: the copy that was made when the sample was taken, and the
+ * memory beyond the copy, which is read later. */
 struct ag_stack_copy {
     uint64_t address;
     const uint8_t *bytes;
@@ -28,8 +28,8 @@ struct ag_stack_copy {
 /* Frees what was read later. */
 void ag_stack_copy_done(struct ag_stack_copy *stack);
 
-/* Whether PC, an address outside of all images, is code of a runtime that has its own frames.
- * CONTEXT: ag_frame_walker.owner. */
+/* Whether PC, an address outside of all images (mapped files), is in code that a virtual machine
+ * generated and that an inspector knows. CONTEXT: ag_frame_walker.owner. */
 typedef bool ag_owns_pc_fn(void *context, uint64_t pc);
 
 struct ag_pointer_map;
@@ -37,11 +37,12 @@ struct ag_frame_walker { /* zero-initialize, then set images, owns and owner */
     struct ag_observed_images *images;
     ag_owns_pc_fn *owns;
     void *owner;
-    /* struct ag_frame_rules by pc, valid for this generation of the images; NULL: none yet */
+    /* struct ag_frame_rules by pc, valid while images->generation is `generation`; NULL: none
+     * yet */
     struct ag_pointer_map *rules;
     uint64_t generation;
 };
-/* Fills at most LIMIT frames, at least one; returns how many. */
+/* Stores at least one and at most LIMIT frames in ret_frames, and returns their number. */
 size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_registers *registers,
                      struct ag_stack_copy *stack, struct allogram_native_frame *ret_frames,
                      size_t limit, enum allogram_walk_end *ret_end);

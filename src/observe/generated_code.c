@@ -1,5 +1,5 @@
-/* generated_code.c: reads the three ways in which compilers inside programs publish the code that
- * they made.
+/* generated_code.c: reads code that a compiler inside the target (the observed process) made, from
+ * the three places in which such compilers publish it.
  *
  *     perf map     /tmp/perf-PID.map: "START SIZE NAME" in hexadecimal, a line per function
  *     jitdump      jit-PID.dump, mapped by the program so that perf notices it:
@@ -31,7 +31,8 @@ enum {
     MOST_FUNCTION_BYTES = 1 << 28,
     /* limit of the bytes of all names, in multiples of the object's size: names may share bytes */
     SHARED_NAMES = 4,
-    LOOK_BACK = 16, /* functions examined for a pc: those that start last before it */
+    /* number of functions examined for a pc: those with the highest start addresses up to pc */
+    LOOK_BACK = 16,
     DUMP_MAGIC = 0x4a695444,
     DUMP_HEADER_BYTES = 40,
     DUMP_CODE_LOAD = 0,
@@ -165,8 +166,8 @@ static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_
     return text;
 }
 
-/* Returns the pid of the process in its own pid namespace: the names of its files contain that pid.
- */
+/* Returns the pid of the process in its own pid namespace. The names of its perf map and jitdump
+ * file contain this pid. */
 static pid_t own_number(const struct ag_remote_process *process) {
     char path[64], line[256];
     pid_t number = process->pid;

@@ -1,6 +1,6 @@
-/* generated_code.h: finds functions that the target generated at run time, by address: from its
- * perf map, its jitdump file, and the list that it keeps for debuggers
- * (`__jit_debug_descriptor`). */
+/* generated_code.h: finds functions that the target (the observed process) generated at run time,
+ * by address. The functions are read from the target's perf map, its jitdump file, and the list
+ * that it keeps for debuggers (`__jit_debug_descriptor`). */
 #ifndef AG_GENERATED_CODE_H
 #define AG_GENERATED_CODE_H
 
@@ -14,18 +14,20 @@
 struct ag_generated_function {
     uint64_t low, high;
     char *name;
-    uint32_t age; /* counts up; at the same address the newest function is used */
+    /* each function has a larger age than those read before; at one address the largest age
+     * counts */
+    uint32_t age;
 };
 struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by low after refresh */
     size_t n;
     uint32_t age;
-    /* allogram_target_code_stamp when the debuggers' list was read */
+    /* result of allogram_target_code_stamp when the list for debuggers was read */
     uint64_t list_stamp;
     int64_t map_bytes, map_time_ns; /* size and time of the perf map when it was read */
     int64_t dump_bytes, dump_time_ns;
 };
-/* Reads what has changed since the last call. */
+/* Reads each of the three sources that has changed since the last call. */
 void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observed_images *images,
                                struct allogram_target *target);
 /* The function that contains pc, or NULL. */

@@ -1,9 +1,9 @@
-/* image_cfi.c: copies the unwind tables of one mapped file of the target and looks rows up in them,
- * for the observer's unwinder (frame_walk.c).
+/* image_cfi.c: copies the unwind tables of one file that the observed process has mapped, and finds
+ * rows in the copy, for the unwinder of `observe` (frame_walk.c).
  *
  * .eh_frame gives positions of code relative to itself, so a copy at another address can be used
- * unchanged: the addresses that it gives are shifted by the distance between copy and original.
- * .debug_frame has absolute addresses of the file. */
+ * unchanged: the addresses that the copy gives are shifted by the distance between copy and
+ * original. .debug_frame has absolute addresses of the file. */
 #include "image_cfi.h"
 
 #include <errno.h>

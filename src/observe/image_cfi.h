@@ -1,5 +1,6 @@
-/* image_cfi.h: a copy of the unwind tables of one mapped file: .eh_frame and .debug_frame (in Go
- * programs). If the linker wrote no sorted header (in static programs), an index is built here. */
+/* image_cfi.h: a copy of the unwind tables of one mapped file: .eh_frame, and .debug_frame in Go
+ * programs. If the linker wrote no sorted header for a table (in static programs), image_cfi.c
+ * builds an index. */
 #ifndef AG_IMAGE_CFI_H
 #define AG_IMAGE_CFI_H
 
@@ -13,8 +14,9 @@ struct ag_remote_elf;
 /* Returns NULL if the file has no tables, or if out of memory. */
 struct ag_image_cfi *ag_image_cfi_new(const struct ag_remote_elf *elf);
 struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi);
-/* Finds the row for the instruction at ADDRESS of the file, with the rule for the register WANTED.
- * Returns 0; -ENOENT: no entry covers the address; or another negative errno. */
+/* Finds the row (the rules to find the caller's frame) for the instruction at ADDRESS of the file.
+ * The row contains the rule for the register WANTED. Returns 0; -ENOENT: no entry covers the
+ * address; or another negative errno. */
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 /* Returns the start of the function that contains ADDRESS of the file; 0: no entry covers it. */

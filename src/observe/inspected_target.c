@@ -1,5 +1,6 @@
-/* inspected_target.c: the functions of allogram/inspector.h by which inspectors read the target. An
- * inspector is a runtime's code that reads a process of that runtime from outside. */
+/* inspected_target.c: the functions of allogram/inspector.h by which inspectors read the target,
+ * the observed process. An inspector is the code for one runtime (virtual machine) that reads a
+ * process of this runtime from outside. */
 #include <allogram/inspector.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -92,8 +93,7 @@ enum {
     MOST_OBJECT_BYTES = 64 << 20,
     /* limit of the bytes of all objects together, in one reading of the list */
     MOST_LIST_BYTES = 1 << 30,
-    REST = 20, /* pause until the next reading, in multiples of the time that one
-                                * took */
+    REST = 20, /* pause after reading the list, in multiples of the time that it took */
 };
 static const uint64_t most_reading_ns = UINT64_C(500000000);
 

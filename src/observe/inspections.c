@@ -1,10 +1,10 @@
 /* inspections.c: finds the inspectors that recognize the target, and stores what they report.
  *
- * An inspector is a runtime's code that reads a process of that runtime from outside
- * (allogram/inspector.h). An inspector reports the frames of a stack from the innermost to the
- * outermost. Stacks are stored as nodes: a node is a frame and the node of its caller. So the
- * frames are collected in an array, and the nodes are made from its end. Reported processes,
- * allocators and collections are copied. */
+ * An inspector is the code for one runtime (virtual machine) that reads a process of this runtime
+ * (the target) from outside (allogram/inspector.h). An inspector reports the frames of a stack from
+ * the innermost to the outermost. Stacks are stored as nodes: a node is a frame and the node of its
+ * caller. So the frames are collected in an array, and the nodes are made from the end of the
+ * array. Reported processes, allocators and collections are copied. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

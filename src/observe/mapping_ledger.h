@@ -1,5 +1,6 @@
-/* mapping_ledger.h: keeps a list of the ranges that the target maps while it is observed, each with
- * the stack that mapped it. The list is computed from the target's system calls. */
+/* mapping_ledger.h: keeps a list of the memory ranges that the target (the observed process) maps,
+ * each with the stack that mapped the range. The list is computed from system calls such as
+ * mmap. */
 #ifndef AG_MAPPING_LEDGER_H
 #define AG_MAPPING_LEDGER_H
 
@@ -10,7 +11,7 @@ enum ag_mapping_call { AG_CALL_MMAP, AG_CALL_MUNMAP, AG_CALL_BRK, AG_CALL_MREMAP
 
 struct ag_ledger_range {
     uint64_t low, high;
-    uint32_t node; /* the stack that mapped it */
+    uint32_t node; /* number of the stack (seen_stacks.h) that mapped the range */
 };
 struct ag_ledger_call { /* a system call at its exit */
     uint64_t time_ns, arguments[3], result;
@@ -28,8 +29,7 @@ struct ag_mapping_ledger {         /* all zero: empty */
 int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high,
                           uint32_t node);
 int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high);
-/* Queues a call. The buffers of several CPUs deliver the calls in no common order. Returns 0 or
- * -ENOMEM. */
+/* Queues a call. Calls of different CPUs may be queued in any order. Returns 0 or -ENOMEM. */
 int ag_mapping_ledger_notify(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call);
 /* Applies all queued calls that are older than UNTIL_NS, in the order of their times. Returns 0 or
  * -ENOMEM. */

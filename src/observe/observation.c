@@ -2,13 +2,14 @@
  *
  *     perf events -> ring -> registers, stack -> native frames -> inspectors -> a node, counted
  *
- * Inspectors are the code of runtimes that reads a process from outside; a node is a stack, see
- * seen_stacks.h.
+ * The ring is a buffer into which the kernel writes events. Inspectors read the frames of virtual
+ * machines in the target, the observed process. A node is a stack (seen_stacks.h).
  *
  * 1. Order. A sample has to be interpreted with the mappings at its time. When the target maps a
- * file, the kernel writes that to the same ring, before the first sample in the file's code. The
- * target's list of mappings is read again then, at most every 20 ms, and once a second in any case.
- * If a file was unmapped before a sample in it is read, the frame has its address but no name.
+ * file, the kernel writes an event to the ring, before the first sample in the file's code.
+ * After this event the target's list of mappings is read again, but at most every 20 ms. Without
+ * such events the list is read once a second. If a file was unmapped before a sample in its code
+ * is read, the sample's frame has an address but no name.
  *
  * 2. Cost. Stacks are walked as samples arrive, and each stack is kept once; names are looked up on
  * request, once per address. At 99 Hz the loop wakes some dozen times a second.

@@ -1,15 +1,15 @@
-/* observation.h: observes a running process from outside for a while: where its threads spend time,
- * which stacks make its memory grow, what it maps.
+/* observation.h: observes a running process, the target, from outside for a while. The results show
+ * where its threads spend CPU time, which stacks make its memory grow, and what it maps.
  *
  *     ag_observation_open -> ag_observation_run -> queries -> ag_observation_close
  *
  * The target is never stopped and nothing in it is changed. An observation may be used by one
  * thread only. Texts that its functions return are valid until the observation is closed.
  *
- * A frame is managed if a runtime executes its function, such as one written in Erlang. All other
- * frames are native, including those of the runtime's own C functions. An inspector is the part of
- * allogram for one runtime that reads managed frames and other data from outside
- * (allogram/inspector.h). */
+ * A runtime is a virtual machine. A frame is managed if a runtime executes its function, for
+ * example a function written in Erlang. All other frames are native, including those of the
+ * runtime's own C functions. An inspector is the part of allogram for one runtime that reads
+ * managed frames and other data from outside (allogram/inspector.h). */
 #ifndef AG_OBSERVATION_H
 #define AG_OBSERVATION_H
 
@@ -68,7 +68,7 @@ struct ag_observation_facts {
     uint64_t complete_stacks; /* counted samples whose stack reaches the outermost frame */
     uint64_t growth_faults;   /* sampled page faults */
     uint64_t map_calls;       /* mmap, munmap, brk, mremap calls */
-    /* collections that an inspector saw; the inspector reports all of them, or only a part */
+    /* garbage collections that inspectors noticed; they report all of these, or only a sample */
     uint64_t collections_seen;
     uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
     uint64_t own_cpu_ns;    /* CPU time that this process used for the observation */
@@ -89,8 +89,8 @@ struct ag_observed_frame {
     uint32_t line;
     bool is_known;
 };
-/* The frames of the stack NODE, innermost first, inlined frames expanded. (A stack is identified by
- * the number of its innermost node, see seen_stacks.h.) */
+/* Returns the frames of the stack NODE, innermost first; an inlined function has its own frame. (A
+ * stack is identified by the number of its innermost node, see seen_stacks.h.) */
 size_t ag_observation_stack(struct ag_observation *observation, uint32_t node,
                             const struct ag_observed_frame **ret_frames);
 const char *ag_observation_thread_name(struct ag_observation *observation, uint32_t thread);
@@ -110,9 +110,9 @@ ssize_t ag_observation_functions(struct ag_observation *observation,
                                  struct ag_observed_function **ret_functions);
 ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_source source,
                               struct ag_observed_stack **ret_stacks);
-/* Counts only samples whose stack contains a native function that matches GLOB. Each sample counts
- * for one function, in `own`: the innermost managed one among the callers of the match or, if there
- * is none, the match's native caller. */
+/* Counts only samples whose stack contains a native function that matches GLOB. Each of these
+ * samples is counted in `own` of one function: the innermost managed caller of the matching
+ * function; if there is none, its native caller. */
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions);
 
@@ -137,7 +137,8 @@ struct ag_reported_collection {
     const char *runtime, *kind, *process;
     uint32_t thread, node;
     uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
-    /* allocated bytes that this collection represents: its own, if all collections are reported */
+    /* allocated bytes that this collection represents: allocated_bytes, or more if only a sample of
+     * the collections is reported */
     uint64_t weight_bytes;
 };
 size_t ag_observation_processes(const struct ag_observation *observation,
@@ -147,9 +148,11 @@ size_t ag_observation_allocators(const struct ag_observation *observation,
 size_t ag_observation_collections(const struct ag_observation *observation,
                                   const struct ag_reported_collection **ret_collections);
 
-struct ag_observed_collector { /* a function that caused collections: the innermost managed one */
+/* the innermost managed function of stacks that caused collections */
+struct ag_observed_collector {
     const char *function;
-    uint64_t n_collections, bytes; /* estimates, if only a sample is reported */
+    /* estimates, if only a sample of the collections is reported */
+    uint64_t n_collections, bytes;
 };
 /* The list is sorted, most bytes first, and freed by the caller. */
 ssize_t ag_observation_collectors(struct ag_observation *observation,
@@ -159,7 +162,8 @@ ssize_t ag_observation_collectors(struct ag_observation *observation,
  * NULL: the default. */
 int ag_observation_write_trace(struct ag_observation *observation, const char *pattern,
                                char ret_path[4096], char ret_message[512]);
-/* Writes the target's generated code as a perf map, /tmp/perf-PID.map where perf looks for it. */
+/* Writes the target's generated code as a perf map, to /tmp/perf-PID.map, where perf looks for
+ * it. */
 int ag_observation_write_perf_map(struct ag_observation *observation, char ret_path[4096],
                                   size_t *ret_functions, char ret_message[512]);
 

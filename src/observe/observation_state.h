@@ -1,6 +1,7 @@
 /* observation_state.h: the parts of an observation, for the files of src/observe/ only. An
- * inspector is a runtime's code that reads a process of that runtime from outside. A node is a
- * frame and the node of its caller; a stack is identified by its innermost node. */
+ * inspector is the code for one runtime (virtual machine) that reads a process of this runtime from
+ * outside. A node is a frame and the node of its caller; a stack is identified by its innermost
+ * node. */
 #ifndef AG_OBSERVATION_STATE_H
 #define AG_OBSERVATION_STATE_H
 
@@ -24,8 +25,8 @@ struct allogram_target { /* the target as inspectors see it */
     struct allogram_target_mapping *mappings; /* copies of images->maps */
     /* address of __jit_debug_descriptor; 0: not searched yet; UINT64_MAX: none */
     uint64_t code_list;
-    /* the list at code_list is not read again before this time; the list's stamp when it was
-     * read */
+    /* The list at code_list is not read again before code_list_rest_ns. code_list_stamp: result of
+     * allogram_target_code_stamp when the list was read. */
     uint64_t code_list_rest_ns, code_list_stamp;
     bool (*is_stopped)(void); /* copy of options.is_stopped; may be NULL */
 };
@@ -53,7 +54,8 @@ struct allogram_answers {
     struct allogram_stack stack;
 };
 
-struct ag_raw_sample { /* for the trace, in the order of arrival */
+/* a sample for the trace; the samples are kept in the order in which they were read */
+struct ag_raw_sample {
     uint64_t time_ns, weight;
     uint32_t node, thread, source;
 };
@@ -75,7 +77,7 @@ struct ag_observation {
     struct ag_perf_watch *watch;
     size_t n_sources;
     enum ag_seen_source source_kinds[AG_PERF_SOURCES];
-    /* by source of AG_SEEN_MAP samples: enum ag_mapping_call */
+    /* by index of a source whose kind is AG_SEEN_MAP: its enum ag_mapping_call */
     uint32_t source_calls[AG_PERF_SOURCES];
     struct allogram_target target;
     struct ag_inspection inspections[AG_INSPECTORS_MOST];
@@ -124,10 +126,11 @@ bool ag_inspections_stack(struct ag_observation *observation, const struct allog
                           uint32_t *ret_node);
 
 /* ---- observed_names.c ---- */
-/* Adds new images to the symbolizer; opens those whose files disappear with the target. */
+/* Adds new images (mapped files with code) to the symbolizer. Opens the images whose files cannot
+ * be opened after the target has ended. */
 void ag_observed_names_prepare(struct ag_observation *observation);
-/* Returns the frames of one frame id, which are several if functions were inlined; the last one has
- * no function. NULL: out of memory. */
+/* Returns an array with the frames of the frame id FRAME; there are several if functions were
+ * inlined. A frame without function ends the array. NULL: out of memory. */
 const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
                                                      uint32_t frame);
 void ag_observed_names_done(struct ag_observation *observation);

@@ -1,5 +1,5 @@
-/* observed_images.c: keeps the list of the target's images, for `observe` and `attach`: the files
- * with code that it has mapped.
+/* observed_images.c: keeps the list of the images of the target (the examined process), for
+ * `observe` and `attach`: the files with code that the target has mapped.
  *
  * An image is a file with one bias (address in memory minus address in the file). A file whose code
  * is mapped in several pieces with one bias is one image; a file that is mapped twice at different

@@ -1,5 +1,5 @@
-/* observed_images.h: the files with code that the target has mapped, kept up to date while it
- * runs. */
+/* observed_images.h: keeps the list of the target's images up to date while the target (the
+ * observed process) runs. An image is a file with code that the target has mapped. */
 #ifndef AG_OBSERVED_IMAGES_H
 #define AG_OBSERVED_IMAGES_H
 
@@ -16,14 +16,14 @@ struct ag_observed_image {
     uint32_t id;              /* from 1, never used twice */
     uint64_t low, high, bias; /* of its code; bias: address in memory minus address in the file */
     uint64_t device, inode;
-    char *path;  /* as the target's map has it, without " (deleted)" */
+    char *path;  /* as in /proc/PID/maps of the target, without " (deleted)" */
     char *place; /* the path under which this process opened the file; NULL: opening failed */
     bool is_gone, is_program;
     bool is_open; /* the file could be read: elf and cfi are set */
     struct ag_remote_elf elf;
     struct ag_image_cfi *cfi; /* NULL: the file has no tables */
 };
-struct ag_observed_images { /* zero-initialize, set the process, refresh */
+struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_images_refresh */
     const struct ag_remote_process *process;
     struct ag_remote_maps maps;
     struct ag_observed_image **items; /* all images, also those that are unmapped */
@@ -41,8 +41,8 @@ int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);
 /* Whether the address is in the kernel's trampoline for return probes. While a function with such a
- * probe runs, the trampoline's address is in the place of its return address, which only the kernel
- * knows. */
+ * probe runs, its return address on the stack is replaced by the trampoline's address; only the
+ * kernel knows the real return address. */
 bool ag_observed_images_is_trampoline(const struct ag_observed_images *images, uint64_t address);
 /* Finds the address in memory of a symbol in the mapped files, the program first. Returns false if
  * no file has the symbol. */

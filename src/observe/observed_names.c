@@ -1,6 +1,6 @@
 /* observed_names.c: names the observed frames, and computes the tables of `observe`. A managed
- * frame is a frame of a runtime's function; all other frames are native. An inspector is a
- * runtime's code that reads a process of that runtime from outside.
+ * frame is a frame of a runtime's function; all other frames are native. An inspector is the code
+ * for one runtime (virtual machine) that reads a process of this runtime from outside.
  *
  * A frame is looked up once, on request; a native frame may be several functions, since compilers
  * inline. Functions with the same name, image and runtime count as one. */
@@ -39,7 +39,7 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
                                   image->elf.build_id_bytes, image->bias, image->low,
                                   /* out of memory: its functions are named by addresses */
                                   image->high);
-        /* the file disappears with the target, so it is opened now */
+        /* the file cannot be opened after the target has ended, so it is opened now */
         if (strncmp(place, "/proc/", 6) == 0) {
             const struct ag_symbol_frame *frames;
             (void)ag_symbolizer_frames(observation->symbolizer, image->id, image->low,
@@ -174,7 +174,7 @@ void ag_observed_names_done(struct ag_observation *observation) {
 }
 
 /* ---- functions ---------------------------------------------------------------------------
- * Found by a hash of name, image and runtime. */
+ * The table finds a function by a hash of its name, image and runtime. */
 struct function_table {
     struct ag_observed_function *items;
     /* the last stack in which an item was counted, so that a stack counts an item only once */
@@ -258,8 +258,8 @@ static ssize_t end_table(struct function_table *table,
     return n;
 }
 
-/* Finds the frames of a count of CPU samples, innermost first, and returns their number; 0: the
- * count is of another source. */
+/* Finds the frames of the stack of COUNT, innermost first, and returns their number; 0: COUNT does
+ * not count CPU samples. */
 static size_t cpu_stack(struct ag_observation *observation, const struct ag_seen_count *count,
                         const struct ag_observed_frame **ret_frames) {
     return count->source == AG_SEEN_CPU ? ag_observation_stack(observation, count->node, ret_frames)
@@ -308,7 +308,8 @@ static const struct ag_observed_frame *blamed_frame(const struct ag_observed_fra
             return &frames[i];
         }
     }
-    size_t caller = match; /* the first that does not match: a recursion blames its caller */
+    /* the first caller that does not match, so that a recursive function does not blame itself */
+    size_t caller = match;
     while (caller < n && fnmatch(glob, frames[caller].function, 0) == 0) {
         caller++;
     }

@@ -7,10 +7,10 @@
  *     growth            allocations of the heap "resident memory": a sample that stands for N page
  *                       faults is a block of N pages
  *     mappings          allocations of the heap "mappings": what is still mapped at the end
- *     collections       gc
+ *     collections       gc: a record for each garbage collection
  *
- * Each of these heaps has an address space of its own, so that its blocks cannot have the addresses
- * of the process' blocks. */
+ * Each of the two heaps has an address space of its own, so that its blocks cannot have the
+ * addresses of the process' blocks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,7 +222,7 @@ static int write_cpu_samples(struct writing *writing) {
     return 0;
 }
 
-/* A tree of calls: the paths of one thread, a row each. */
+/* The tree of calls of one thread. A path is a function together with the path of its caller. */
 struct call_tree {
     struct ag_call_path *paths;
     uint32_t *function_ids; /* ids of FRAME records, by path */
@@ -446,8 +446,8 @@ static int write_growth(struct writing *writing, struct ag_event_encoder *encode
     return r < 0 ? r : end_stream(&stream);
 }
 
-/* Mappings are events of one more stream, with the next free number; each thread has a stream,
- * too. */
+/* A stream is a sequence of events. Each thread has one; the mappings are the events of one more
+ * stream, with the next free number. */
 static int write_mappings(struct writing *writing, struct ag_event_encoder *encoder) {
     const struct ag_observation *observation = writing->observation;
     struct stream stream = {writing, encoder, (uint32_t)observation->n_threads, 0, 0, true};

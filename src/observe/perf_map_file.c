@@ -1,5 +1,5 @@
-/* perf_map_file.c: `--perf-map`: writes the target's generated code as the file that perf looks
- * for, so that `perf report` and `perf script` name its functions.
+/* perf_map_file.c: `--perf-map`: writes a list of the functions that the target (the observed
+ * process) generated at run time. `perf report` and `perf script` read their names from this file.
  *
  * Any user can create files in the folder of /tmp/perf-PID.map: the file is created anew and no
  * link is followed. If another user's file is there, it is not replaced, and an error is returned.

@@ -446,7 +446,7 @@ static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *
                         struct ag_byte_reader reader) {
     struct ag_perf_sample sample = {0};
     const struct event *event = event_of(watch, take_word(&reader));
-    (void)take_word(&reader); /* the ip, which is the kernel's if the sample was taken there */
+    (void)take_word(&reader); /* the instruction pointer, which may be in the kernel */
     const uint64_t ids = take_word(&reader);
     sample.time_ns = take_word(&reader);
     sample.address = take_word(&reader);

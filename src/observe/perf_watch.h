@@ -1,5 +1,5 @@
-/* perf_watch.h: the kernel's perf events on all threads of a process, including threads that start
- * later: each event with the registers and the top of the stack at that moment.
+/* perf_watch.h: reads the kernel's perf events of all threads of a process, including threads that
+ * start later. Each event contains the registers and the top of the stack of its thread.
  *
  * The process is never stopped. A sample costs the process an interrupt (some us in a virtual
  * machine). */
@@ -22,7 +22,7 @@ struct ag_perf_source {
     uint32_t stack_bytes;
 };
 struct ag_perf_sample {
-    size_t source; /* index of its source */
+    size_t source; /* index in the array of sources */
     uint32_t thread;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint64_t address; /* of a page fault: the accessed address */
@@ -46,15 +46,15 @@ bool ag_kernel_number(const char *path, long *ret_number);
 #define AG_PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
 
 struct ag_perf_watch;
-/* Opens all sources, disabled. wakes_at_once: ag_perf_watch_wait returns at each sample, not when a
- * buffer is half full. Returns 0; or a negative errno with a message that names the
- * cause and the remedy. */
+/* Opens all sources, disabled. wakes_at_once: ag_perf_watch_wait returns at each sample; otherwise
+ * it returns when a buffer is half full. Returns 0; or a negative errno with a message that names
+ * the cause and the remedy. */
 int ag_perf_watch_open(const struct ag_remote_process *process,
                        const struct ag_perf_source *sources, size_t n_sources, bool wakes_at_once,
                        struct ag_perf_watch **ret_watch, char ret_message[512]);
 struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch);
-/* Sets a BPF program to run at each event of the source before it is written. Returns 0 or a
- * negative errno. */
+/* PROGRAM: descriptor of a BPF program, which the kernel runs at each event of SOURCE before it
+ * writes the event. Returns 0 or a negative errno. */
 int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program);
 int ag_perf_watch_start(struct ag_perf_watch *watch);
 void ag_perf_watch_stop(struct ag_perf_watch *watch);

@@ -138,10 +138,10 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
 }
 
 /* ---- page faults ------------------------------------------------------------------------ */
-enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* the ring has room for one round */
+enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* the ring has room for 40 events */
 
-/* Returns the shortest of several times that touching fresh pages took, per page. RING, if it is
- * not NULL, is emptied after each measurement. */
+/* Measures ROUNDS times how long writing to new pages takes. Returns the shortest time per page, in
+ * ns. RING, if it is not NULL, is emptied after each measurement. */
 static double touch_ns(struct perf_event_mmap_page *ring) {
     const size_t n_bytes = (size_t)TOUCHED_PAGES * PAGE_BYTES;
     double least_ns = 1e9;

@@ -25,7 +25,7 @@ struct ag_seen_frame {
 struct ag_seen_node {
     uint32_t parent, frame;
 };
-struct ag_seen_count { /* the samples of one source, of one thread in one stack */
+struct ag_seen_count { /* the samples of one source (kind of event), one thread and one stack */
     uint32_t node, thread, source;
     uint64_t samples, weight; /* weight: ns or bytes, depending on the source */
 };
