@@ -1,9 +1,11 @@
-/* attach_end.h: when an attach (loading the agent, a shared library that records allocations, into
- * a running process, the target) has to stop waiting, because its user asked it to end.
+/* attach_end.h: decides when an attach has to stop waiting because its user asked it to end. An
+ * attach loads the agent (a shared library that records allocations) into a running process, the
+ * target.
  *
  * A user who presses Ctrl-C gets the prompt back within a second, whatever the target does: a
- * thread may never reach a safe point, or be blocked in the kernel, or a loader may never return.
- * Every loop in this directory that waits for the target calls ag_attach_end_is_due. */
+ * thread may never reach a point at which it can load the agent, or be blocked in the kernel, or a
+ * loader may never return. Every loop in this directory that waits for the target calls
+ * ag_attach_end_is_due. */
 #ifndef AG_ATTACH_END_H
 #define AG_ATTACH_END_H
 

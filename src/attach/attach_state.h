@@ -28,7 +28,7 @@ struct ag_attach {
     struct ag_code_range agent;      /* the agent's code */
     struct ag_attachment attachment; /* copy of the agent's variable, which the agent filled */
     bool is_on;                      /* the jumps of the hooks are written */
-    bool is_learnt;  /* the unwind rules of a safe stack are known: section 1 of attaching.c */
+    bool is_learnt;  /* a stack at a safe point was walked once (attaching.c, section 1) */
     uint32_t random; /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;
 };

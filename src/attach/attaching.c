@@ -16,8 +16,8 @@
  * agent, because its return addresses lead back to the program.
  *
  * 3. After the hooks are removed, no thread can enter the agent, because the program's data
- * contains no address of it; threads inside leave it soon. When every thread has been seen outside,
- * the agent is unloaded. */
+ * contains no address of the agent; threads inside the agent leave it soon. When every thread
+ * has been seen outside of it, the agent is unloaded. */
 #include "attaching.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@
 enum {
     /* how long to search for a safe point, and to wait for the last thread to leave the agent */
     PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1,
-    /* to find a safe point, even if PATIENCE_NS have passed: a try takes longer on a loaded CPU */
+    /* least number of tries to find a safe point, because a try takes longer on a loaded CPU */
     TRIES_LEAST = 300,
     /* how long ag_attach_take_out waits for threads that did not stop in time */
     LATE_PATIENCE_NS = 1000 * 1000 * 1000,
@@ -212,8 +212,8 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     return is_uninterruptible ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
-/* Tries one round over all threads. Returns 1 if ret_thread is stopped at a safe point, 0 if no
- * thread was at one, or a negative errno. */
+/* Tries each thread once. Returns 1 if ret_thread is stopped at a safe point, 0 if no thread was at
+ * a safe point, or a negative errno. */
 static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                      struct ag_attach_times *times, const char **ret_obstacle) {
     static pid_t tids[AG_THREADS_MOST];
@@ -627,7 +627,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                  : 0;
 }
 
-/* Makes the agent inactive: hooks that remain lead to an agent that only calls the originals. */
+/* Makes the agent inactive: hooks that remain then only call the original functions. */
 static void turn_off(const struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
     /* if it fails, the process is gone */

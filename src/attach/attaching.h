@@ -1,5 +1,5 @@
 /* attaching.h: loads the agent (the shared library that records allocations) into a running
- * process, switches its hooks on and off, and unloads it.
+ * process, switches its hooks (jumps in functions such as malloc) on and off, and unloads it.
  *
  *     ag_attach_claim       waits until no other allogram attaches to the process
  *     ag_attach_prepare     checks only; the process is not touched
@@ -28,7 +28,7 @@ struct ag_attach;
 struct ag_attach_times { /* how long threads of the program were stopped, ns */
     uint64_t one_ns;     /* the thread that loaded (or unloaded) the agent */
     uint64_t others_ns;  /* the longest of all other threads */
-    uint32_t n_tries;    /* number of stops until a thread was at a safe point */
+    uint32_t n_tries;    /* number of stops until a thread was able to load the agent */
 };
 
 /* Only one allogram at a time attaches to a process, or removes what another one left there.

@@ -1,8 +1,8 @@
 /* safe_point.c: decides for `attach` whether a stopped thread may call dlopen at this point.
  *
  * dlopen takes the loader's lock, allocates, and reads the list of threads. A thread that holds any
- * of these locks, or is changing the data that they protect, must not be made to take them. So the
- * whole stack is walked, by the unwind tables of the mapped files, and has to meet these
+ * of these locks, or is changing the data that they protect, must not be made to call dlopen. So
+ * the whole stack is walked, by the unwind tables of the mapped files, and has to meet these
  * conditions:
  *
  *     condition                                          reason
@@ -219,7 +219,8 @@ static uint64_t address_of(const struct allogram_native_frame *frame) {
 /* ---- is it safe to call from here? ---- */
 
 /* Whether a thread in this system call holds no lock of the libc, unless the call was made by a
- * function that is a zone. System calls that change the process' memory are not in the list. */
+ * function in a zone (ag_zone). System calls that change the process' memory are not in the
+ * list. */
 static bool is_waiting_call(long call) {
     static const long calls[] = {SYS_read,          SYS_write,           SYS_readv,
                                  SYS_writev,        SYS_pread64,         SYS_pwrite64,

@@ -8,10 +8,11 @@
  *
  * 2. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
- * are stopped and none is in that code. Switching off is done in one stop: a garbage collector may
- * scan the data of every loaded object, so the agent must not be unloaded during a collection, and
- * the other threads have to be stopped until the agent is unloaded. The unloading takes locks of
- * the libc and of the loader, so no stopped thread may hold one of them. */
+ * are stopped and none is in that code. All threads stay stopped from the beginning to the end of
+ * switching off: a garbage collector may scan the data of every loaded object, so the agent must
+ * not be unloaded during a collection, and the other threads have to be stopped until the agent is
+ * unloaded. The unloading takes locks of the libc and of the loader, so no stopped thread may hold
+ * one of them. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -138,7 +139,8 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
                             attach->process.pid, attach->process.name);
 }
 
-/* Finds the code of the agent and of its detours. Returns the number of ranges. */
+/* Finds the code of the agent and of its detours (the hooks' jumps). Returns the number of
+ * ranges. */
 static size_t agent_ranges(const struct ag_attach *attach,
                            struct ag_code_range ret_ranges[1 + AG_ATTACHMENT_PAGES]) {
     const struct ag_attachment *attachment = &attach->attachment;
