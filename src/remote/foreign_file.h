@@ -1,4 +1,5 @@
-/* foreign_file.h: opens files whose names come from others: a target's maps, a trace, an ELF file.
+/* foreign_file.h: opens files whose names come from others: from the mappings of another process
+ * (the target), from a trace, or from an ELF file.
  *
  * Opening a file can have effects: the writer of a pipe wakes up and dies of SIGPIPE when we close
  * it, a tape rewinds, a watchdog device starts to count. So a file is checked before it is opened,

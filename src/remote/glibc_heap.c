@@ -27,7 +27,7 @@ enum {
 };
 static const uint64_t most_bytes = UINT64_C(1) << 30;
 
-struct window { /* a copy of [address, address + n) */
+struct window { /* a copy of the heap from `address` to `address` + n; the heap ends at `high` */
     pid_t pid;
     uint64_t address, high;
     size_t n;

@@ -1,10 +1,10 @@
 /* machine_link.h: virtual machines that have a name, and a protocol by which they can be asked to
  * record themselves: `allogram attach NAME`, `allogram control NAME`.
  *
- * The machine joins a session (writer/live_session.h) that the caller made, as the agent does in
- * other programs, and leaves it. Each kind of machine is defined by a runtime (base/runtimes.h). A
- * link may be used by one thread only. Texts come from another process and are untrusted: escape
- * them when printing. */
+ * The machine joins a recording session (writer/live_session.h) that the caller made, and leaves
+ * the session at the end. Each kind of machine is defined by a runtime (base/runtimes.h). A link
+ * may be used by one thread only. Texts come from another process and are untrusted: escape them
+ * when printing. */
 #ifndef AG_MACHINE_LINK_H
 #define AG_MACHINE_LINK_H
 
@@ -24,7 +24,7 @@ struct ag_link_place {
 
 struct ag_link_options {
     const char *live_path; /* the session's live file, which the machine maps */
-    bool is_exact;         /* count every call; otherwise only collections are recorded */
+    bool is_exact;         /* count every call; otherwise only garbage collections are recorded */
     const char *const *processes, *const *functions; /* as typed by the user; none: all */
     size_t n_processes, n_functions;
 };
@@ -51,8 +51,9 @@ struct ag_link_kind {
     /* Closes the connection, and ends the machine's recording for this link. LINK may be NULL.
      * Returns NULL. */
     struct ag_link *(*close)(struct ag_link *link);
-    uint32_t (*pid)(const struct ag_link *link); /* of the machine, in its own PID namespace */
-    int (*fd)(const struct ag_link *link);       /* when readable: call next */
+    /* the pid of the machine in its own PID namespace */
+    uint32_t (*pid)(const struct ag_link *link);
+    int (*fd)(const struct ag_link *link); /* when readable: call next */
     /* From now on the machine records. On failure nothing is changed. On success the text holds a
      * remark, or "". */
     int (*start)(struct ag_link *link, const struct ag_link_options *options,

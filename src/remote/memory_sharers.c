@@ -3,7 +3,8 @@
  *
  * The kernel has no list of such processes. But the kernel lists the children of each thread
  * (/proc/PID/task/TID/children), and kcmp compares the memory of two processes. A child shares its
- * parent's memory until it executes a program, so every sharer is reached through sharers only. */
+ * parent's memory until it executes a program, so every sharer is found among the children and
+ * parents of other sharers. */
 #include "remote/memory_sharers.h"
 
 #include <linux/kcmp.h>

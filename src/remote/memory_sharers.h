@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { AG_MEMORY_SHARERS_MOST = 63 }; /* the search ends after so many */
+enum { AG_MEMORY_SHARERS_MOST = 63 }; /* the search ends at this number */
 
 /* Lists the other processes in the memory of PID, and returns their number. These processes are
  * searched among the children and the parent of PID, then among the children and the parents of

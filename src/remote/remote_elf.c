@@ -155,8 +155,8 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
 }
 
 /* A copy of what is loaded of a file (the vDSO) may lack the section headers, which are at the end
- * of the file. libelf refuses a file whose header refers to missing ones, so the reference is
- * removed. */
+ * of the file. libelf refuses a file whose header refers to missing section headers, so the
+ * reference is removed. */
 static void forget_missing_sections(uint8_t *memory, size_t n_bytes) {
     Elf64_Ehdr header;
     if (n_bytes < sizeof header) {

@@ -20,7 +20,7 @@ struct ag_remote_symbol {
 };
 struct ag_remote_elf { /* all zero: closed */
     struct Elf *elf;   /* of libelf */
-    int fd;            /* -1: only `memory` */
+    int fd;            /* -1: the file is in `memory` */
     uint8_t *memory;   /* the whole file, if there is no descriptor; owned */
     uint64_t file_bytes;
     uint64_t stored_bytes; /* bytes on disk; less than the size if it has holes */

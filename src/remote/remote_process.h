@@ -1,5 +1,5 @@
-/* remote_process.h: the process that is observed or attached to: whether it exists, is still the
- * same, and may be read.
+/* remote_process.h: a process that allogram observes or attaches to: whether the process exists, is
+ * still the same process, and may be read.
  *
  * The kernel reuses pids. A process is identified by its start time, which is compared again
  * whenever something looks wrong. */
@@ -28,7 +28,7 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process, cha
 bool ag_remote_process_is_alive(const struct ag_remote_process *process);
 /* Whether the process is stopped by a signal or by its tracer. */
 bool ag_remote_process_is_stopped(const struct ag_remote_process *process);
-/* Writes a line that the process has ended, and returns -ESRCH. */
+/* Writes one line, which says that the process has ended, and returns -ESRCH. */
 int ag_remote_process_ended_error(const struct ag_remote_process *process, char ret_message[512]);
 /* Returns the pid of the parent; 0: the parent is not visible here, or the process is gone. */
 pid_t ag_remote_process_parent(pid_t pid);
