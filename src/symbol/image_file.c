@@ -315,8 +315,8 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
     end_work(image, 0);
 }
 
-/* Returns the decoder to use in addition to the native tables; NULL: none, or the image has reached
- * its limit of work. */
+/* Returns the decoder to use in addition to the native tables (DWARF and symbol table); NULL: none,
+ * or the image has reached its limit of work. */
 static const struct ag_decoder *asked_decoder(const struct ag_image_file *image) {
     return image->meter.is_spent ? NULL : image->decoder;
 }

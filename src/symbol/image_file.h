@@ -32,7 +32,9 @@ struct ag_image_file {
     struct ag_elf_functions functions;
     struct ag_pointer_map answers; /* look-up results by address */
     struct ag_decoder_file decoder_file;
-    const struct ag_decoder *decoder; /* the decoder that recognizes the image, or NULL */
+    /* The decoder that recognizes the image, or NULL. A decoder knows the functions of one runtime,
+     * such as a virtual machine (decoder.h). */
+    const struct ag_decoder *decoder;
     void *decoder_state;
     bool has_shortfall; /* the list of problems contains the result of ag_image_file_shortfall */
     /* the list of problems contains a reason why some addresses have no names */

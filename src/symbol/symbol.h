@@ -32,7 +32,7 @@ struct ag_symbol_options {
     bool allow_debuginfod;
     bool (*is_hurried)(void); /* returns true if no more debug information is to be read, because
                                * time is short; may be NULL */
-    /* the runtimes (base/runtimes.h) whose decoders are used; NULL: none */
+    /* the runtimes (virtual machines, base/runtimes.h) whose decoders are used; NULL: none */
     const struct ag_runtime *runtimes;
 };
 struct ag_symbol_frame { /* a function at an address; an address has several frames if functions

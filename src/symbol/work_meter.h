@@ -44,10 +44,9 @@ void ag_work_reserve_init(struct ag_work_reserve *reserve);
 void ag_work_meter_begin(struct ag_work_meter *meter);
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes);
 /* ag_work_meter_look and ag_work_meter_step return false if the image's share is spent.
- * ag_work_meter_look reads the clock and
- * the memory. Call it before the first part of the work that may use much memory, and after each
- * long part. Call ag_work_meter_step for each short part: only some of these calls read the clock
- * and the memory. METER may be NULL. */
+ * ag_work_meter_look reads the clock and the memory. Call ag_work_meter_look before the first part
+ * of the work that may use much memory, and after each long part. Call ag_work_meter_step for each
+ * short part: only some of these calls read the clock and the memory. METER may be NULL. */
 bool ag_work_meter_look(struct ag_work_meter *meter);
 bool ag_work_meter_step(struct ag_work_meter *meter);
 /* Takes N_BYTES of memory, and the time to fill this memory, from the reserve before the memory is
