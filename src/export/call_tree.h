@@ -30,8 +30,8 @@ struct ag_call_tree {
     /* private */
     struct ag_numbering by_parent, functions;
 };
-/* Makes the tree. If EXPORT is an export of function counters, the tree has their call paths, and
- * KEY must be AG_CALL_FUNCTION. */
+/* Makes the tree. If EXPORT exports function counters (counts of calls for each path of calls), the
+ * tree consists of these paths, and KEY must be AG_CALL_FUNCTION. */
 int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export,
                        enum ag_call_key key); /* 0 or -ENOMEM */
 void ag_call_tree_end(struct ag_call_tree *tree);

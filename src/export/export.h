@@ -22,9 +22,9 @@ struct ag_export_options {
     size_t size;
     const char *format;
     enum ag_metric metric; /* for formats that contain only one metric, or show one metric first */
-    /* A metric of function counters: the export then contains the call paths of the counters in
-     * place of stacks of blocks. AG_CALL_METRIC_DEFAULT: blocks; if the trace has no blocks, its
-     * function counters or CPU samples. */
+    /* A metric of function counters (counts of calls, words and time for each path of calls): the
+     * export then contains call paths in place of stacks of blocks. AG_CALL_METRIC_DEFAULT: blocks;
+     * if the trace has no blocks, its function counters or CPU samples. */
     enum ag_call_metric call_metric;
     /* Whether an export without blocks is not an error. In csv, json and perf-map it is never an
      * error. */

@@ -19,8 +19,8 @@ struct ag_export {
     size_t n_rows;
     enum ag_metric metric; /* the metric of --metric; if it was not given, allocated_bytes */
     bool has_metric;       /* --metric was given */
-    /* The function counters whose call paths are exported in place of the stacks (rows), with
-     * call_metric; NULL: stacks are exported. */
+    /* The function counters (counts of calls for each path of calls) whose paths are exported in
+     * place of the stacks (rows), with call_metric; NULL: stacks are exported. */
     const struct ag_functions *functions;
     enum ag_call_metric call_metric;
     const char *version;
