@@ -1,5 +1,5 @@
-/* allogram.h: for programs, allocators and runtimes that report their own memory. It is one long
- * file because it is the only one that they include.
+/* allogram.h: the interface for programs, allocators and runtimes (virtual machines) that report
+ * their own memory. The file is long because they include no other file.
  *
  *     #include <allogram/allogram.h>
  *
@@ -143,10 +143,11 @@ ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
  * the first resume ends all of them. Does nothing without a session. */
 ALLOGRAM_WEAK_ void allogram_session_pause(void);
 ALLOGRAM_WEAK_ void allogram_session_resume(void);
-/* For adapters that remove their hooks while nothing is counted, so that the program is as fast as
- * without them. is_paused: whether `allogram control`, --delay or --duration have paused or stopped
- * the session. rest(1): the hooks will be removed; look again afterwards whether the session is
- * still paused. rest(0): the hooks are set again; `allogram control PID resume` waits for it. */
+/* For code that hooks a virtual machine to count calls, and removes its hooks while nothing is
+ * counted, so that the program is as fast as without them. is_paused: whether `allogram control`,
+ * --delay or --duration have paused or stopped the session. rest(1): the hooks will be removed;
+ * look again afterwards whether the session is still paused. rest(0): the hooks are set again;
+ * `allogram control PID resume` waits for this call. */
 ALLOGRAM_WEAK_ int allogram_session_is_paused(void);
 ALLOGRAM_WEAK_ void allogram_session_rest(int is_resting);
 /* Records a moment with a name, for readers of the trace. */

@@ -1,5 +1,6 @@
-/* inspector.h: the interface that a runtime's inspector implements, so that `allogram observe` can
- * read the runtime's stacks, heaps and collections from outside of the process.
+/* inspector.h: the interface that the inspector of a runtime (virtual machine) implements, so that
+ * `allogram observe` can read the runtime's stacks, heaps and garbage collections from outside of
+ * the process.
  *
  * `allogram observe PID` samples a running process with the kernel's perf events: registers and a
  * copy of the stack, taken in the interrupt. `allogram observe` unwinds the native frames. The
