@@ -1,6 +1,6 @@
-// calls.js: the tab Functions: the counters that a runtime reports for each function (calls, allocated words,
-// time). It shows a table, a plot of words against time, and a page for each function with its callers and
-// callees. The counters cover the whole recording, whatever range is selected.
+// calls.js: the tab Functions: the counters that a runtime (virtual machine) reports for each function
+// (calls, allocated words, time). It shows a table, a plot of words against time, and a page for each
+// function with its callers and callees. The counters cover the whole recording, whatever range is selected.
 import { fill, make } from "./elements.js";
 import { Scatter } from "./scatter.js";
 import { quoted, shellWord } from "./shell.js";

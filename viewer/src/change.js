@@ -1,6 +1,6 @@
-// change.js: colors the flame graph of one trace by its difference from another. Nodes of the two traces are
-// matched by the names on their paths. The label of a node begins with the change and its sign, so that the
-// change is readable without colors.
+// change.js: colors the flame graph of one trace by its difference from another trace. Nodes of the two
+// traces are matched by the names on their paths. The label of a node begins with the change and its sign, so
+// that the change is readable without colors.
 import { callees, callers } from "./tree.js";
 import { shortName, signed } from "./quantity.js";
 import { Range } from "./range.js";
@@ -39,7 +39,7 @@ export class Change {
     return app.changes[side];
   }
 
-  // After minus before, for each node of TREE.
+  // The change of each node of TREE: its value, minus that of the same node in the other trace.
   deltas(tree, values, metricName, label) {
     this.same ??= sameNodes(tree, this.trace, this.tree, this.before);
     const range = this.range.of(this.before.labelLike(this.trace, label));

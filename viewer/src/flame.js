@@ -2,7 +2,7 @@
 //
 // Only visible boxes are laid out: the walk starts at the zoomed node, and ends at boxes narrower than half a
 // pixel. So the time for a change of the range depends on the visible part of the tree, not on its size.
-// docs/explanation/adr/0005-flame-graph.md says why no package draws it.
+// docs/explanation/adr/0005-flame-graph.md says why no package draws the graph.
 import { OTHER } from "./trace.js";
 import { shortName } from "./quantity.js";
 
@@ -49,9 +49,9 @@ export class Flame {
     canvas.addEventListener("blur", () => this.draw());
   }
 
-  // VALUES: the value of each node, which its width shows. LOOK: { name(key), colour(node), label(node),
-  // matches }; key is the number of a function; matches is a Uint8Array with a flag for each key, or null if
-  // there is no search.
+  // VALUES: the value of each node, shown as the width of its box. LOOK: { name(key), colour(node),
+  // label(node), matches }; key is the number of a function; matches is a Uint8Array with a flag for each
+  // key, or null if there is no search.
   show(tree, values, look) {
     if (this.tree !== tree) this.zoomed = this.focused = this.hovered = 0;
     Object.assign(this, { tree, values, look });

@@ -1,5 +1,5 @@
 // function_page.js: the page of one function: its memory over time, its callers and callees, its lines, the
-// sizes and lifetimes of its blocks, and the command that prints the same in a terminal.
+// sizes and lifetimes of its blocks, and the command that prints the function in a terminal.
 import uPlot from "uplot";
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
@@ -8,7 +8,7 @@ import { METRICS } from "./range.js";
 import { quoted, shellWord } from "./shell.js";
 import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
 
-// For each node of the tree: 1 if the function is that of the node or of a caller.
+// For each node of the tree: 1 if FN is the function of the node or of one of its callers.
 function nodesUnder(tree, fn) {
   const isUnder = new Uint8Array(tree.count);
   for (let i = 1; i < tree.count; i++) {

@@ -147,7 +147,7 @@ class App {
   }
 
   // The changes of the state for another counter. The flame graphs of blocks and of call paths have different
-  // nodes, so none remains zoomed.
+  // nodes, so no node remains zoomed.
   counterState(counter) {
     return { counter, zoom: (counter === "") === (this.counter === "") ? this.state.zoom : 0 };
   }
@@ -549,7 +549,7 @@ class App {
         make("dt", {}, "total"), make("dd", { title: count(this.values[node]) },
           make("b", {}, text(this.values[node])), ` ${
             share(this.values[node], this.values[0])}`),
-        // Paths that begin at the counted function have no own value of a caller.
+        // In the tree from counted functions to their callers, callers have no own value.
         ...(this.state.side === "callees" && this.counter ? [] : [
           make("dt", {}, this.state.side === "callees" ? "allocated here" : "own"),
           make("dd", { title: count(own) }, text(own))])),
@@ -574,7 +574,7 @@ class App {
       text, open);
   }
 
-  // The functions with the most of the counter themselves, for the panel when no function is selected.
+  // The functions with the largest own values of the counter, for the panel when no function is selected.
   greatest() {
     const { functions, values, text, open } = this.source;
     const { own } = this.paths.tree("callers").byKey(values, functions.length);
