@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 class Bench:
     """One run of the benchmark: the paths that it needs, the number of rounds, the length of workloads (`scale`, 1 is the usual length), the
-    printed lines, and the bars with whether each is met."""
+    printed lines, and for each bar whether it is met."""
 
     def __init__(self, build, rounds, scale, folder, peers):
         self.build = os.path.abspath(build)
@@ -40,7 +40,7 @@ class Bench:
         print(text, file=sys.stderr, flush=True)
 
     def bar(self, what, spread, limit, form="%.2f", unit=""):
-        """Notes whether the upper end of the interval is at most `limit`."""
+        """Notes the bar `what`: whether the upper end of the interval `spread` is at most `limit`."""
         value = spread.high
         self.bars.append((what, spread.text(form) + unit, ("at most " + form + "%s") % (limit, unit), value <= limit))
 
@@ -72,7 +72,7 @@ class Bench:
         return json.loads(outcome.stdout)
 
     def events_of(self, trace):
-        """The number of events of a trace; raises if it is damaged or has none."""
+        """The number of events of a trace; raises if the trace is damaged or has no events."""
         outcome = subprocess.run([self.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=False)
         verdict = json.loads(outcome.stdout)
         if outcome.returncode != 0 or not verdict["whole"] or verdict["events"] == 0:

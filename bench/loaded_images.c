@@ -1,4 +1,4 @@
-/* loaded_images.c: asks the loader for the image of a pc. */
+/* loaded_images.c: asks the loader for the image (loaded program or library) that contains a pc. */
 #include "loaded_images.h"
 
 #include <errno.h>

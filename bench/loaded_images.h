@@ -7,8 +7,9 @@
 
 #include "unwind/unwind_space.h"
 
-/* Calls `use` with the image that contains the pc; has the type of an ag_unwind_space's find
- * function, and ignores its context. Returns 0, or -ENOENT if no image contains the pc. */
+/* Calls `use` with the image that contains the pc; can be the member `find` of a struct
+ * ag_unwind_space. UNUSED: the context of `find`. Returns 0, or -ENOENT if no image contains the
+ * pc. */
 int loaded_image_find(void *unused, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
 /* A `use` that copies the image to the struct ag_unwind_image to which the context points. */

@@ -1,7 +1,7 @@
 """Measures a command and all processes that it starts: wall time until the command returns, CPU time of all these processes.
 
 This process adopts orphans (PR_SET_CHILD_SUBREAPER). So it waits for a process that outlives its command, and counts its CPU time, too.
-Callers run the compared commands in turns; Spread is used for the ratios of commands of the same round."""
+Callers run the compared commands alternately, once per round, and use Spread for the ratios of the runs of one round."""
 
 import ctypes
 import math
@@ -70,9 +70,9 @@ class Spread:
 
 
 class FloorRatio:
-    """The ratio of the times of two commands, if other load on the machine only makes runs slower: the mean of the fastest quarter of each, divided.
-    The interval is a bootstrap over the rounds (percentiles, 95 %, always the same random numbers). It has the attributes of Spread, and needs
-    some 20 rounds."""
+    """The ratio of the times of two commands: the mean of the fastest quarter of the runs of one, divided by that of the other. (Other load on the
+    machine only makes runs slower.) The interval is a bootstrap over the rounds (percentiles, 95 %, always the same random numbers). A FloorRatio
+    has the attributes of Spread, and needs some 20 rounds."""
 
     DRAWS = 4000
 

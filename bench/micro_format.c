@@ -9,10 +9,10 @@
  *     EVENTS.raw a recorded stream: an array of struct ag_event
  *
  * Targets: encode 5 ns, decode 150 M events/s, 2.5 bytes per event on disk (aim 1.5). The result is
- * the CPU time of the fastest round. The simulated heap of both shapes reuses the most recently
- * freed block of a size class, as real heaps do. A chunk has 20,000 events; chunks of the writer
- * (src/writer/) are up to four times as long. The decoded events are compared with the encoded
- * ones, so that a codec which loses events cannot appear fast. */
+ * the CPU time of the fastest round. The simulated heap of cfrac and espresso reuses the most
+ * recently freed block of a size class, as real heaps do. A chunk has 20,000 events; chunks of the
+ * writer (src/writer/) are up to four times as long. The decoded events are compared with the
+ * encoded ones, so that a codec which loses events cannot appear fast. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
@@ -39,10 +39,10 @@ enum {
 
 struct shape {
     const char *name;
-    uint32_t n_routines; /* of ROUTINE_STEPS stacks at most */
+    uint32_t n_routines; /* each has at most ROUTINE_STEPS stacks */
     uint32_t n_sizes, n_alive;
-    uint32_t keeps; /* a block lives until about that many newer ones live, too; 0: until its
-                     * routine ends */
+    /* a block lives until about this number of newer blocks live, too; 0: until its routine ends */
+    uint32_t keeps;
 };
 
 struct block {
@@ -230,7 +230,7 @@ static void decode_all(const struct ag_event *events, size_t n_events, const cha
     }
     const size_t n_entries = ag_trace_file_chunks(file, &entries);
     size_t done = 0;
-    for (size_t i = 0; i + 1 < n_entries; i++) { /* the last is the index */
+    for (size_t i = 0; i + 1 < n_entries; i++) { /* the last chunk is the index */
         const double start = cpu_s();
         if (ag_chunk_decoder_start(decoder, file, &entries[i], &error) < 0) {
             abort();

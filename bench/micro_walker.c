@@ -167,7 +167,7 @@ AG_NOINLINE static void descend(int n_frames, const struct stacks *stacks, uint6
     __asm__ volatile("" ::"r"(local) : "memory"); // no tail call
 }
 
-/* Creates a new tree for each measurement, without the nodes of earlier ones. */
+/* Creates a new tree of stacks for each measurement, without the nodes of earlier measurements. */
 static bool start(void) {
     const int protection = PROT_READ | PROT_WRITE,
               shared = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;

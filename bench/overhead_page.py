@@ -59,7 +59,7 @@ def table(rows):
 
 
 def chart(rows, title):
-    """An SVG picture with two bars for each program. A line on each bar shows its interval; its number follows the bar."""
+    """An SVG picture with two bars for each program. A line on each bar shows the interval of the value; the value follows the bar."""
     most = max(value[2] for row in rows.values() for value in (row.get("wall"), row.get("sampled")) if value)
     top = -(-most // 1)
     scale = (WIDTH - LEFT - RIGHT) / top

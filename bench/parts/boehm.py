@@ -1,7 +1,7 @@
 """Measures the overhead of recording for programs that use the Boehm collector: a release build of a Crystal program, and a C program that only
 allocates.
 
-The Crystal program is compiled only once, because its compiler is slow. It is the program of tests/conformance/crystal_objects.py."""
+The Crystal program is compiled only once, because its compiler is slow. tests/conformance/crystal_objects.py uses the same program."""
 
 import os
 import shutil

@@ -2,10 +2,11 @@
 compiler on a large module with every function traced. fprof runs only once, since it takes a minute or more. workloads/erlang_bench.erl measures
 the time in the node; each run has a new node.
 
-The method empty_tracer is a tracer that gets the same events and does nothing: its time is the emulator's own part of the cost.
+The method empty_tracer is a tracer that gets the events of allogram's tracer and does nothing: its time is the emulator's own part of the cost.
 
 The part runs on the installed Erlang and, if tests/roots/make_roots.sh has built it, on the Erlang of the newer Debian release, which has
-call_memory and tprof. For that, /dev/shm, /proc and the build folder are mounted in its root, in a mount namespace that ends with each run."""
+call_memory and tprof. For the newer Erlang, /dev/shm, /proc and the build folder are mounted in its root folder, in a mount namespace that ends
+with each run."""
 
 import os
 import shlex
@@ -21,7 +22,7 @@ OF_27 = ("call_memory", "tprof")
 
 
 class Node:
-    """The Erlang with which the programs run: the installed one, or that in the root folder `root`."""
+    """The Erlang with which the programs run: the installed Erlang, or the Erlang in the root folder `root`."""
 
     def __init__(self, bench, root=None):
         self.bench, self.root = bench, root

@@ -1,5 +1,5 @@
-"""Measures the overhead of recording a Julia program that only allocates, with the installed Julia, or else with that in the root folder of the older
-Debian release (tests/roots/make_roots.sh)."""
+"""Measures the overhead of recording a Julia program that only allocates, with the installed Julia, or else with the Julia in the root folder of
+the older Debian release (tests/roots/make_roots.sh)."""
 
 import os
 import shutil
@@ -20,7 +20,8 @@ exec "$@"
 
 
 class Place:
-    """The installed Julia, or that in the root folder. command: starts Julia, None if there is none; run: measures a command there."""
+    """The installed Julia, or the Julia in the root folder. command: the words that start Julia; None: there is no Julia. run: measures a command in
+    this place."""
 
     def __init__(self, bench):
         self.root = os.path.join(bench.build, "roots/bullseye")

@@ -117,7 +117,7 @@ def counted_events(bench, program, plain):
 
 
 def peer_commands(bench, command):
-    """name -> (command, environment, rounds). The slow ones, under valgrind, run once."""
+    """name -> (command, environment, rounds). The slow peers, under valgrind, run once."""
     peers = {}
     if shutil.which("heaptrack"):
         peers["heaptrack"] = (["heaptrack", "-o", bench.path("heaptrack"), *command], {}, max(3, bench.rounds // 2))

@@ -9,7 +9,7 @@ import time
 from measured import Spread
 from parts.programs import remove_output, say_head
 
-BURST_REQUESTS = 3000  # of each of four kinds; a burst takes 0.2 s
+BURST_REQUESTS = 3000  # requests of each of four kinds in a burst, which takes 0.2 s
 BURSTS, WARMING = 8, 2
 PAIRS = 8  # pairs of servers per round, since even two plain servers differ by up to a twentieth in every burst
 

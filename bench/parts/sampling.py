@@ -13,7 +13,7 @@ PAIR_ROUNDS = 4  # runs per round, of a second each
 FINE_ROUNDS = 8  # runs per round of the programs in FINE
 
 
-QUIET = 1.1  # multiple of the fastest base; with other load on the core, a pair and the time added to it take 1.5 to 2 times as long
+QUIET = 1.1  # limit for the base of a quiet run, as a multiple of the fastest base; with other load on the core, times are 1.5 to 2 times as long
 
 
 def added_in_process(bench, shape, prefix=(), env=None):
