@@ -12,7 +12,7 @@ _allogram() {
         return
     fi
 
-    if [[ $command == run ]]; then # what follows its options is a command line, completed as such
+    if [[ $command == run ]]; then # the words after the options of `run` are completed as a command line
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
             --) ((i++)) ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# jq_from_source.sh FOLDER: Debian's source package of jq, compiled with debug symbols into FOLDER/jq.
+# jq_from_source.sh FOLDER: compiles Debian's source package of jq, with debug symbols, to FOLDER/jq.
 #
-# The installed jq has no debug symbols, and their package is in an archive that few machines have configured.
+# The installed jq has no debug symbols. The package that contains them is in an archive that few machines have configured.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$1

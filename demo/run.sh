@@ -3,7 +3,7 @@
 # can be pasted into the shell in which `make demo` was called.
 #
 # jq is compiled from Debian's source package, for its debug symbols. If the package cannot be fetched, the installed jq is used;
-# then the report has only the functions that its libraries export, and no lines.
+# then the report has only the functions that jq's libraries export, and no lines.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$1/demo
@@ -39,7 +39,7 @@ say_and_run "$1/allogram" report "$trace" --view=tree --limit=4 --min=5
 say_and_run "$1/allogram" report "$trace" --view=peak --limit=1
 page=${trace%.allogram}.html
 say "$1/allogram" view -o "$page" "$trace"
-if "$1/allogram" view --no-open -o "$page" "$trace" >/dev/null; then # otherwise it has printed what is missing
+if "$1/allogram" view --no-open -o "$page" "$trace" >/dev/null; then # otherwise the command has printed what is missing
     printf '\nThe page is %s\n' "$page"
 fi
 printf '\nThe trace is %s\n' "$trace"

@@ -72,7 +72,7 @@ void *__alloc_token_calloc(size_t count, size_t bytes, size_t token) {
 }
 
 void *__alloc_token_realloc(void *block, size_t bytes, size_t token) {
-    /* a number, because the block may be freed below */
+    /* the address as a number, because the block may be freed below */
     const volatile uint64_t before = (uintptr_t)block;
     void *moved = realloc(block, bytes);
     if (moved && before != 0) {
@@ -83,7 +83,7 @@ void *__alloc_token_realloc(void *block, size_t bytes, size_t token) {
     return moved;
 }
 
-/* A real allocator would do this in free itself. */
+/* A real allocator would report the free in its own function free. */
 static void give_back(void *block) {
     allogram_free(heap, (uintptr_t)block);
     free(block);

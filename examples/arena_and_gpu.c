@@ -6,7 +6,7 @@
  *     allogram run ./arena_and_gpu           the same heaps, and malloc, in one trace
  *     allogram report --view=heaps TRACE     other views: types, blocks, sites, tree
  *
- * What it does, counted by hand (the tests compare every number):
+ * What the program does, counted by hand (the tests compare every number):
  *
  *     heap      domain    allocated          freed              in use at the end
  *     nodes     cpu       110 blocks  4,855   30 blocks  1,440   80 blocks      3,415
@@ -19,7 +19,7 @@
  *     texture           6  7,340,032        3
  *
  * Two frees are ghosts, which means that they have no block: the arena never returned the address
- * of the first, and the second one frees a texture again. */
+ * of the first free, and the second free frees a texture again. */
 #include <stdio.h>
 #include <stdlib.h>
 

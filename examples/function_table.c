@@ -5,8 +5,8 @@
  *     ./function_table                            writes a trace and prints its path
  *     allogram report --view=functions TRACE      other options: --callers=cons, --tree
  *
- * What it does, counted by hand (the tests compare every number). "own" words are those of a
- * function itself, "acc" words include those of all functions that it called:
+ * What the program does, counted by hand (the tests compare every number). "own" words are those of
+ * a function itself, "acc" words include those of all functions that it called:
  *
  *     function  calls  own words  percent  words per call  acc words
  *     loop        100        100     50.0             1.0        130

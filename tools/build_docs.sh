@@ -26,7 +26,7 @@ find "$source" -name '*.md' | while IFS= read -r page; do
     below=${page#"$source"/}
     up=$(dirname "$below" | sed -e 's#[^/][^/]*#..#g')
     case $below in */*) ;; *) up=. ;; esac
-    # $up leads from this page to docs/, $up/.. out of it
+    # $up is the path from this page to docs/, so a link that begins with $up/.. leads out of docs/
     sed -E -e "s#\[([^]]*)\]\($up/\.\./[^)]*\)#\1#g" -e 's#\]\((allogram[a-z-]*)\.1\)#](\1.md)#g' "$page" >"$page.new"
     mv "$page.new" "$page"
 done

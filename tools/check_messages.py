@@ -2,8 +2,8 @@
 """check_messages [ROOT [FOLDER]]: checks the messages that a user can see, and lists them.
 
 A message is a format string in a call that prints an error, a note or a line of a report (ERRORS, REPORTS), or that fills a buffer with
-such a text (BUFFER). FOLDER/messages.txt gets all of them, sorted, each with its source file, so that they can be read together. Help
-texts are not in it.
+such a text (BUFFER). FOLDER/messages.txt gets all messages, sorted, each with its source file, so that they can be read together. The file
+contains no help texts.
 
 Refused in error messages: a dot at the end, and a capital at the beginning, unless the word is a name or an option. Refused in all
 messages: the words of WRONG (see docs/explanation/adr/0012-words.md). If a format begins with a placeholder, the text after its first colon

@@ -2,8 +2,8 @@
 """check_opens [ROOT]: a file whose path comes from a target process, a trace or another file is opened by src/remote/foreign_file.c only.
 
 src/remote/foreign_file.c checks a file before it opens it: it never opens a pipe, a device or a socket, and links below /proc/PID/root
-cannot lead out of that root. The modules of FOLDERS get such paths. So OWN_PATHS lists every other call in them that opens a file: the
-number of calls in each source file, and the paths, which do not come from outside.
+cannot lead out of that root. The modules of FOLDERS get such paths. So OWN_PATHS lists every other call in these modules that opens a
+file: the number of calls in each source file, and the paths, which do not come from outside.
 """
 
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_text [ROOT]: text that no file of the project may contain.
 
-This is: paths of the developer's machine; a TODO without the number of its issue; tabs; blanks at a line's end; a last line
+The check refuses: paths of the developer's machine; a TODO without the number of its issue; tabs; blanks at a line's end; a last line
 without a newline; lines of C code over 100 columns that clang-format could not break. Files in folders named expected/ are not checked,
 since they contain output of programs.
 """
@@ -21,7 +21,7 @@ STANDARD = "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv
 
 
 def place_of(root):
-    """Matches paths of this machine to this tree: its first folder, or the whole path if the first folder exists on every machine."""
+    """A pattern for paths of this machine: the first folder of ROOT, or all of ROOT if the first folder exists on every machine."""
     first = root.split(os.sep)[1]
     return re.compile(r"(?<![\w.])" + re.escape(root if first in STANDARD else os.sep + first) + r"/")
 

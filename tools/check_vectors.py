@@ -2,8 +2,8 @@
 """check_vectors OBJECT...: machine code that may run inside a hook uses general registers only.
 
 The compiler of a program may know that a function does not change vector registers, and rely on this in the function's callers. So if the
-agent detours that function, the code of the hook must not change vector registers either (hook/kept_call.h). OBJECT is an archive or an object
-file. The check skips vector_state.S, and skip.c, whose functions are called through vector_state.S.
+agent replaces that function by a hook, the code of the hook must not change vector registers either (hook/kept_call.h). OBJECT is an archive
+or an object file. The check skips vector_state.S, and skip.c, whose functions are called through vector_state.S.
 """
 
 import re

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""include_graph [--dot] [ROOT]: prints which module includes which, if the includes form no cycle. check_layers.py checks that.
+"""include_graph [--dot] [ROOT]: prints which module includes which, if the includes form no cycle. (check_layers.py compares the includes
+with the table of allowed includes.)
 
 A module is a folder of src/, or all of adapters/. The text has a row per module, below the rows of the modules that it includes. A row has
 the number of the module's files that include each other module. Then come the includes that `layers` in meson.build allows and that no file
-uses. --dot prints the same for graphviz, without edges that follow from others. Exit status 1: the includes, or the table, have a cycle.
+uses. --dot prints the graph for graphviz, without edges that follow from other edges. Exit status 1: the includes, or the table, have a
+cycle.
 """
 
 import os

@@ -3,7 +3,7 @@
 # run_soak.sh runs them in full.
 #
 # The root folders of other Debian releases are fetched while the other tests are built and run. The script continues after a failure; its
-# exit status is 1 if there was one.
+# exit status is 1 if there was a failure.
 set -u
 build=$1
 seconds_of_fuzzing=6
