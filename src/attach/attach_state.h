@@ -47,8 +47,8 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
                                char ret_message[512]);
 /* Whether a thread is inside the agent's code. Called while all threads are stopped. */
 bool ag_attach_any_thread_is_inside(struct ag_attach *attach);
-/* Finds the bytes that the jumps of the hooks replace. No thread may be inside them while they
- * change. Returns the number of ranges. */
+/* Finds the bytes that the jumps of the hooks replace. No thread may be inside these bytes while
+ * they change. Returns the number of ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]);
 /* is_on: writes the jumps of the hooks; otherwise restores the replaced bytes. A place that does

@@ -3,7 +3,7 @@
  * lists the steps.
  *
  * 1. Which thread. One thread has to load the agent. Threads that wait in a system call are tried
- * first, because the program loses no time by their stop; /proc shows which they are. Running
+ * first, because the program loses no time by their stop; /proc shows which threads wait. Running
  * threads come next. Each is stopped, its stack is checked (safe_point.h), and it is resumed if it
  * is at no safe point. If no thread is at a safe point, all threads are tried again after a pause.
  * The length of the pause is random, so that a periodic thread is not stopped at the same place

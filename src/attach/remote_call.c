@@ -7,9 +7,9 @@
  * are blocked except those that a crash raises: a handler of the program must not run in the middle
  * of the called function, and the return from a handler would overwrite what the kernel has stored
  * about an interrupted system call (restart_block). As the tracer, this process sees a crash first,
- * and the program never sees it. If another process sends one of these signals, the signal is held
- * back and sent again at the end. A job-control stop takes effect in the other threads at once; the
- * kernel lets it take effect in this thread when the thread is resumed.
+ * and the program never sees it. If another process sends a signal that is not blocked, the signal
+ * is held back and sent again at the end. A job-control stop takes effect in the other threads at
+ * once; the kernel lets it take effect in this thread when the thread is resumed.
  *
  * If the thread's stack is a coroutine's, or short, mmap is called first. That call needs some 200
  * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.

@@ -23,11 +23,11 @@ struct ag_stopped_threads { /* zero-initialize, then set process and end */
  * continues to wait. */
 int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
                            struct ag_traced_thread *ret_thread);
-/* Stops all threads, and those of other processes in the same memory; the caller has to release
- * them whatever the result. 0: all are stopped. -EAGAIN: one thread is late, and the other threads
- * must not wait for it: after they are released, the next call waits only for the late thread.
- * -ESRCH: the process has ended. -EINTR: the user asked for the end (attach_end.h). Another
- * negative errno: a thread cannot be stopped, with a message. */
+/* Stops all threads of the process, and of the other processes in its memory. The caller has to
+ * release the threads, whatever the result is. 0: all are stopped. -EAGAIN: one thread is late, and
+ * the other threads must not wait for it: after they are released, the next call waits only for the
+ * late thread. -ESRCH: the process has ended. -EINTR: the user asked for the end (attach_end.h).
+ * Another negative errno: a thread cannot be stopped, with a message. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
 /* Resumes all stopped threads. Returns the longest time that a thread was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);

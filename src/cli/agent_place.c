@@ -33,7 +33,7 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
         "../lib/allogram/liballogram-agent.so",
         "../lib/x86_64-linux-gnu/allogram/liballogram-agent.so",
         "../lib64/allogram/liballogram-agent.so",
-        /* this path and the next are those of a build tree */
+        /* this path and the next path exist in a build tree */
         "../../adapters/libc/liballogram-agent.so",
         "../adapters/libc/liballogram-agent.so",
     };

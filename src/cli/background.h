@@ -7,8 +7,8 @@
 /* Called in a child after fork: gives the process the NAME that ps shows and a session (setsid) of
  * its own, ignores the signals in IGNORED (a list that 0 ends), and unblocks all signals. */
 void ag_background_begin(const char *name, const int *ignored);
-/* Redirects the descriptors from FIRST to LAST to /dev/null. If there is no /dev/null, closes
- * them. */
+/* Redirects the descriptors from FIRST to LAST to /dev/null. If there is no /dev/null, closes the
+ * descriptors. */
 void ag_background_replace_by_null(int first, int last);
 /* Closes all descriptors from 3 on, except the COUNT descriptors in KEEP. Sorts KEEP. */
 void ag_background_close_all_but(int *keep, size_t count);

@@ -29,8 +29,8 @@
 
 enum {
     EVENTS_AT_ONCE = 256,
-    /* an event has at least one byte, so a chunk with fewer bytes than this has fewer events; all
-     * of them are decoded at once */
+    /* A chunk with fewer bytes is decoded at once. It has fewer than SHORT_BYTES events, because an
+     * event has at least one byte. */
     SHORT_BYTES = 2048,
     DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
     /* memory limit for open chunks: a multiple of the bytes of all chunks, plus a constant */

@@ -6,8 +6,8 @@
  *     ag_report_gate_add_unread(&gate, path);
  *     status = ag_report_gate_finish(&gate, status);
  *
- * The functions print errors, and the conditions that are true. If --fail-if was not given, they do
- * nothing. */
+ * The functions print errors, and the conditions that are true. If --fail-if was not given, the
+ * functions do nothing. */
 #ifndef AG_REPORT_GATE_H
 #define AG_REPORT_GATE_H
 

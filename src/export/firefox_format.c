@@ -6,7 +6,7 @@
  *    convert. A table is an object with an array for each column. A row of the table of stacks has
  *    a frame and the distance to the row of the caller (0: no caller). A row of the table of a
  *    thread's allocations has a time, bytes (negative: a free), a stack and an address. A free
- *    belongs to the last allocation of the same address before it. If the user selects a range of
+ *    belongs to the last earlier allocation with the same address. If the user selects a range of
  *    time, the viewer counts a block as retained if it is not freed in this range. A counter
  *    contains the bytes in use over time.
  *
@@ -33,7 +33,7 @@
 #include "text/json_writer.h"
 
 enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };
-/* in a span of blocks that are never freed: stands in place of the slice in which they are freed */
+/* number in place of the slice of the free, in a span of blocks that are never freed */
 enum { NEVER = SLICES };
 
 struct allocation { /* a row of the table of allocations */

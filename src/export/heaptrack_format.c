@@ -17,7 +17,7 @@
  *
  * In a sampled trace each sample becomes one block with the number of bytes that the sample
  * represents. So bytes are estimates, and calls are the number of samples. The line X contains a
- * note that says so.
+ * note about the estimates.
  *
  * heaptrack calls a block temporary if its free directly follows an allocation of the same size and
  * stack, in any thread. The definition of allogram is different: no other block was allocated by

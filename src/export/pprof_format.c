@@ -203,13 +203,14 @@ struct facts { /* of a mapping: whether any of its locations has a function, a f
     bool has_functions, has_files, has_lines, has_inlined;
 };
 enum { N_RANGES = 4 }; /* the first N_RANGES sample types have their interval as a label */
-struct ranges {        /* the texts of the intervals of a row; the text table refers to a text by
-                        * its address, so they must not move */
+/* the texts of the intervals of a row; the text table refers to a text by its address, so the texts
+ * must not move */
+struct ranges {
     char text[N_RANGES][44];
 };
 static const char *const range_labels[N_RANGES] = {"alloc_objects_ci95", "alloc_space_ci95",
                                                    "inuse_objects_ci95", "inuse_space_ci95"};
-struct build_id { /* the text table refers to `hex` by its address, so it must not move */
+struct build_id { /* the text table refers to `hex` by its address, so `hex` must not move */
     char hex[2 * BUILD_ID_BYTES + 1];
 };
 struct pprof {

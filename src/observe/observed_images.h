@@ -28,7 +28,7 @@ struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_
     struct ag_remote_maps maps;
     struct ag_observed_image **items; /* all images, also those that are unmapped */
     size_t n;
-    struct ag_observed_image **sorted; /* those that are mapped, by address */
+    struct ag_observed_image **sorted; /* the images that are mapped, by address */
     size_t n_sorted;
     uint64_t generation;         /* changes with the mappings */
     bool (*is_stopped)(void);    /* returns true to open no more files; may be NULL */

@@ -7,10 +7,10 @@
  * events of a CPU share one buffer.
  *
  * 2. No thread is missed and none is counted twice. Threads may start while the list of threads is
- * read: by a thread that has its events (then they are inherited) or by one that has none yet. The
- * list is read until it shows no new thread, and each new thread gets events. A thread that has
- * both inherited and own events writes everything twice. A sample contains the id of its event: if
- * a thread has events of its own, only their samples count.
+ * read. A new thread inherits the events of the thread that starts it, unless that thread has no
+ * events yet. The list is read until it shows no new thread, and each new thread gets events. A
+ * thread that has both inherited and own events writes everything twice. A sample contains the id
+ * of its event: if a thread has events of its own, only their samples count.
  *
  * 3. The ring. The kernel writes and advances data_head; this file reads up to it and advances
  * data_tail. Records may wrap. The kernel drops records that do not fit, and later writes a record
