@@ -17,8 +17,8 @@ QUIET = 1.1  # limit for the base of a quiet run, as a multiple of the fastest b
 
 
 def added_in_process(bench, shape, prefix=(), env=None):
-    """(base, added, added in quiet runs), in ns per pair of malloc and free, measured by micro_pair.c. A run is quiet if libc's own pair, without
-    allogram, was about as fast in it as in the fastest run (QUIET)."""
+    """(base, added, added in quiet runs), in ns per pair of malloc and free, measured by micro_pair.c. A run is quiet if its base, the time of
+    libc's own pair, is at most QUIET times the smallest base."""
     command = [*prefix, os.path.join(bench.build, "bench/micro_pair"), "1000", shape]
     bases, added = [], []
     for _ in range(bench.rounds * PAIR_ROUNDS):

@@ -136,7 +136,7 @@ ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_messag
  * call it. */
 ALLOGRAM_WEAK_ void allogram_session_tell(void);
 /* The path of the session's trace, or of the last session's if none runs; "" before the first
- * session. For a joined session it is the path of the live file. */
+ * session. The path of a joined session is that of the live file. */
 ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
 /* Between pause and resume nothing is recorded, neither allocations nor frees. So a block that is
  * freed during a pause stays open in the trace until its address is used again. Pauses do not nest:

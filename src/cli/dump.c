@@ -29,8 +29,8 @@
 
 enum {
     EVENTS_AT_ONCE = 256,
-    /* A chunk with fewer bytes is decoded at once. It has fewer than SHORT_BYTES events, because an
-     * event has at least one byte. */
+    /* A chunk with fewer bytes is decoded in one step. It has fewer than SHORT_BYTES events,
+     * because an event has at least one byte. */
     SHORT_BYTES = 2048,
     DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
     /* memory limit for open chunks: a multiple of the bytes of all chunks, plus a constant */
