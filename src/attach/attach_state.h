@@ -24,12 +24,12 @@ struct ag_attach {
     uint64_t bias;        /* the agent's address in memory minus its address in its file */
     /* addresses of the agent's symbols (hook/attachment.h) in its file; in memory: plus bias */
     uint64_t begin_function, end_function, variable;
-    uint64_t switch_function;        /* 0: the agent has no adapters of runtimes */
+    uint64_t switch_function;        /* 0: the agent has no adapters (code for virtual machines) */
     struct ag_code_range agent;      /* the agent's code */
     struct ag_attachment attachment; /* copy of the agent's variable, which the agent filled */
     bool is_on;                      /* the jumps of the hooks are written */
-    bool is_learnt;  /* a stack at a safe point was walked once (attaching.c, section 1) */
-    uint32_t random; /* state of the generator of ag_attach_pause */
+    bool is_learnt;                  /* a stack was found safe once (attaching.c, section 1) */
+    uint32_t random;                 /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;
 };
 

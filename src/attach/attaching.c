@@ -4,11 +4,12 @@
  *
  * 1. Which thread. One thread has to load the agent. Threads that wait in a system call are tried
  * first, because the program loses no time by their stop; /proc shows which threads wait. Running
- * threads come next. Each is stopped, its stack is checked (safe_point.h), and it is resumed if it
- * is at no safe point. If no thread is at a safe point, all threads are tried again after a pause.
- * The length of the pause is random, so that a periodic thread is not stopped at the same place
- * each time. The first thread that is found at a safe point is resumed, too: the unwind rules of
- * its stack are known from then on, and the next check takes a third of the time.
+ * threads come next. Each is stopped, its stack is checked (safe_point.h), and it is resumed unless
+ * it is at a safe point, where it may call the loader. If no thread is at a safe point, all threads
+ * are tried again after a pause. The length of the pause is random, so that a periodic thread is
+ * not stopped at the same place each time. The first thread that is found at a safe point is
+ * resumed, too: the unwind rules of its stack are known from then on, and the next check takes a
+ * third of the time.
  *
  * 2. The hooks are jumps at the start of functions. The jumps are written while all threads are
  * stopped, and no thread is in, or will return into, the bytes that are replaced. The bytes are

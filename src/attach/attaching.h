@@ -3,7 +3,7 @@
  *
  *     ag_attach_claim       waits until no other allogram attaches to the process
  *     ag_attach_prepare     checks only; the process is not touched
- *     ag_attach_put_in      one thread is stopped while it loads the agent and joins the session
+ *     ag_attach_put_in      one thread is stopped while it loads the agent and joins the recording
  *     ag_attach_switch_on   all threads are stopped briefly: the jumps are written
  *     ...
  *     ag_attach_take_out    all threads are stopped briefly: the overwritten bytes are restored;
@@ -51,8 +51,8 @@ int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_atta
                       char ret_message[512]);
 /* The name of the process. */
 const char *ag_attach_program(const struct ag_attach *attach);
-/* Returns the runtimes that were found in the process, one for each index from 0 on; NULL: there
- * are no more. */
+/* Returns the runtimes (virtual machines) that were found in the process, one for each index from 0
+ * on; NULL: there are no more. */
 struct ag_runtime;
 const struct ag_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
 /* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: the

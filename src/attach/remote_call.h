@@ -35,8 +35,9 @@ struct ag_remote_libc {
     uint64_t errno_location, mmap, munmap;
 };
 /* Saves all that a call could change: registers, vector state, signal mask, errno. The thread must
- * be at a safe point. needs_stack: the thread's own stack has no room or is a coroutine's, so a
- * stack is mapped for the calls. Returns 0; or a negative errno, and the thread is unchanged. */
+ * be at a safe point (safe_point.h). needs_stack: the thread's own stack has no room or is a
+ * coroutine's, so a stack is mapped for the calls. Returns 0; or a negative errno, and the thread
+ * is unchanged. */
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
                          const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
                          const struct ag_attach_end *end);

@@ -1,5 +1,5 @@
-/* safe_point.h: examines the stack of a thread: whether it is safe to make the thread call the
- * loader, and whether it is inside certain code. */
+/* safe_point.h: examines the stack of a thread of the target (the process that is attached to):
+ * whether it is safe to make the thread call the loader, and whether it is inside certain code. */
 #ifndef AG_SAFE_POINT_H
 #define AG_SAFE_POINT_H
 
@@ -28,8 +28,8 @@ struct ag_safe_ground {
     uint8_t stack[64 << 10]; /* copy of the thread's stack */
 };
 
-/* Finds the zones and the allocator of the C library in the images. libc: the image of the C
- * library. 0 or -ENOMEM. */
+/* Finds the zones and the allocator of the C library in IMAGES, the mapped files. LIBC: the image
+ * of the C library. Returns 0 or -ENOMEM. */
 int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
                           const struct ag_observed_image *libc);
 void ag_safe_ground_done(struct ag_safe_ground *ground);

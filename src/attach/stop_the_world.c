@@ -1,6 +1,7 @@
 /* stop_the_world.c: changes a process for `attach` while all of its threads are stopped: writes
- * code, and switches on and off the adapters of runtimes in the agent (the loaded shared library
- * that records allocations). attaching.c defines the order of the steps.
+ * code, and switches on and off the adapters (code for runtimes, which are virtual machines) in the
+ * agent, the loaded shared library that records allocations. attaching.c defines the order of the
+ * steps.
  *
  * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is in them
  * or would return into them, all threads are resumed, and stopped again after a pause of random
@@ -168,7 +169,7 @@ static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
     return any_thread(attach, ag_thread_is_busy_in, ranges, attachment->n_quiet);
 }
 
-/* Returns a stopped thread that is at a safe point and may make calls, or NULL. */
+/* Returns a stopped thread that is at a safe point (safe_point.h) and may make calls, or NULL. */
 static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
     for (size_t i = 0; i < attach->threads.n; i++) {
         struct ag_traced_thread *thread = &attach->threads.items[i];

@@ -1,4 +1,4 @@
-/* stopped_threads.c: stops one thread or all threads of a process, for `attach`.
+/* stopped_threads.c: stops one thread or all threads of a process (the target), for `attach`.
  *
  * 1. A thread that is asked to stop does so when it has a CPU, but not while it is in an
  * uninterruptible wait in the kernel (a disk, the end of a child by vfork). The kernel has no way
@@ -13,9 +13,9 @@
  * 3. A thread that is not stopped yet may start another thread. So the list of threads is read
  * again until it shows no thread that is not stopped.
  *
- * 4. A child of clone with CLONE_VM executes the code of the target and may be inside a hook,
- * although it is a process of its own. So the threads of processes that share the target's memory
- * are stopped, too. */
+ * 4. A child of clone with CLONE_VM executes the code of the target and may be inside a hook of the
+ * agent, although it is a process of its own. So the threads of processes that share the target's
+ * memory are stopped, too. */
 #include "stopped_threads.h"
 
 #include <errno.h>

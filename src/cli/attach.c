@@ -414,7 +414,7 @@ static int attach_to_process(struct request *request) {
                        ag_session_path(session));
         status = attach_session(request, session, agent);
         if (request->supervisor.writer == 0) {
-            ag_session_remove(session); /* a writer removes the session itself */
+            ag_session_remove(session); /* a writer removes the live segment itself */
         }
         (void)ag_session_close(session); /* returns NULL */
     }

@@ -84,7 +84,7 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
 }
 
 /* Called if the attach command was killed: unloads the agent in its place, and waits until the
- * writer has sealed the trace. */
+ * writer (the process that makes the trace) has sealed the trace. */
 static int detach_for_killed_attach(struct ag_session *session,
                                     const struct ag_remote_process *process, const char *trace) {
     char message[512] = "";

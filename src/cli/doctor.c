@@ -66,8 +66,8 @@ static void check_agent(struct finding *finding) {
     finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
 }
 
-/* Lists the adapters (each the code for one runtime) in this build, with the versions that they
- * support. */
+/* Lists the adapters (each the code for one runtime, such as Lua) in this build, with the versions
+ * that they support. */
 static void check_adapters(struct finding *finding) {
     char names[512];
     size_t used = 0;

@@ -32,7 +32,7 @@ enum {
     /* A chunk with fewer bytes is decoded in one step. It has fewer than SHORT_BYTES events,
      * because an event has at least one byte. */
     SHORT_BYTES = 2048,
-    DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
+    DECODER_BYTES = 96 << 10, /* memory of an open decoder */
     /* memory limit for open chunks: a multiple of the bytes of all chunks, plus a constant */
     OPEN_BYTES_PER_BYTE = 48,
     OPEN_FIXED_BYTES = 192 << 20,

@@ -29,8 +29,8 @@ static bool is_adapter(const char *name, size_t length) {
     return false;
 }
 
-/* Checks LIST: "auto", "none", or names of adapters joined by commas. If LIST is invalid, returns
- * false, with the error and the valid names in ret_message. */
+/* Checks LIST: "auto", "none", or names of adapters (the code for runtimes such as Lua) joined by
+ * commas. If LIST is invalid, returns false, with the error and the valid names in ret_message. */
 static bool check_adapters(const char *list, char ret_message[512]) {
     if (strcmp(list, "auto") == 0 || strcmp(list, "none") == 0) {
         return true;

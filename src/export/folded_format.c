@@ -7,9 +7,9 @@
  * replaced by a colon, as inferno does. Each line has one number, the metric of --metric; lines
  * with 0 are left out.
  *
- * If --metric is a metric of function counters, the lines are call paths with their own counts. For
- * a trace of `allogram observe` with CPU samples and no blocks, the number of a line is the number
- * of samples. */
+ * If --metric is a metric of function counters (counts of calls), the lines are call paths with
+ * their own counts. For a trace of `allogram observe` with CPU samples and no blocks, the number of
+ * a line is the number of samples. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@ static const struct format {
     enum {
         BINARY = 1,
         OF_ONE_PROCESS = 2,
-        HAS_CALLS = 4,    /* the format can contain function counters */
+        HAS_CALLS = 4,    /* the format can contain counts of calls */
         MAY_BE_EMPTY = 8, /* a file without blocks is useful */
     } flags;
 } formats[] = {

@@ -3,7 +3,7 @@
  * for one runtime (virtual machine) that reads a process of this runtime from outside.
  *
  * A frame is looked up once, on request; a native frame may be several functions, since compilers
- * inline. Functions with the same name, image and runtime count as one. */
+ * inline. Functions with the same name, image (loaded file) and runtime count as one. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -39,7 +39,7 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
                                   image->elf.build_id_bytes, image->bias, image->low,
                                   /* out of memory: its functions are named by addresses */
                                   image->high);
-        /* the file cannot be opened after the target has ended, so it is opened now */
+        /* the file cannot be opened after the observed process has ended, so it is opened now */
         if (strncmp(place, "/proc/", 6) == 0) {
             const struct ag_symbol_frame *frames;
             (void)ag_symbolizer_frames(observation->symbolizer, image->id, image->low,

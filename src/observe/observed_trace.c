@@ -3,7 +3,7 @@
  *
  *     CPU samples       cpu_samples: the time and the native stack of each sample. `functions` and
  *                       `calls`: a tree of calls per thread, with the samples' CPU time in own_ns,
- *                       for readers that know only function counters
+ *                       for readers of traces that do not know cpu_samples
  *     growth            allocations of the heap "resident memory": a sample that stands for N page
  *                       faults is a block of N pages
  *     mappings          allocations of the heap "mappings": what is still mapped at the end
@@ -67,7 +67,7 @@ static void define_process(struct writing *writing) {
     ssize_t n = command != NULL ? ag_remote_process_file(observation->process.pid, 0, "cmdline",
                                                          command, COMMAND_BYTES)
                                 : 0;
-    if (n <= 0 && command != NULL) { /* the target has ended */
+    if (n <= 0 && command != NULL) { /* the observed process has ended */
         n = snprintf(command, COMMAND_BYTES, "%s", observation->process.name) + 1;
     }
     for (ssize_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
 /* sample_cost.c: measures on this machine what a sample costs the thread that it interrupts.
  *
- * The cost is not part of the target's CPU time, because it occurs in the kernel's interrupt. So
- * this thread samples itself with the same kind of event, and reads the clock without a pause. A
- * gap between two readings that contains the time of a sample is the cost of that sample. The
- * median of some dozen is used, since other interrupts and the scheduler cause gaps, too. The
- * result is about 20 us in a virtual machine and 2 us on bare metal. */
+ * The cost is not part of the CPU time of the observed process, because it occurs in the kernel's
+ * interrupt. So this thread samples itself with the same kind of event, and reads the clock without
+ * a pause. A gap between two readings that contains the time of a sample is the cost of that
+ * sample. The median of some dozen is used, since other interrupts and the scheduler cause gaps,
+ * too. The result is about 20 us in a virtual machine and 2 us on bare metal. */
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>

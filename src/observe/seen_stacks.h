@@ -1,6 +1,6 @@
 /* seen_stacks.h: the observed stacks and their counts; each frame and each stack is stored once.
- * Frames of a runtime's functions are managed, all others are native. A stack is the number of its
- * innermost node; a node is a frame and the node of its caller.
+ * Frames of functions that a runtime (virtual machine) executes are managed, all others are native.
+ * A stack is the number of its innermost node; a node is a frame and the node of its caller.
  *
  * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes): the parent of an
  * outermost frame is an id below AG_SEEN_FIRST, which shows how the walk ended. */
@@ -17,7 +17,7 @@ enum { AG_SEEN_COMPLETE = 0, AG_SEEN_INCOMPLETE = 1, AG_SEEN_CUT = 2, AG_SEEN_FI
 
 struct ag_seen_frame {
     bool is_exact;                 /* native: pc is the instruction itself, not a return address */
-    uint32_t image;                /* native: id of the image; 0: none */
+    uint32_t image;                /* native: id of the mapped file; 0: none */
     uint64_t pc;                   /* native */
     uint32_t runtime;              /* managed: number of a text; 0: native */
     uint32_t function, file, line; /* managed: numbers of texts, and the line */

@@ -1,4 +1,4 @@
-/* remote_elf.h: reads segments, sections and symbols from the ELF file of a mapped image.
+/* remote_elf.h: reads segments, sections and symbols from an ELF file that a process has mapped.
  *
  * The file may belong to another user, and may be changed or truncated while it is read: it is
  * copied, never mapped, and each offset and length is checked against the file. Addresses are those

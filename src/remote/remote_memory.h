@@ -22,7 +22,7 @@ ssize_t ag_remote_memory_read_some(pid_t pid, uint64_t address, void *ret_bytes,
 /* Reads the text at ADDRESS up to its zero or LIMIT - 1 bytes; always terminated. */
 int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size_t limit);
 /* Returns the size of the pages in [low, high) that are present; 0 if unknown. Takes 2 ns a page, a
- * twentieth of what smaps takes, and locks nothing of the target. */
+ * twentieth of what smaps takes, and locks nothing of the process. */
 uint64_t ag_remote_memory_resident(pid_t pid, uint64_t low, uint64_t high);
 
 #endif

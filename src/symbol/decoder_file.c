@@ -1,6 +1,6 @@
 /* decoder_file.c: reads an image's file for a decoder (decoder.h). The file is the program or
- * library itself, never its separate debug file, because the runtime's tables (frame tables, type
- * names) are part of the program.
+ * library itself, never its separate debug file, because the tables of a runtime (frame tables,
+ * type names) are part of the program.
  *
  * In a position-independent file, a word that the loader will set to an address is zero; the
  * address is in the relative relocations of the file. */

@@ -52,7 +52,7 @@ struct ag_dwarf_unit {
     size_t n_containers;
 };
 struct ag_dwarf_units {           /* all zero: empty */
-    struct ag_work_meter *meter;  /* limits the work for the image; NULL: no limit */
+    struct ag_work_meter *meter;  /* limits the work for a loaded file; NULL: no limit */
     const Elf_Data *line_section; /* .debug_line; NULL: the file has none */
     /* Bytes of line programs (which make line tables) that were read, and the most that may be
      * read. A single line program may have half of most_line_bytes. (A byte of a program can create

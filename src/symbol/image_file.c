@@ -237,7 +237,7 @@ static char *open_metered(struct ag_image_file *image, const struct ag_debug_pla
 }
 
 /* Ends a piece of work whose cost is measured. If the image has reached its limit, closes its debug
- * information. KEPT_BYTES: bytes of the names that the work interned. */
+ * information. KEPT_BYTES: bytes of the names that the work stored. */
 static void end_work(struct ag_image_file *image, size_t kept_bytes) {
     ag_work_meter_end(&image->meter, kept_bytes);
     if (image->meter.is_spent && image->dwarf != NULL) {

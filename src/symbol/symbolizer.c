@@ -33,8 +33,7 @@ struct ag_symbolizer {
     struct ag_pointer_map images;  /* id of an image -> struct image */
     struct ag_pointer_map outside; /* address outside of all images -> struct answer */
     struct ag_pointer_map files;   /* hash of path and build id -> list of struct ag_image_file */
-    /* lines for reports; interned in `names`, because they contain untrusted paths from the
-     * trace */
+    /* lines for reports; stored in `names`, because they contain untrusted paths from the trace */
     const char **problems;
     size_t n_problems;
     struct ag_symbol_frame out_of_memory; /* the result if memory is exhausted */
