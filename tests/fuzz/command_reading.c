@@ -13,7 +13,8 @@
 
 enum { WORDS_MAX = 32 };
 
-/* Reads a trace as `view` does. Works also in a build without Node, which has no HTML template. */
+/* Reads a trace as `view` does. Works also in a build without Node.js, which has no template of the
+ * HTML page. */
 static int read_page(int argc, char **argv) {
     char message[512];
     struct ag_profile *profile;

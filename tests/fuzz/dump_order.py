@@ -3,7 +3,7 @@
 
     dump_order.py ALLOGRAM WORST_TRACES
 
-The traces have one chunk of events for each stream (thread), and these overlap in time."""
+Each trace has one chunk of events for each stream (thread); the times of the chunks overlap."""
 
 import os
 import subprocess
@@ -24,12 +24,12 @@ def check(case, n_streams, n_lines):
     failures.fail_unless("dump says that lines are out of order", "out of order" not in dump.stderr)
     lines = [line.split() for line in dump.stdout.splitlines() if line[0] != "-"]
     times = [float(line[0]) for line in lines]
-    failures.expect("lines before an earlier one", sum(a > b for a, b in zip(times, times[1:])), 0)
-    failures.expect("lines of streams", sum(line[1] != "-" for line in lines), n_lines)
+    failures.expect("number of lines with a smaller time than the line before", sum(a > b for a, b in zip(times, times[1:])), 0)
+    failures.expect("number of lines of streams", sum(line[1] != "-" for line in lines), n_lines)
     return failures
 
 
 plan = tap.Plan(2)
-plan.run("of 3000 threads", lambda: check("many_streams", 3000, 3000 * 8))
-plan.run("of 1200 threads whose chunks hold records", lambda: check("open_records", 1200, 1200 * 5))
+plan.run("a trace of 3000 threads", lambda: check("many_streams", 3000, 3000 * 8))
+plan.run("a trace of 1200 threads, with records in their chunks of events", lambda: check("open_records", 1200, 1200 * 5))
 sys.exit(plan.status())

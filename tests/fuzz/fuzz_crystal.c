@@ -1,6 +1,6 @@
-/* fuzz_crystal.c: reads any bytes as a linker symbol of Crystal, as the function name and file of a
- * frame, and as the table of types that a user gives. The first byte selects one of these, and the
- * size of the result buffer. */
+/* fuzz_crystal.c: reads any bytes as a linker symbol of Crystal and as the function name and file
+ * of a frame, or as the table of types that a user gives. The first byte is 0 for a table;
+ * otherwise it is the size of the buffer for the name. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

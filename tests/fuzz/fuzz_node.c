@@ -1,5 +1,5 @@
 /* fuzz_node.c: reads any bytes as the symbol file that a JIT compiler passes to debuggers, and
- * looks up the functions that it yields. */
+ * looks up the functions that the file describes. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-/* There is no target process: the fuzzer's bytes take the place of its answer. */
+/* node_code.c calls this function for the symbol files of a target process. Here there is no target
+ * process; the fuzzer's bytes go to node_code_add instead. */
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
     (void)target, (void)visit, (void)context;
@@ -18,7 +19,7 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     struct node_code code = {0};
     size_t n_text = 0;
-    // a refused file may leave some ranges, which are used as well
+    // a refused file may leave some ranges; the look-ups use these, too
     (void)node_code_add(&code, bytes, n_bytes);
     node_code_sort(&code);
     for (size_t i = 0; i < code.n && i < 1000; i++) {

@@ -1,8 +1,9 @@
-/* fuzz_ocaml.c: reads any bytes as the frame tables and debug information in the memory of an OCaml
- * program, with the decoder for them.
+/* fuzz_ocaml.c: the decoder of OCaml's frame tables and debug information reads any bytes as the
+ * memory of an OCaml program.
  *
- * The bytes are the memory from ADDRESS on, without relocations. The first byte selects the
- * release; caml_frametable is at the start. Code begins behind the memory. */
+ * The first byte selects the release of OCaml. The other bytes are the memory from ADDRESS on,
+ * without relocations; caml_frametable is at ADDRESS. All addresses after this memory count as
+ * code. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

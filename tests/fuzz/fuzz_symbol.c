@@ -13,8 +13,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-/* Looks up addresses where something may be found: from the entry point on, and where the symbols
- * of a small program lie. */
+/* Looks up addresses from START on: the entry point, or 0x1000, near which the symbols of a small
+ * program lie. */
 static void look_up(struct ag_symbolizer *symbolizer, uint64_t start) {
     for (uint64_t offset = 0; offset < 0x400; offset += 7) {
         const uint64_t address = start + offset;

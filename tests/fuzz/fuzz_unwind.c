@@ -1,5 +1,5 @@
-/* fuzz_unwind.c: reads any bytes as .eh_frame_hdr and .eh_frame; packs the unwind rules that they
- * define, and evaluates their expressions.
+/* fuzz_unwind.c: reads any bytes as .eh_frame_hdr and .eh_frame; packs each unwind rule that these
+ * tables define (ag_frame_rule_pack), and evaluates the expressions of the rules.
  *
  *     input   | pc, relative to the header : 4 | .eh_frame_hdr | .eh_frame |
  *
@@ -26,7 +26,8 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *ret_value) {
     return address % 16 != 0;
 }
 
-/* Checks that an expression lies inside of the tables with all its bytes, and evaluates it. */
+/* If the rule has an expression, checks that all its bytes lie inside of the tables, and evaluates
+ * it. */
 static void run_rule(const struct ag_cfi_rule *rule, const struct ag_cfi_tables *tables) {
     if (rule->kind != AG_CFI_AT_EXPRESSION && rule->kind != AG_CFI_IS_EXPRESSION) {
         return;

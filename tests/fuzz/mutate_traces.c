@@ -1,18 +1,18 @@
-/* mutate_traces.c: reads thousands of mutated traces, without libFuzzer: with the decoders, with
- * commands of allogram in the same process, or with a new process for each.
+/* mutate_traces.c: reads thousands of mutated traces, without libFuzzer. The decoders of the format
+ * read each trace, or commands of allogram in the same process (--inside), or a new process for
+ * each trace (--command).
  *
  *     mutate_traces [--count=N] [--seed=N] [--memory-mib=N] [--seconds=N] [--keep=FOLDER]
  *                   [--inside=WORDS]... [--command=WORDS] TRACE...
  *
  * Mutation i of a seed is always the same, so --seed=SEED --count=i+1 repeats a failure. Child
  * processes read some hundred mutations each. If a child dies or hangs, the mutation that it read
- * is kept, and the next child continues with the mutation after it. With
- * --inside="report --view=sites" the code of that command reads
- * the trace; when --inside is given several times, each command in turn. With --command the words
- * are run as a process, followed by the mutation's path. In both cases any exit status is right; a
- * signal or a hang is a failure. Without --count the variable AG_TEST_SCALE decides: full 100,000;
- * scaled 5,000, with --inside 1,000, with --command 500; "quarter": a quarter of that, for slow
- * machines. */
+ * is kept, and the next child continues with the mutation after it. With --inside the code of the
+ * command WORDS (for example report --view=sites) reads the trace; if --inside is given several
+ * times, each of the commands reads it. With --command the words are run as a process, with the
+ * path of the mutation as the last argument. In both cases any exit status is right; a signal or a
+ * hang is a failure. The default of --count is 5,000, with --inside 1,000, and with --command 500.
+ * AG_TEST_SCALE=full makes it 100,000, and AG_TEST_SCALE=quarter (for slow machines) a quarter. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -39,8 +39,8 @@ struct driver {
     size_t n_inside;
     struct ag_trace_bytes seeds[SEEDS_MAX];
     size_t n_seeds;
-    volatile uint64_t *current; /* in shared memory: the child's current mutation, and the number of
-                                 * the command in `inside` */
+    volatile uint64_t *current; /* in shared memory: the number of the child's current mutation, and
+                                 * the index of the current command in `inside` */
 };
 
 /* ---- one mutation ---- */
@@ -107,7 +107,7 @@ static void read_some(const struct driver *driver, uint64_t first, uint64_t end)
         (void)alarm((unsigned)driver->seconds); /* SIGALRM kills a child that hangs */
         if (driver->n_inside == 0) {
             (void)ag_trace_read_everything(trace.data,
-                                           trace.n_bytes); /* the test is that it returns */
+                                           trace.n_bytes); /* the test is that the call returns */
         } else {
             read_inside(driver, &trace);
         }

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
             perror(argv[i]);
             return 2;
         }
-        /* the test is that it returns */
+        /* the test is that the call returns */
         (void)LLVMFuzzerTestOneInput(bytes, (size_t)facts.st_size);
         close(fd);
     }

@@ -6,9 +6,9 @@
 With N = uncompressed bytes of the trace + bytes of output, a command takes at most 2 s + N / (10 MB/s) of CPU time (user and system, as
 the kernel counts it, so other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are those of
 worst_traces.c, further ones given as arguments, and one for each input of fuzz_chunk.c that is given with --body. --list prints every
-measurement, the most expensive first. AG_TEST_SCALE=full reads larger traces, and each trace with each command. Otherwise one command of
-every kind of reader reads each trace: the definitions and the sums, the pass over events, the replay of events, merged traces, the page,
-the exports."""
+measurement, the most expensive first. With AG_TEST_SCALE=full the traces are larger, and each command reads each trace. Otherwise one
+command of each kind reads each trace: a command that reads the definitions and the sums, one that passes over the events, one that replays
+them, one that merges traces, one that writes the page, and exports."""
 
 import argparse
 import concurrent.futures

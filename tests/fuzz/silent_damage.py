@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A reader of a damaged trace gives the numbers of the whole one, or says what is missing.
+"""A reader of a damaged trace shows the numbers of the undamaged trace, or reports what is missing.
 
     silent_damage.py ALLOGRAM TRACE
 
-In each chunk of a complete trace in turn one byte is overwritten; then check, dump, views, a diff, an export and a page read the
-trace."""
+For each chunk of a complete trace, one byte of the chunk is overwritten. Then check, dump, views, a diff, an export and a page read the
+damaged trace."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def main():
                 os.unlink(page)
                 failures.fail_unless("the page does not say how much is missing: %r" % said, all(said.get(key) == value for key, value in counts.items()))
             exported = run(allogram, ["export", "--to=heaptrack"], path)
-            failures.fail_unless("export says nothing", "damaged" in exported.stderr)
+            failures.fail_unless("export does not report the damage", "damaged" in exported.stderr)
             return failures
 
         for place in places:

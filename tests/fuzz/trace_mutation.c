@@ -29,7 +29,8 @@ static bool append(struct ag_trace_bytes *bytes, const void *more, size_t n_more
     return true;
 }
 
-/* Appends one uncompressed chunk, and an entry for it to `chunks` unless it belongs to the index.
+/* Appends the chunk, uncompressed, to `unpacked`. Unless the chunk belongs to the index, also
+ * appends an entry for it to `chunks`.
  */
 static bool unpack_chunk(const struct ag_chunk_header *header, const uint8_t *stored,
                          struct ag_trace_bytes *unpacked, struct ag_blob *chunks) {
@@ -233,7 +234,7 @@ static void change_once(struct ag_trace_bytes *trace, const struct ag_trace_byte
     case 10: /* replace the rest by the donor's */
         replace(trace, at, left, donor->data + from, donor->n_bytes - from);
         break;
-    case 11: /* end the trace here, in one of four cases */
+    case 11: /* in one of four cases, cut off the trace here */
         replace(trace, at, below(state, 4) == 0 ? left : 0, NULL, 0);
         break;
     }

@@ -18,8 +18,9 @@ bool ag_trace_unpack(const struct ag_trace_bytes *trace, struct ag_trace_bytes *
 /* Corrects every checksum, as far as headers can be followed. */
 void ag_trace_fix_hashes(uint8_t *bytes, size_t n_bytes);
 
-/* Changes a trace in one to four places: bits, bytes, lengths, cuts, pieces of itself and of a
- * donor. In most cases it also corrects the checksums. random_state is advanced. */
+/* Changes a trace in one to four places: flips bits, changes bytes or header fields, removes
+ * pieces, inserts pieces of the donor, or cuts off the end. In most cases the checksums are
+ * corrected afterwards. Advances random_state. */
 void ag_trace_mutate(struct ag_trace_bytes *trace, const struct ag_trace_bytes *donor,
                      uint64_t *random_state);
 
@@ -28,8 +29,8 @@ void ag_trace_mutate(struct ag_trace_bytes *trace, const struct ag_trace_bytes *
 uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes);
 
 /* Lets a command of allogram read the trace: WORDS are the arguments of `allogram`, without the
- * trace. Any output and status is right. A name that is no reading command ends the process with
- * status 2. */
+ * trace. Any output and status is right. If the first word is not a command that reads traces, the
+ * process ends with status 2. */
 void ag_trace_read_by_command(const char *words, const uint8_t *bytes, size_t n_bytes);
 
 #endif

@@ -41,8 +41,8 @@ static uint64_t add_record(uint64_t sum, const struct ag_record *record) {
     return sum;
 }
 
-/* Counts the events itself: when there are more than the header says, a reader would have too
- * little memory for them. */
+/* Counts the events that the decoder returns: if there were more than the header says, a reader
+ * would have reserved too little memory. */
 static uint64_t read_chunk(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, uint64_t sum) {
     static struct ag_event events[EVENTS_AT_ONCE];
@@ -93,8 +93,8 @@ static uint64_t read_chunks(const char *path, uint64_t sum) {
     return sum;
 }
 
-/* Continues the file as a writer does after the death of another one, and finishes it. The file
- * must then be whole. */
+/* Continues the file as a writer does after the death of another writer, and finishes the file,
+ * which must then be whole. */
 static void resume(const char *path, int fd) {
     struct ag_trace_writer *writer;
     const int own = dup(fd);

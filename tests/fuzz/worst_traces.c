@@ -26,9 +26,10 @@
 
 static struct ag_trace_writer *writer;
 static struct ag_event_encoder *encoder;
-static struct ag_blob records; /* written when there are many, and at the end */
+static struct ag_blob records; /* records that are not yet written: flush_records writes them when
+                                * there are many, and at the end */
 static uint64_t n_uncompressed;
-static struct ag_event *events; /* of the stream (thread) that is being written */
+static struct ag_event *events; /* events of the stream (thread) that is being written */
 static size_t n_events, events_capacity;
 static uint64_t *sequences; /* by stream */
 static size_t n_sequences;
@@ -244,8 +245,8 @@ struct collider {
 static struct collider collider_new(uint64_t multiplier, unsigned bits) {
     struct collider made = {.multiplier = multiplier, .bound = UINT64_C(1) << (64 - bits)};
     uint64_t best_up = UINT64_MAX, best_down = UINT64_MAX, up = 1, down = 1;
-    /* Euclid's algorithm on the products: steps whose products come ever nearer to 0 from above and
-     * below. */
+    /* Euclid's algorithm on the products: it finds steps whose products come ever nearer to 0, from
+     * above and from below. */
     best_up = multiplier;
     best_down = 0 - multiplier;
     while (best_up >= made.bound || best_down >= made.bound) {
@@ -262,8 +263,8 @@ static struct collider collider_new(uint64_t multiplier, unsigned bits) {
     return made;
 }
 
-/* Returns the next such number after `at`: at + up, at + down, or at + up + down (the three-gap
- * theorem). */
+/* Returns the next number after `at` whose product is below `bound`: at + up, at + down, or at + up
+ * + down (the three-gap theorem). */
 static uint64_t collider_next(const struct collider *collider, uint64_t at) {
     const uint64_t place = at * collider->multiplier;
     const uint64_t rise = collider->up * collider->multiplier;
@@ -414,8 +415,8 @@ static void realloc_pairs(uint64_t i) {
     allocate(0x10010 - i % 2 * 16, 24, 16);
 }
 
-/* All streams allocate and free at one address, between stamps that overlap: the stamps do not give
- * the order, and the reader has to repair it. */
+/* All streams allocate and free blocks at one address. The times of the streams overlap, so the
+ * stamps do not give the order of the events, and the reader has to repair it. */
 static void repair_streams(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         stamp(1000 + i % 2);
@@ -431,8 +432,8 @@ static void repair_streams(uint64_t n) {
     }
 }
 
-/* One stream frees blocks at addresses that collide, another allocates them between the same
- * stamps: each free has to wait until its allocation is read. */
+/* One stream frees blocks at addresses whose hashes collide. Another stream, which overlaps it in
+ * time, allocates these blocks: each free has to wait until its allocation is read. */
 static void repair_collisions(uint64_t n) {
     const struct collider collider = collider_new(GOLDEN, 20);
     uint64_t address = 0;
@@ -1020,7 +1021,7 @@ static void nested_types(uint64_t n) {
 
 /* ---- stacks ---- */
 
-/* The site of a node is its pc and image: these are equal in all bits that a weak hash uses. */
+/* Nodes whose sites (pc and image) are equal in all bits that a weak hash uses. */
 static void colliding_sites(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x400100, (uint32_t)(i << 17) + 1);
@@ -1029,7 +1030,7 @@ static void colliding_sites(uint64_t n) {
     few_events(17);
 }
 
-/* Nodes of one byte each, none of which an event names. */
+/* Stack nodes of one byte each. No event refers to these nodes. */
 static void small_nodes(uint64_t n) {
     for (uint64_t done = 0; done < n; done += 4096) {
         uint8_t body[4096 + 16];
@@ -1075,7 +1076,8 @@ static void sparse_nodes(uint64_t n) {
     end_events(0);
 }
 
-/* One chain of nodes. Only its end allocates, or (combs) every node of it. */
+/* One chain of nodes. With is_comb every node of the chain allocates a block, otherwise only the
+ * last node. */
 static void chain(uint64_t n, bool is_comb) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, (uint32_t)i + 16, 0x400200 + i, 1);
@@ -1207,7 +1209,8 @@ static void index_rows(uint64_t n) {
 /* A trace is made by `make`, or by two_streams, or by body_records. */
 static const struct worst_case {
     const char *name;
-    /* the n that makes one or two megabytes; less if more would only make the output larger */
+    /* the N that makes one or two megabytes; a smaller N if more items would only make the output
+     * larger */
     uint64_t usual;
     void (*make)(uint64_t n);
     void (*first)(uint64_t i), (*second)(uint64_t i);
