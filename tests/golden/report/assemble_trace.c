@@ -3,9 +3,9 @@
  *
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
- * A field that a line leaves out is 0 or empty. A stamp is added wherever the time of a stream
- * changes. Lines whose SECONDS are "-" are records of the index; if there is none, the index is
- * computed from the events, as the writer does. */
+ * A field that a line leaves out is 0 or empty. A stamp (a record of the time) is added wherever
+ * the time of a stream changes. Lines whose SECONDS are "-" are records of the index; if there is
+ * no such line, the index is computed from the events, as the writer computes it. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct assembly {
     struct ag_trace_writer *writer;
     struct ag_event_encoder *encoder;
     struct ag_blob records, index;
-    uint32_t stream; /* of the chunk of events that is open; STREAMS: none is open */
+    uint32_t stream; /* the stream of the open chunk of events; STREAMS if no chunk is open */
     uint64_t first_time_ns, time_ns, start_ns, end_ns, rss_peak_bytes;
     uint32_t thread_ids[STREAMS];
     uint64_t sequences[STREAMS];

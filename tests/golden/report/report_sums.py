@@ -2,7 +2,8 @@
 """report_sums ALLOGRAM FOLDER: checks the numbers of reports, as JSON, against the descriptions of the traces in report_traces.py.
 
 This file knows the rules of docs/reference/report-schema.md, and shares no code with allogram. It applies the events of a description in their
-order, and adds up what each view must show. The traces whose index does not follow from events (hostile) are not checked here. Prints TAP.
+order, and adds up what each view must show. A trace that contains an index of its own (hostile) is not checked here, because its sums do
+not follow from its events. Prints TAP.
 """
 
 import json
@@ -47,7 +48,7 @@ class Block:
         self.address, self.size, self.stack, self.via = (line.fields.get(name, 0) for name in ("address", "size", "stack", "via"))
         self.stream, self.born_ns, self.died_ns = line.stream, line.time_ns, None
         self.blocks, self.bytes = 1, self.size
-        if interval:  # of a sampled trace: what the block represents
+        if interval:  # a block of a sampled trace represents several blocks
             chance = 1 - math.exp(-(self.size + 1) / interval)
             self.blocks, self.bytes = 1 / chance, self.size / chance
 
@@ -81,7 +82,7 @@ class Program:
                 windows[-1][3] = max(windows[-1][3], in_use - windows[-1][2])
                 if in_use > self.peak[0]:
                     self.take_peak()
-                # The threads of windows that overlap may have had their peaks at the same moment.
+                # Threads whose windows (times between two stamps) overlap may have had their peaks at the same moment.
                 self.peak_high = max(self.peak_high, windows[0][2] + sum(window[3] for window in windows))
             elif line.kind == "map":
                 self.mapped += line.fields["bytes"]
@@ -209,7 +210,7 @@ class Check:
         return json.loads(done.stdout)
 
     def equal(self, what, found, expected):
-        """Numbers of a sample are estimates that are rounded at most twice."""
+        """Compares numbers, lists or dicts. Estimates from a sample may differ by 1, because they are rounded once or twice."""
         if isinstance(expected, dict) and isinstance(found, dict):
             for name in expected:
                 self.equal(f"{what}.{name}", found.get(name, "missing"), expected[name])
@@ -263,7 +264,7 @@ class Check:
         return [key for key, row in self.program.rows.items() if row["allocated_blocks"]]
 
     def sites_by(self, key, name_of_stack, key_of):
-        """name_of_stack(stack, via): the keys of its rows, the own one first."""
+        """name_of_stack(stack, via) returns the keys of the rows in which the stack counts; it counts as own in the first."""
         expected = {}
         for (stack, via), sums in self.program.rows.items():
             names = name_of_stack(stack, via)
@@ -385,7 +386,7 @@ class Check:
         self.equal("histogram: all", sum(step["blocks"] for step in found["histogram"]), len(ages))
 
     def timeline(self):
-        """Every point is a state of the program in the last moment until then."""
+        """Every point shows a state of the program: one at the time of the last event until the point, or the last state before that time."""
         if self.program.interval:
             return
         points = self.report("--view=timeline")["points"]

@@ -2,8 +2,8 @@
 """report_traces ASSEMBLER FOLDER: describes the traces of the report tests, and writes them with assemble_trace to FOLDER/NAME.allogram.
 
 Each trace is a list of lines, as `allogram dump` prints them. report_sums.py reads the same list, and computes from it what the reports must show.
-Times are in ms since the start of the recording, which begins START_NS after the session. All events of a moment are between two stamps that are
-RESOLUTION_NS apart.
+Times are in ms since the start of the recording, which is START_NS after the start of the session. All events of a moment are between two
+stamps (records of the time) that are RESOLUTION_NS apart.
 """
 
 import subprocess
@@ -123,7 +123,7 @@ def define_jq(trace):
 
 
 def jq():
-    """Temporary strings, a vector that doubles and holds half of the peak, two outsized tables, a ghost free, a mapping, a count of a heap's memory."""
+    """Temporary strings, a vector that doubles and holds half of the peak, two outsized tables, a free of an unknown block, a mapping, a count of a heap's memory."""
     trace = Trace("jq")
     define_jq(trace)
     trace.record("profiler", rss_bytes=9 * MIB, cpu_ns=400000000, target_cpu_ns=1500000000)
@@ -177,7 +177,7 @@ HOSTILE = b"evil\x1b[31m\nname\xff\xe2\x80\xae\""
 
 
 def hostile():
-    """Names that could act on a terminal, and an index with the largest numbers, which no events explain."""
+    """Names that could act on a terminal, and an index with the largest numbers, which do not follow from the events."""
     trace = Trace("hostile", ("./a\x1b[2Jb", b"\xc3\x28", 'quote"back\\slash'), "/tmp/a\x1b[2Jb")
     trace.record("thread", stream=1, thread_id=4711, name="evil\x1b]0;thread\a")
     trace.record("runtime", name="jemalloc", version="5.3", note="inside the executable\x1b[1m")
@@ -236,7 +236,7 @@ def empty():
 
 
 def deep():
-    """600 frames of recursion, of a walk that was cut. The recording was reset at 2 ms."""
+    """A stack of 600 recursive frames, which the recorder cut off. The recording was reset at 2 ms."""
     trace = Trace("deep", command=())
     trace.record("thread", stream=1, thread_id=4711, name="recursion")
     trace.heap(0, "malloc", "glibc", "c", {MALLOC: "malloc"})

@@ -1,5 +1,5 @@
 #!/bin/sh
-# compare.sh ALLOGRAM FOLDER: for the traces of every version, dump and check must print the same as before.
+# compare.sh ALLOGRAM FOLDER: for the traces of every version, dump and check must print exactly the expected output.
 #
 # TRACE.expected holds the output of `allogram dump`, then a line "== check: STATUS" and the output of `allogram check`.
 set -u

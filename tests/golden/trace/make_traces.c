@@ -62,8 +62,8 @@ static int make_example(void) {
     return write_one_chunk("trace-v1-example", events, AG_ARRAY_SIZE(events));
 }
 
-/* Frees with the stack of the free: the same stack twice, a free without one (of an unknown block),
- * another stack. */
+/* Frees with the stack of the free: the same stack twice, a free without a stack (of an unknown
+ * block), another stack. */
 static int make_free_stacks(void) {
     const struct ag_event events[] = {
         {.kind = AG_RECORD_STAMP, .size = 1500},
@@ -79,8 +79,8 @@ static int make_free_stacks(void) {
     return write_one_chunk("trace-v1-free-stacks", events, AG_ARRAY_SIZE(events));
 }
 
-/* A sampled trace: an interval that changes, an interval of 0, blocks that die and blocks that
- * stay. */
+/* A sampled trace: an interval that changes, an interval of 0, blocks that are freed and blocks
+ * that stay in use. */
 static int add_sampling(struct ag_event_encoder *encoder, uint64_t interval_bytes) {
     const struct ag_record record = {
         .kind = AG_RECORD_SAMPLING,
