@@ -7,11 +7,12 @@
  *
  * WHAT names the calls, see `acts`. HOW:
  *     return    at each STRIDE-th instruction the handler allocates and returns
- *     altstack  the same on an alternate stack
+ *     altstack  as return, on an alternate stack
  *     twice     at each STRIDE-th instruction the handler single-steps its own calls as well
- *     jump      for each STRIDE-th instruction, from the FIRST on, a new thread that has allocated
- *               before: siglongjmp at that instruction, then an allocation
- *     coldjump  the same in a thread that has not allocated before
+ *     jump      for each STRIDE-th instruction, from the FIRST on, there is a new thread, which
+ *               allocates before: the handler leaves that instruction by siglongjmp, and the
+ *               thread allocates again
+ *     coldjump  as jump, in a thread that has not allocated before
  *     fork      at each STRIDE-th instruction the handler forks by a raw system call, at most
  *               FORKS_EACH times at the same instruction; parent and child then continue to the end
  *               of the interrupted call
@@ -23,8 +24,8 @@
  * names a file, the program writes into it the address of each instruction at which a handler ran.
  *
  * The allocator is stepped_allocator.c, in the program or in a library: a handler that interrupted
- * it may call it. A handler may also have interrupted a function of the C library that must not be
- * called again in a handler, so handlers call nothing but the allocator. */
+ * the allocator may call it. A handler may also have interrupted a function of the C library that
+ * must not be called again in a handler, so handlers call nothing but the allocator. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 # Other things that Crystal programs do besides allocating objects of their classes. Each part prints how many objects of its types
-# it allocated, as lines "Type count"; it prints none if the number depends on Crystal's library. The first argument scales the numbers.
+# it allocated, as lines "Type count". A part prints no line if the number depends on Crystal's library. The first argument scales the
+# numbers.
 #
 # With "track" as the second argument, callbacks of the program are called for objects that are allocated and die
 # (share/allogram/crystal/allogram.cr).

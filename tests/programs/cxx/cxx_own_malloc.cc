@@ -1,6 +1,6 @@
 // cxx_own_malloc.cc: a program with a malloc of its own, which the operators of libstdc++ call:
-// every block must come from the arena of this malloc, with and without the recorder. Below main
-// there are 100 rounds of an int by new, 10 ints in a vector, and a block of 10 bytes that
+// every block must come from the arena of this malloc, with and without the recorder. main and its
+// callees allocate in 100 rounds an int by new, 10 ints in a vector, and a block of 10 bytes that
 // reallocarray enlarges to 100. That makes 400 blocks of 100 * (4 + 40 + 10 + 100) bytes, all
 // freed.
 #include <cstdint>

@@ -1,6 +1,7 @@
 /* cxx_rarer_types.cc: less common allocations of the C++ standard library: containers of equal keys, holders of any object,
- * reference counts outside of their objects, wide strings, nested templates. The list counts blocks by type, below main. The type
- * of an object that `new` makes cannot be found out, so it is untyped.
+ * reference counts outside of their objects, wide strings, nested templates. The @type lines have the number of blocks of
+ * each type that main and its callees allocate. The type of an object that `new` makes cannot be found out, so it is
+ * untyped.
  *
  * @type std::multimap<int, Point> 2
  * @type std::multiset<int> 3

@@ -1,5 +1,6 @@
-/* cxx_types.cc: allocations of the C++ standard library by type. The list counts blocks by type, below main. The types of the
- * blocks of a plain `new` and of malloc cannot be found out, so these blocks are untyped.
+/* cxx_types.cc: allocations of the C++ standard library by type. The @type lines have the number of blocks of each type that
+ * main and its callees allocate. The types of the blocks of a plain `new` and of malloc cannot be found out, so these blocks
+ * are untyped.
  *
  * @type Point 13
  * @type std::vector<Point> 4

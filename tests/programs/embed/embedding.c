@@ -70,8 +70,7 @@ static void finish(void) {
 
 static void nested_start(void) {
     start();
-    require(allogram_start(NULL, message, sizeof(message)) == -EALREADY,
-            "a second start is told so");
+    require(allogram_start(NULL, message, sizeof(message)) == -EALREADY, "a second start fails");
     require(strstr(message, "already") != NULL,
             "the message says that a session is recorded already");
     alloc(heap, 0x1000, 10);
@@ -293,7 +292,7 @@ static void snapshots(void) {
                                                       .output = "no/such/folder/s.allogram"};
     const struct allogram_snapshot_options none = {.size = sizeof(none)};
     require(allogram_snapshot(&file, message, sizeof(message)) == -ENOENT,
-            "there is no session to snapshot");
+            "a snapshot without a session fails");
     start();
     alloc(heap, 0x1000, 1);
     run_threads();
@@ -309,7 +308,7 @@ static void snapshots(void) {
     require(allogram_snapshot(&refused, NULL, 0) == -ECANCELED,
             "a snapshot ends if the function refuses bytes");
     require(allogram_snapshot(&nowhere, message, sizeof(message)) < 0,
-            "a folder that is not there");
+            "a snapshot into a folder that does not exist fails");
     require(strstr(message, "no/such/folder") != NULL, "the message names the folder");
     require(allogram_snapshot(&none, message, sizeof(message)) == -EINVAL,
             "a snapshot without a destination is invalid");
@@ -452,7 +451,7 @@ static void forked_child(void) {
         exit(0); /* runs destructors, which must not end the parent's session */
     }
     int status = -1;
-    require(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
+    require(waitpid(child, &status, 0) == child && status == 0, "the child ends with status 0");
     alloc(heap, 0x3000, 20);
     finish();
 }
@@ -499,7 +498,7 @@ static void filtered(void) {
     const struct allogram_heap_options late = {
         .size = sizeof(late), .name = "late", .allocator = "arena", .domain = ALLOGRAM_CPU};
     require(allogram_start(&wrong, message, sizeof(message)) == -EINVAL,
-            "a filter that says nothing");
+            "a filter with an invalid term is refused");
     require(strstr(message, "domain=tpu") != NULL, "the message names the invalid term");
     require(allogram_start(&options, message, sizeof(message)) == 0,
             "a session with a filter starts");
@@ -576,7 +575,7 @@ static void labels(void) {
     alloc(heap, 0x3000, 4);
     require(allogram_label_set(4711) == task, "an unknown label counts as no label");
     alloc(heap, 0x4000, 8);
-    require(allogram_label_set(0) == 0, "no label was set by an unknown number");
+    require(allogram_label_set(0) == 0, "an unknown number sets no label");
     finish();
 }
 
@@ -607,7 +606,7 @@ static void wrong_options(void) {
                                              .threads = ALLOGRAM_THIS_THREAD + 1};
     const struct allogram_options deep = {.size = sizeof(deep), .depth = UINT32_MAX};
     require(allogram_start(&small, message, sizeof(message)) == -EINVAL,
-            "options of another version");
+            "options of another size are refused");
     require(allogram_start(&threads, message, sizeof(message)) == -EINVAL,
             "an unknown value of threads is invalid");
     require(strstr(message, "threads = 2") != NULL, "the message names the value of threads");
@@ -657,7 +656,7 @@ static void no_such_folder(void) {
             "a folder that does not exist is refused");
     require(strstr(message, "no/such/folder") != NULL, "the message names the folder");
     require(allogram_start(&options, NULL, 0) < 0,
-            "a start without a buffer for the message fails, too");
+            "a start without a buffer for the message fails");
     char small[16 + 1]; /* the byte after the 16 bytes for the message must not change */
     memset(small, 'x', sizeof(small));
     require(allogram_start(&options, small, 16) < 0,

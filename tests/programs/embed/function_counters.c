@@ -262,7 +262,6 @@ static void many(void) {
     finish();
 }
 
-/* Four functions with one name, which differ in file and line where these are known. */
 enum { WIDTH = 10, LEVELS = 5 };
 
 static void call_all(const allogram_function functions[WIDTH], int level) {
@@ -276,7 +275,7 @@ static void call_all(const allogram_function functions[WIDTH], int level) {
     }
 }
 
-/* Ten functions, of which each calls all of them, five levels deep: 111,110 call paths. */
+/* Each of ten functions calls all ten, five levels deep: 111,110 call paths. */
 static void many_paths(void) {
     allogram_function functions[WIDTH];
     char name[8];
@@ -291,6 +290,7 @@ static void many_paths(void) {
     finish();
 }
 
+/* Four functions with one name; not all of them have a file and a line. */
 static void one_name(void) {
     static const struct {
         const char *file;
@@ -324,7 +324,7 @@ static void one_name(void) {
     finish();
 }
 
-/* Nests deeper than the largest number of paths. */
+/* Nests calls deeper than the largest number of call paths. */
 static void too_deep(void) {
     enum { DEPTH = 1100000, PATHS_MOST = 1048559 };
     start();
@@ -333,7 +333,7 @@ static void too_deep(void) {
     }
     require(allogram_depth(set) == DEPTH, "all calls increase the depth");
     allogram_count_words(set, 5);
-    allogram_tail_call(set, g); /* lost, too */
+    allogram_tail_call(set, g); /* this call is lost, too */
     for (int i = 0; i < DEPTH; i++) {
         allogram_leave(set);
     }
@@ -413,7 +413,7 @@ static void killed(void) {
 }
 
 static void killed_deep(void) {
-    enum { LEVELS = 10000 }; /* each is a path */
+    enum { LEVELS = 10000 }; /* each level is a call path */
     start();
     for (int i = 0; i < LEVELS; i++) {
         allogram_enter(set, f);
@@ -455,7 +455,7 @@ static void forked_child(void) {
         exit(allogram_stop() == 0 ? 9 : 0);
     }
     int status = -1;
-    require(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
+    require(waitpid(child, &status, 0) == child && status == 0, "the child ends with status 0");
     allogram_leave(set);
     call(g, 2);
     want("f", 1, 1, 0);

@@ -126,7 +126,7 @@ static void taken_away(void) {
     (void)allogram_walk_set(NULL, NULL);
     interpret(make_block);
     if (machine.n_walks != 0) {
-        printf("wrong: a walk that was taken away was called\n");
+        printf("wrong: a walk function that was removed was called\n");
     }
     finish();
 }

@@ -1,6 +1,6 @@
 /* reporting_guest.c CASE: a stand-in for an interpreter. It reports its memory with allogram.h, as
- * a runtime without an adapter does, and also counts it. It prints the counts as JSON, for the
- * conformance tests of adapters (tests/conformance/adapter_kit.py). Its blocks have made-up
+ * a runtime without an adapter does, also counts this memory itself, and prints the counts as JSON,
+ * for the conformance tests of adapters (tests/conformance/adapter_kit.py). Its blocks have made-up
  * addresses, at which there is no memory. */
 #include <pthread.h>
 #include <signal.h>

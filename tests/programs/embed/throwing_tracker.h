@@ -31,7 +31,7 @@ static void on_free(void *, void *) {
 
 static bool is_wrong(bool holds, const char *what) {
     if (!holds) {
-        std::printf("not so: %s\n", what);
+        std::printf("does not hold: %s\n", what);
     }
     return !holds;
 }

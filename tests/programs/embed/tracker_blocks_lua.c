@@ -55,14 +55,14 @@ static struct place {
     char *arena;
     size_t used_bytes;
     void *free[CLASSES];
-    uint64_t allocated_bytes; /* since the start, plus one for each block */
+    uint64_t allocated_bytes; /* bytes allocated since the start, plus one byte for each block */
 } places[PLACES];
 
-static __thread struct doing { /* what this thread is doing */
+static __thread struct doing { /* the call of a script function that this thread runs */
     lua_State *L;
-    allogram_type wanted; /* 0: no block of the rules */
-    uint64_t name;        /* of the next block */
-    uint64_t address;     /* of the block before it */
+    allogram_type wanted; /* type of the rule's blocks in this call; 0: there are none */
+    uint64_t name;        /* name of the next such block */
+    uint64_t address;     /* address of the block before that one; 0: none */
 } now;
 
 static void fail(const char *why) {

@@ -15,12 +15,12 @@
 
 #include "tracker_blocks.h"
 
-#define REQUIRE(holds)                                         \
-    do {                                                       \
-        if (!(holds)) {                                        \
-            printf("line %d: not so: %s\n", __LINE__, #holds); \
-            exit(1);                                           \
-        }                                                      \
+#define REQUIRE(holds)                                                \
+    do {                                                              \
+        if (!(holds)) {                                               \
+            printf("line %d: does not hold: %s\n", __LINE__, #holds); \
+            exit(1);                                                  \
+        }                                                             \
     } while (0)
 
 /* The value of a block is its name plus one; the callbacks count their calls. */
@@ -288,7 +288,7 @@ static void *disturb(void *unused) {
     for (uint64_t i = 1; i <= 50; i++) {
         block_free(IN(7, i));
     }
-    /* freed before the call that allocates it has returned */
+    /* frees the block before the call that allocates it has returned */
     allogram_free(blocks_heap, waiting_for);
     go_to(2);
     return unused;
@@ -404,8 +404,8 @@ static void *start_another_inside(void *context, const struct allogram_sample *s
 static void stop_and_start_in_the_middle_of_blocks_allocated_together(void) {
     track_with(start_another_inside, ALLOGRAM_EVERY_BLOCK);
     blocks_new_together(0x5000, 6);
-    /* blocks reported together after the stop belong to no tracker; blocks allocated one after the
-     * other belong to the new one */
+    /* blocks that are reported together belong to no tracker after the stop; blocks that are
+     * allocated one after the other belong to the new tracker */
     const unsigned others = blocks_come_together ? 0 : 3;
     REQUIRE(seen.allocs == 3 && n_new == others);
     block_new(0x6000);

@@ -98,7 +98,7 @@ splits(N) ->
 first(<<$,, Rest/binary>>, Digits) -> {lists:reverse(Digits), byte_size(Rest)};
 first(<<Digit, Rest/binary>>, Digits) -> first(Rest, [Digit | Digits]).
 
-%% Throws from deep inside, through functions that have work left to do; what the catcher makes afterwards counts for the catcher.
+%% Throws from deep inside, through functions that have work left to do. The words that the catcher makes afterwards count for the catcher.
 thrown(N) -> [caught(fun() -> middle(I, fun() -> throw({thrown, I}) end) end) || I <- lists:seq(1, N)].
 
 failed(N) ->
@@ -123,7 +123,8 @@ inner(I, Fun) ->
     Made = {I, I, I},
     [Fun() | Made].
 
-%% A catcher in the middle throws again, once the exception it caught and once another one; the outermost catcher is the old `catch`.
+%% A catcher in the middle throws again: first another exception, then the exception that it caught. The outermost catcher is the old
+%% `catch`.
 through(N) ->
     [begin
          {'EXIT', {again, I}} = (catch
@@ -210,8 +211,8 @@ skip(N, Done) -> hop(N - 1, Done).
 
 references(N) -> length([{make_ref(), self()} || _ <- lists:seq(1, N)]).
 
-%% Runs on dirty schedulers: the process moves to another thread meanwhile, and the words that the native function makes count for this
-%% function.
+%% File operations run on dirty schedulers: for the call the process moves to another thread. The words that the native function makes must
+%% be counted, too.
 files(N) ->
     [begin
          {ok, Binary} = prim_file:read_file("/etc/passwd"),
@@ -293,7 +294,7 @@ handle_cast(_, State) -> {noreply, State}.
 
 handle_info({info, _}, {First, Infos}) -> {noreply, {First, Infos + 1}}.
 
-%% Hibernates between the messages: that discards the stack each time.
+%% Hibernates between the messages; each hibernation discards the stack.
 slept(Held) -> erlang:hibernate(?MODULE, woken, [Held]).
 
 woken(Held) ->

@@ -73,7 +73,7 @@ closures(N) -> _ = make(fun() -> N end), closures(N - 1).
 
 to_tuple(N) -> tuple_size(list_to_tuple(lists:duplicate(N, x))).
 
-%% what the catcher makes counts for the catcher
+%% the words that the catcher makes count for the catcher
 thrown(N) ->
     try throw_deep(N)
     catch throw:Caught -> {Caught, cons(2)}
@@ -123,7 +123,7 @@ begun(N) ->
     _ = cons(N),
     proc_lib:init_ack(ok).
 
-%% the init of a server that refuses to start
+%% the init callback of a server that refuses to start
 init(N) ->
     _ = cons(N),
     ignore.

@@ -16,7 +16,7 @@ struct Cell # used in arrays only: the arrays' memory is counted
     a::Int
 end
 const names = ("Main.Small", "Main.Two", "Main.Wide", "Array{Main.Cell, 1} data")
-const bytes = (16, 32, 96, 1_040_000) # objects: with the word of their type, in the sizes of the pools; array memory: as requested
+const bytes = (16, 32, 96, 1_040_000) # an object: with the word of its type, rounded up to a size of the pools; an array's memory: as requested
 const n_cells = 130_000
 
 const n_made = zeros(Int, 4)

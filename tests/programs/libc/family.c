@@ -1,4 +1,5 @@
-/* family.c: every entry point of the malloc family, each a known number of times. In order:
+/* family.c: every entry point of the malloc family, each a known number of times. A note with
+ * "none" names calls that must fail and allocate no block. In order:
  *
  *                    how many               blocks   bytes
  *   malloc           10 x 100, 1 x 0            11    1000
@@ -26,7 +27,7 @@
 
 #include "../say.h"
 
-/* Functions of C23, which are called where the C library or a profiler has them. */
+/* Functions of C23. They are called if the C library or a profiler has them. */
 __attribute__((weak)) void free_sized(void *address, size_t size);
 __attribute__((weak)) void free_aligned_sized(void *address, size_t alignment, size_t size);
 

@@ -1,5 +1,5 @@
-/* faults.c: a program without a fault; with one planted fault when its argument names one. `report`
- * must find that fault, and nothing else.
+/* faults.c: without an argument, a program without a fault. An argument names a fault to plant;
+ * `report` must find that fault, and nothing else.
  *
  * It runs 20000 rounds. Each replaces the oldest of 64 blocks of three kinds (4, 5 and 6 KiB, each
  * kind allocated on a source line of its own), so no block is temporary (freed before the next

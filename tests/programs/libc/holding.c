@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { BLOCKS = 3000 };
-/* struct mallinfo2; the glibc at run time may be newer than the headers here */
+/* a copy of struct mallinfo2, because the headers of glibc here may be older than the glibc at run
+ * time */
 struct malloc_sizes {
     size_t arena, n[3], mapped, unused, fast, used, free, top;
 };

@@ -137,9 +137,9 @@ KEPT static void odd_sizes(void) {
         expect(malloc_usable_size(block) >= 91, "usable size");
         block = realloc(block, 5000);
         for (int k = 0; k < 91; k++) {
-            expect(block[k] == k, "realloc keeps what it holds");
+            expect(block[k] == k, "realloc keeps the contents of a block");
         }
-        expect(realloc(block, half) == NULL, "an impossible realloc");
+        expect(realloc(block, half) == NULL, "realloc to an impossible size fails");
         block = realloc(block, 10);
         expect(block[9] == 9, "realloc shrinks");
         free(block);
@@ -151,8 +151,8 @@ KEPT static void odd_sizes(void) {
         expect((uintptr_t)aligned % 256 == 0 && malloc_usable_size(aligned) >= 300, "memalign");
         free(aligned);
         free(malloc(0));
-        expect(malloc(impossible) == NULL, "an impossible malloc");
-        expect(calloc(half, 3) == NULL, "a calloc that overflows");
+        expect(malloc(impossible) == NULL, "malloc of an impossible size fails");
+        expect(calloc(half, 3) == NULL, "a calloc whose size overflows fails");
         free(NULL);
     }
 }
@@ -262,13 +262,13 @@ static unsigned char *of_kind(int kind, size_t bytes) {
 
 static void use_and_free(unsigned char *block, size_t bytes, int kind) {
     const unsigned char filled = bytes & 0xff;
-    expect(block[0] == filled && block[bytes - 1] == filled, "what was written is there");
+    expect(block[0] == filled && block[bytes - 1] == filled, "a block keeps its contents");
     expect(malloc_usable_size(block) >= bytes && malloc_usable_size(block) < bytes + 512,
            "usable size");
-    expect(kind != 3 || (uintptr_t)block % 256 == 0, "alignment");
+    expect(kind != 3 || (uintptr_t)block % 256 == 0, "the block is aligned");
     if (bytes % 3 == 0) {
         block = realloc(block, bytes * 2);
-        expect(block[bytes - 1] == filled, "realloc keeps what it holds");
+        expect(block[bytes - 1] == filled, "realloc keeps the contents of a block");
     }
     free(block);
 }
@@ -288,7 +288,7 @@ static void stopped(void) {
     }
     int status = 0;
     if (child != 0) {
-        expect(waitpid(child, &status, 0) == child && status == 0, "the child's end");
+        expect(waitpid(child, &status, 0) == child && status == 0, "the child ends with status 0");
     }
 }
 

@@ -1,5 +1,5 @@
 -- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
--- function each. The tests find lines by their text. They contain the numbers of blocks, counted by hand.
+-- function each. The tests find lines by their text, and contain the numbers of blocks, counted by hand.
 
 local function tables() for _ = 1, 1000 do local t = {} end end
 local function arrays() for i = 1, 10 do local t = { i, i, i } end end
@@ -103,7 +103,7 @@ function deep_frames()
   return dig(300) + 1
 end
 
--- a callback raises an error while an array or a stack is reallocated: frames read for that must not be used for later stacks
+-- a callback raises an error while an array or a stack is reallocated: frames read for the reallocation must not be used for later stacks
 function left_while_it_moves()
   collectgarbage("stop") -- during the reallocation neither the old array nor the new one may be read
   local t = {}

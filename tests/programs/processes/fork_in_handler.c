@@ -61,11 +61,9 @@ int main(int n_arguments, char **arguments) {
     const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     unsigned long rounds = 0, child_rounds = 0;
-    /* n_signals is read before is_child: a child of the last signal, between the two reads, finds
-     * is_child set */
+    /* Both conditions below read n_signals before is_child. So a child that a signal between the
+     * two reads forks finds is_child set: it continues the loop, and arms no timer. */
     for (int armed = -1; n_signals < n || is_child; rounds++) {
-        /* n_signals is read before is_child: a child of a signal between the two reads arms no
-         * timer */
         if (armed != n_signals && !is_child) {
             armed = n_signals;
             arm();

@@ -1,5 +1,5 @@
-/* rust_types.rs: allocations of Rust's standard library by type. The list counts blocks by type, below main.
- * The type of blocks from std::alloc::alloc cannot be found out, so these blocks are untyped.
+/* rust_types.rs: allocations of Rust's standard library by type. The @type lines have the number of blocks of each type that
+ * main and its callees allocate. The type of blocks from std::alloc::alloc cannot be found out, so these blocks are untyped.
  *
  * @type rust_types::Point 17
  * @type u64 5
