@@ -13,7 +13,7 @@
 #include "hook/elf_symbols.h"
 
 struct detour_counts detour_counts;
-static int depth; /* above 0: the allocator calls its own functions */
+static int depth; /* above 0: inside of an allocator function, whose own calls are not counted */
 
 static void *(*real_malloc)(size_t);
 static void (*real_free)(void *);

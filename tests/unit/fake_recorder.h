@@ -30,9 +30,9 @@ struct fake_stream { /* one thread of the recorded process */
     uint32_t slot_index, stream;
     uint64_t sequence;
     struct ag_chunk_control *control;
-    uint64_t *words; /* of the current chunk (a buffer in the live file); NULL control: there is
-                      * none */
-    uint32_t used;   /* words that are written */
+    uint64_t *words; /* words of the current chunk (a buffer in the live file); there is none if
+                      * `control` is NULL */
+    uint32_t used;   /* number of words that are written */
     uint64_t tick;   /* the writer's tick (a counter of milliseconds) at the last stamp */
 };
 

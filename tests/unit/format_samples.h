@@ -20,11 +20,11 @@ void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret
 void ag_sample_program_events(struct ag_sample_random *random, struct ag_event *ret_events,
                               size_t count);
 
-/* One record of each kind that is neither event nor batch, with its fields filled. Returns how many
- * it made, at most capacity. */
+/* One record of each kind that is neither an event nor a batch (a record of rows), with its fields
+ * filled. Returns how many it made, at most capacity. */
 size_t ag_sample_records(struct ag_record *ret_records, size_t capacity);
 
-/* Appends one batch (a record of rows) of every kind of batch, n_rows rows each, to the blob. */
+/* Appends one batch of every kind of batch, with n_rows rows each, to the blob. */
 void ag_sample_batches(struct ag_blob *blob, size_t n_rows);
 
 /* Writes a whole trace to the empty file fd, and takes fd over: n_chunks chunks with the events of

@@ -228,7 +228,7 @@ def symbols_of_long_names_at_many_addresses():
 @case()
 def functions_whose_names_are_each_other_s_ends():
     file = File()
-    n = 120000  # three times as many as the size of the file pays for
+    n = 120000  # three times as many as the budget for the size of the file allows
     file.plain_symbols()
     file.debug(".debug_abbrev", UNIT + b"\x02\x2e\x00\x11\x01\x12\x06\x03\x0e\0\0" + b"\0")
     file.debug(".debug_info", unit(UNIT_BODY + b"".join(b"\x02" + struct.pack("<QII", TEXT + 8 * i, 8, i) for i in range(n)) + b"\0"))

@@ -1,7 +1,9 @@
 /* symbolize_file.c: looks up addresses in files, as a report does, for symbol_budgets.py. Prints
  * the function at the last address of the first file, then the symbolizer's lines about problems.
  *
- *     usage: symbolize_file FIRST END LOOK_UPS FILE... */
+ *     usage: symbolize_file FIRST END LOOK_UPS FILE...
+ *
+ * In each file it looks up LOOK_UPS addresses, at equal distances from FIRST to END. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

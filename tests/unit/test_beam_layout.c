@@ -48,7 +48,7 @@ ERL_NIF_TERM enif_make_list_from_array(ErlNifEnv *env, const ERL_NIF_TERM array[
     return 0;
 }
 
-/* Makes a process whose words are at the offsets of some release. */
+/* Makes a process whose words are at the offsets that the constants above define. */
 static int make(void **state) {
     (void)state;
     memset(process, 0, sizeof process);
@@ -104,7 +104,8 @@ static void a_heap_top_that_is_nowhere_or_twice_is_refused(void **state) {
     refuses("the top of a process' heap");
 }
 
-/* A heap that begins at its top, and ends as far above as the stack's top may be. */
+/* A heap without words: its begin and end look like the top of the heap and the top of the stack.
+ * The search must not confuse them. */
 static void an_empty_heap_is_not_its_top(void **state) {
     (void)state;
     process[HEAP] = process[HEAP_TOP];

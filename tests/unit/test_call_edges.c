@@ -75,8 +75,9 @@ static void pairs_are_the_callers_of_every_function(void **state) {
     close(fd);
 }
 
-/* f calls g, which calls f, which calls g, which calls itself. The inner calls' counts are in each
- * pair once. The caller of a function that calls itself is the caller of its outermost call. */
+/* f calls g, which calls f, which calls g, which calls itself. The words and times of inner calls
+ * count once in each pair. The caller of a function that calls itself is the caller of its
+ * outermost call. */
 static void recursion_counts_once(void **state) {
     (void)state;
     static const struct ag_call_path paths[] = {

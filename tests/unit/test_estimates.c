@@ -20,9 +20,8 @@
 #include "model/pass/weights.h"
 #include "model/profile.h"
 
-#define CERTAIN_WEIGHT \
-    1.01 /* of a block that is missed less often than in one of 100 recordings \
-          */
+/* A block with a smaller weight is missed in less than one of 100 recordings. */
+#define CERTAIN_WEIGHT 1.01
 enum { SEEDS = 4000, ENOUGH = 20 };
 
 typedef uint64_t size_of_block(uint64_t index);
@@ -136,7 +135,7 @@ static void count(struct tally *tally, const struct recording *recording, enum a
     } else if (recording->n_samples > 0) {
         tally->n_few++;
         tally->n_covered_few += is_covered;
-    } else { /* without samples, reports have no row, but a total in the summary */
+    } else { /* without samples, reports have a total in the summary, but no row */
         tally->n_none++;
         tally->n_covered_none += is_covered;
     }

@@ -1,6 +1,7 @@
 /* test_history.c: the data that `allogram view` shows over time: slices of time that add up to the
- * whole, outlines (a summary of the stack tree) of limited size, and folding that merges rows and
- * loses no sum. */
+ * whole, outlines (summaries of the stack tree, of limited size), groups (the stacks that end in
+ * one node of an outline, and have the same allocation function, type and label), and folding,
+ * which merges groups and loses no sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -301,8 +302,8 @@ static void write_requests(struct trace_builder *trace) {
     trace_finish(trace, 100, NULL);
 }
 
-/* The heaviest labels are shown individually, the others together; no stack is folded because of
- * labels, and the sums stay the same. */
+/* The heaviest labels have groups of their own; the other labels share one. No stack is folded
+ * because of labels, and the sums stay the same. */
 static void many_labels_are_told_together_before_stacks_are(void **state) {
     (void)state;
     struct trace_builder trace;

@@ -142,8 +142,8 @@ static uint32_t choose_address(const struct race *race, const struct truth *trut
     return address;
 }
 
-/* Runs the program, mostly in bursts of one thread, so that windows (the events between two stamps)
- * of all lengths occur. Addresses are freed and allocated again at once. */
+/* Runs the program, mostly in bursts of one thread, so that windows (the times between two stamps
+ * of a thread) of all lengths occur. Addresses are freed and allocated again at once. */
 static void run(const struct race *race, struct truth *truth, struct stream *streams) {
     uint64_t now_ns = 1000;
     uint32_t thread = 0;
@@ -226,8 +226,8 @@ struct outcome {
     struct ag_ledger *ledger;
     const struct ag_summary *summary;
     bool free_was_seen[2 * EVENTS];
-    uint64_t n_seen, n_wrong; /* deaths, and those among them with a wrong free: not a free of their
-                               * address by their thread, or one that another death has too */
+    uint64_t n_seen, n_wrong; /* n_wrong: deaths with a wrong free (a free of another address or by
+                               * another thread, or a free that another death also has) */
 };
 
 static void see_death(void *context, const struct ag_block *block) {
@@ -488,8 +488,8 @@ static void a_block_handed_to_and_fro_in_one_window_each(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* Thread 1 stands still in a window (the time between two stamps) with its free at the end; thread
- * 2 goes on. The events of thread 3 in one window fit only between two events of thread 2. */
+/* Thread 1 stands still in a window that ends with its free; thread 2 goes on. The events of thread
+ * 3 in one window fit only between two events of thread 2. */
 static void a_thread_that_stands_still_takes_no_block_from_those_that_run(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();

@@ -598,7 +598,7 @@ static void single_blocks_add_up_to_the_summary(void **state) {
     trace_end(&trace);
 
     /* A realloc that fails, of a block that was not recorded: its ghost (free of an unknown block)
-     * is taken back. A block whose free was lost counts as freed, without a stack of the free. */
+     * is undone. A block whose free was lost counts as freed, without a stack of the free. */
     trace_begin(&trace, 0);
     trace_nodes(&trace, nodes, COUNT(nodes));
     TRACE_EVENTS(&trace, 0, STAMP(1), FREE(0x90), {.kind = AG_RECORD_REALLOC_FREE, .address = 0x90},

@@ -20,9 +20,9 @@ static struct ag_bytes text_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
 }
 
-/* Frames 1 to 6: "new" in two files, twice in one of them, without file and line, and of another
- * runtime; and "old". LINES is added to the lines, as if the files were longer, and WORDS to the
- * words of each function. */
+/* Defines frames 1 to 6: "new" in a.vm, "new" at two lines of b.vm, "new" without file and line,
+ * "new" of another runtime, and "old". LINES is added to the lines, as if the files were longer,
+ * and WORDS to the words of each function. */
 static void trace_changed_namesakes(struct trace_builder *trace, uint32_t lines, uint64_t words) {
     static const struct {
         const char *runtime, *function, *file;
@@ -87,7 +87,7 @@ static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
     struct ag_caller_row *rows;
     size_t n;
     assert_int_equal(ag_profile_callers(profile, "new", &rows, &n), 0);
-    /* the callers of all functions with that name, of two runtimes: four and no function */
+    /* callers of the functions "new" of both runtimes: four functions, and no function */
     assert_int_equal(n, 5);
     free(rows);
     assert_int_equal(ag_profile_callers(profile, "[vm] new", &rows, &n), 0);
@@ -107,7 +107,8 @@ static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* The lines of functions that were observed from outside are lines of samples. */
+/* If a process was observed from outside, the lines of functions are those of samples, and do not
+ * distinguish functions. */
 static void functions_that_were_seen_from_outside_are_one_by_name(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -126,8 +127,8 @@ static void functions_that_were_seen_from_outside_are_one_by_name(void **state) 
     assert_null(ag_profile_close(profile));
 }
 
-/* Each function calls the next one, so the acc counts of the outermost function with a name are
- * those of all functions with this name. */
+/* Each function calls the next one, so the accumulated counts of the outermost function with a name
+ * are those of all functions with this name. */
 static void counts_of_one_name_contain_each_path_once(void **state) {
     (void)state;
     static const struct {

@@ -46,8 +46,8 @@ static void weights_add_up_to_what_was_allocated(void **state) {
     assert_int_equal(told, allocated); /* at the end no bytes wait to be reported */
 }
 
-/* Processes that collect a little and a lot in turn. A process with small collections would get too
- * large a share if the rest of a large collection counted toward the next report. */
+/* Processes with small and with large collections, in turn. A process with small collections would
+ * get too large a share if the rest of a large collection counted toward the next report. */
 static void everybody_gets_their_own(void **state) {
     static const uint64_t bytes_of[] = {100, 3000, 10000, 70000};
     enum { N = sizeof bytes_of / sizeof *bytes_of, ROUNDS = 1000000, PERIOD = 10000 };

@@ -130,8 +130,8 @@ static void what_nothing_tells_apart_stays_a_number(void **state) {
     trace_end(&trace);
 }
 
-/* If the frames have lines, the innermost frame is the function as it is in the source. Generic
- * types with different arguments then share the function's name. */
+/* If the frames have lines, inlined functions have frames of their own, so the innermost function
+ * shows the type, even of two numbers: generic types with different arguments share its name. */
 static void a_line_proves_the_type(void **state) {
     (void)state;
     struct trace_builder trace;

@@ -80,7 +80,7 @@ static void first_skips_of_many_streams_are_exponential(void **state) {
     assert_true(anderson_darling(by_seed, N_SKIPS, INTERVAL) < 3.857);
 }
 
-/* The rest of a skip after a block that was not sampled is again a skip. */
+/* The rest of a skip after a block that was not sampled has the distribution of a new skip. */
 static void what_is_left_of_a_skip_is_a_skip(void **state) {
     (void)state;
     static uint64_t left[N_SKIPS];
@@ -159,8 +159,8 @@ static void sizes_in_a_period_are_taken_by_their_chance(void **state) {
     }
 }
 
-/* The mean number of points (samples; a block may have several) is one per interval, also where
- * most points are not drawn one by one.
+/* The mean number of points (samples; a block may have several) is one per interval, also for large
+ * blocks, whose points are not drawn one by one.
  */
 static void points_have_their_mean(void **state) {
     (void)state;

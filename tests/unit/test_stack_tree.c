@@ -65,7 +65,7 @@ static void same_pc_in_another_image_is_another_site(void **state) {
 static void site_left_unsettled_is_settled_by_the_finder(void **state) {
     (void)state;
     const uint32_t site = ag_site_intern(&tree, 0x401234, 7);
-    // as if the process that claimed it was killed here
+    // as if the process that created the site had been killed before it stored the image
     atomic_store(&tree.sites[site - 1].settled_image, 0);
     assert_int_equal(ag_site_intern(&tree, 0x401234, 7), site);
     uint64_t pc;
@@ -361,7 +361,7 @@ static void no_memory_gives_no_id_and_no_touch(void **state) {
     for (uint32_t site = 1; site < 40000; site++) {
         n_lost += ag_node_intern(&poor, 0, site) == 0;
     }
-    // the first slice holds some, and none reaches the next slice
+    // the nodes that have memory already get ids, and the nodes after them get none
     assert_true(n_lost > 20000 && n_lost < 40000);
 }
 

@@ -185,7 +185,7 @@ static void a_bias_and_limits_are_the_process_s(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-/* The symbolizer would hang if it opened a pipe, and would read a device. */
+/* The symbolizer must not open a pipe, because it would hang, and must not read a device. */
 static void only_regular_files_are_opened(void **state) {
     (void)state;
     fixture_run("mkfifo pipe && mkdir folder");
@@ -227,7 +227,7 @@ static void the_vdso_of_this_kernel_has_names(void **state) {
     const struct ag_build_id any = {0};
     struct ag_elf_file file;
     assert_int_equal(ag_elf_file_open_vdso(&any, &file), -ENOENT);
-    /* Its build id, by its note "GNU\0" of type 3. */
+    /* The vDSO's build id is in a note of type 3 with the name "GNU". */
     static const uint8_t note[] = {3, 0, 0, 0, 'G', 'N', 'U', 0};
     const uint8_t *found = memmem(vdso, 4096, note, sizeof(note));
     assert_non_null(found);
@@ -281,9 +281,9 @@ static void stripping_keeps_a_second_entry_point(void **state) {
 struct server {
     const char *head;
     const char *file;     /* sent after the head; NULL: nothing */
-    size_t endless_bytes; /* zeros that it would send after that */
+    size_t endless_bytes; /* number of zeros to send after the file */
     int listener, n_calls;
-    _Atomic size_t n_sent; /* of these zeros */
+    _Atomic size_t n_sent; /* how many of the zeros were sent */
     pthread_t thread;
 };
 

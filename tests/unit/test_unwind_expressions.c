@@ -1,5 +1,5 @@
-/* test_unwind_expressions.c: DWARF expressions as call frame information (CFI) uses them, one line
- * each, and expressions that must be refused. */
+/* test_unwind_expressions.c: DWARF expressions of the kinds that call frame information (CFI)
+ * contains, and expressions that must be refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,10 +63,10 @@ static const struct expression expressions[] = {
     {"underflow", {0x31, 0x22}, 2, false, true, 0},
     {"overflow", {0x31, 0x12, 0x12, 0x12, 0x12, 0x12, 0x12, 0x12, 0x12}, 9, false, true, 0},
     {"operand cut off", {0x0e, 1, 2, 3}, 4, false, true, 0},
-    {"leb that never ends", {0x10, 0x80, 0x80, 0x80}, 4, false, true, 0},
-    {"register not to be had", {0x73, 0x00}, 2, false, true, 0},
-    {"word not to be read", {0x31, 0x06}, 2, false, true, 0},
-    {"bra: jumps are not run", {0x31, 0x28, 0xfc, 0xff}, 4, false, true, 0},
+    {"LEB128 number without an end", {0x10, 0x80, 0x80, 0x80}, 4, false, true, 0},
+    {"register without a value", {0x73, 0x00}, 2, false, true, 0},
+    {"unreadable word", {0x31, 0x06}, 2, false, true, 0},
+    {"bra: jumps are refused", {0x31, 0x28, 0xfc, 0xff}, 4, false, true, 0},
     {"skip to itself", {0x2f, 0xfd, 0xff}, 3, false, true, 0},
     {"div: not known", {0x31, 0x30, 0x1b}, 3, false, true, 0},
 };

@@ -202,7 +202,7 @@ struct copy {
     uint8_t *memory;
     size_t bytes;
     struct ag_cfi_tables tables;
-    uintptr_t distance; /* a pc of libc + distance is the same pc in the copy */
+    uintptr_t distance; /* a pc of libc + distance is the corresponding pc in the copy */
 };
 static struct copy copy_tables(const struct library *library) {
     const uintptr_t page = 4096, low = library->tables.low & ~(page - 1);

@@ -58,7 +58,7 @@ static int no_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use
     return -ENOENT;
 }
 
-/* Adds a rule to the unwinder's table, as if it had been read from CFI. */
+/* Adds a rule to the unwinder's table, as if it had been read from call frame information. */
 static void know(uintptr_t pc, uint32_t rule) {
     struct ag_pc_entry *bucket =
         &unwinder.space
@@ -390,7 +390,7 @@ static void memory_beyond_a_shortened_stack_is_not_read(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {
         check_shortened_stack(20 + i);  // short enough for the walker's cache of whole stacks
-        check_shortened_stack(120 + i); // too long for it: only the memo has the stack
+        check_shortened_stack(120 + i); // too long for that cache: only the memo has the stack
     }
 }
 static void frames_are_guessed_in_mapped_memory_only(void **state) {

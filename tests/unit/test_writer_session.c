@@ -164,9 +164,10 @@ static struct ag_writer_report end_program(pid_t pid) {
 
 struct contents {
     uint8_t *allocs, *frees; /* how often block n was allocated and freed */
-    uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live, n_lost;
-    uint64_t from_index;             /* allocated_blocks of the summaries */
-    uint64_t n_ends[AG_END_CUT + 1]; /* by how the process ended */
+    uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live,
+        n_lost;          /* n_strangers: events of other addresses; n_live: live files */
+    uint64_t from_index; /* allocated_blocks of the summaries */
+    uint64_t n_ends[AG_END_CUT + 1]; /* number of ends, by the way in which the process ended */
     uint32_t last_status;            /* the status of wait(2), if it is known */
 };
 
@@ -314,8 +315,9 @@ static int play_in_turns(uint64_t turns) {
     return 0;
 }
 
-/* The writer stamps the end of a resting thread's events in its own sums and in the trace. Without
- * these stamps, the events of one thread could be at any time of the other's. */
+/* For a resting thread, the writer adds a stamp (a record of the time) after the last event, in its
+ * own sums and in the trace. Without these stamps, the order of the two threads' events would be
+ * unknown. */
 static void threads_that_rest_do_not_blur_the_peak(void **state) {
     (void)state;
     const pid_t pid = start_program(play_in_turns, 6);
@@ -673,7 +675,7 @@ static int play_damage(uint64_t count) {
     streams[1].control->used_words = 0x7fffffff;
     streams[2].control->stream = 0xfffffff0;
     fake_stream_begin(&streams[2], session, slot);
-    streams[2].sequence = count; /* all events before it are missing */
+    streams[2].sequence = count; /* all events of this stream before these are missing */
     play_blocks(&streams[2], 0x12345678, 10, 10);
     return 0;
 }
@@ -782,7 +784,8 @@ static struct ag_chunk_control *control_of(uint64_t sequence) {
     return NULL;
 }
 
-/* Starts a thread that allocates blocks, and as many again on command. */
+/* Starts a process whose thread allocates `count` blocks, and as many again after a byte in the
+ * pipe `tell`. */
 static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_t count) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -801,8 +804,9 @@ static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_
     return pid;
 }
 
-/* Does what src/writer/snapshot.c does in its child, while the thread goes on. One chunk is read as
- * if its thread had filled it, and two more, meanwhile. */
+/* Takes a snapshot as the child in src/writer/snapshot.c does, while the thread goes on. The test
+ * makes chunk 2 look as it was when only 100 of its words were written, so the thread has filled
+ * the rest of it, and later chunks, after the snapshot. */
 static void a_frozen_look_is_of_one_moment(void **state) {
     enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
     (void)state;
@@ -835,7 +839,8 @@ static void a_frozen_look_is_of_one_moment(void **state) {
     assert_int_equal(write(tell[1], "", 1), 1);
     wait_for(pid);
     const struct contents contents = read_traces(2 * (uint64_t)COUNT);
-    uint64_t n_begun = 0; /* block n is the n-th that the thread made */
+    uint64_t n_begun = 0; /* number of blocks in the snapshot; block n is the n-th block of the
+                           * thread */
     while (n_begun < COUNT && contents.allocs[n_begun] == 1) {
         n_begun++;
     }
