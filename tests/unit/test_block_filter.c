@@ -112,7 +112,7 @@ static void wrong_words_are_named(void **state) {
     assert_int_equal(ag_block_filter_parse(long_one, &filter, message), -EINVAL);
 }
 
-static void nothing_said_takes_all(void **state) {
+static void an_empty_filter_selects_all_blocks(void **state) {
     (void)state;
     const struct ag_block_filter empty = parsed(""), none = parsed(NULL);
     assert_true(ag_block_filter_takes_heap(&empty, 2, "", "") &&
@@ -122,9 +122,11 @@ static void nothing_said_takes_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_inclusive),    cmocka_unit_test(heaps_by_all_their_terms),
-        cmocka_unit_test(globs_of_types),         cmocka_unit_test(wrong_words_are_named),
-        cmocka_unit_test(nothing_said_takes_all),
+        cmocka_unit_test(sizes_are_inclusive),
+        cmocka_unit_test(heaps_by_all_their_terms),
+        cmocka_unit_test(globs_of_types),
+        cmocka_unit_test(wrong_words_are_named),
+        cmocka_unit_test(an_empty_filter_selects_all_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

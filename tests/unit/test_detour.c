@@ -209,7 +209,7 @@ static void a_jump_to_the_start_is_a_call(void **state) {
     assert_int_equal(ag_detour_remove(&detour), 0);
 }
 
-static void what_is_no_code_is_refused(void **state) {
+static void invalid_code_is_refused(void **state) {
     (void)state;
     static uint8_t data[64];
     check_refused(starts_with_nonsense, BYTES(starts_with_nonsense), -EILSEQ, "unknown");
@@ -315,7 +315,7 @@ int main(void) {
         cmocka_unit_test(too_short_is_refused),
         cmocka_unit_test(jumps_into_the_overwritten_bytes_are_refused),
         cmocka_unit_test(a_jump_to_the_start_is_a_call),
-        cmocka_unit_test(what_is_no_code_is_refused),
+        cmocka_unit_test(invalid_code_is_refused),
         cmocka_unit_test(nothing_stays_writable),
         cmocka_unit_test(one_over_another),
         cmocka_unit_test(other_threads_call_meanwhile),

@@ -54,7 +54,7 @@ static void functions_of_this_program(void **state) {
     ag_elf_symbols_close(&symbols);
 }
 
-static void what_has_no_symbols(void **state) {
+static void files_without_symbols_are_refused(void **state) {
     (void)state;
     struct ag_elf_symbols symbols;
     assert_int_equal(ag_elf_symbols_open("/lib/x86_64-linux-gnu/libc.so.6", &symbols), -ENODATA);
@@ -126,7 +126,7 @@ static void global_goes_before_weak_before_local(void **state) {
     ag_elf_symbols_close(&symbols);
 }
 
-static void several_local_ones_are_none(void **state) {
+static void several_local_symbols_of_one_name_are_not_found(void **state) {
     (void)state;
     const struct image image = image_with((const Elf64_Sym[]){
         SYMBOL(1, STB_LOCAL, STT_FUNC, 0x10), SYMBOL(1, STB_LOCAL, STT_FUNC, 0x20),
@@ -176,9 +176,9 @@ static void damaged_tables_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_this_program),
-        cmocka_unit_test(what_has_no_symbols),
+        cmocka_unit_test(files_without_symbols_are_refused),
         cmocka_unit_test(global_goes_before_weak_before_local),
-        cmocka_unit_test(several_local_ones_are_none),
+        cmocka_unit_test(several_local_symbols_of_one_name_are_not_found),
         cmocka_unit_test(damaged_tables_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

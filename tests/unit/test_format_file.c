@@ -265,7 +265,7 @@ static void only_regular_files_are_opened(void **state) {
     unlink(path);
 }
 
-static void other_files_are_told_apart(void **state) {
+static void other_files_are_distinguished(void **state) {
     (void)state;
     const char *path = path_of("other");
     write_file(path, "", 0);
@@ -512,7 +512,7 @@ int main(void) {
         cmocka_unit_test(a_chunk_that_comes_twice_is_damage),
         cmocka_unit_test(a_file_that_shrinks_while_open_gives_an_error),
         cmocka_unit_test(only_regular_files_are_opened),
-        cmocka_unit_test(other_files_are_told_apart),
+        cmocka_unit_test(other_files_are_distinguished),
         cmocka_unit_test(an_unknown_chunk_kind_is_passed_over),
         cmocka_unit_test(a_chunk_that_grows_too_much_is_damage),
         cmocka_unit_test(resumed_after_a_cut_at_any_byte),

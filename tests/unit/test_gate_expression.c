@@ -47,7 +47,7 @@ static int judge(const char *text) {
 }
 
 /* The quantities are 900 to 1100, 1900 to 2100, and so on. */
-static void estimates_answer_with_all_that_may_be(void **state) {
+static void estimates_may_leave_the_answer_open(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -160,7 +160,7 @@ static void wrong(const char *text, const char *place, const char *advice) {
     }
 }
 
-static void what_is_wrong_is_told_with_its_place(void **state) {
+static void errors_are_reported_with_their_place(void **state) {
     (void)state;
     wrong("", "at its end: ", "in_use_bytes_at_end");
     wrong("peak_bytes >", "at its end: ", "lost_events");
@@ -232,7 +232,7 @@ static void depth_and_length_have_bounds(void **state) {
     }
 }
 
-static void what_is_long_but_right_is_computed(void **state) {
+static void long_valid_expressions_are_evaluated(void **state) {
     (void)state;
     char *text = repeated("1+", 1990, "1987 < ", "1");
     assert_int_equal(judge(text), 1);
@@ -266,7 +266,7 @@ static void every_cut_and_change_is_read_or_refused(void **state) {
     }
 }
 
-static void what_is_no_number_is_no_answer(void **state) {
+static void undefined_numbers_give_an_error(void **state) {
     (void)state;
     assert_int_equal(judge("peak_bytes / (threads - 2k) > 1"), -EDOM);
     assert_string_equal(message, "at character 14, '(threads - 2k) > 1': a division by 0");
@@ -287,14 +287,14 @@ static void a_function_is_named_with_or_without_its_parameters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_bind_as_in_c),
-        cmocka_unit_test(estimates_answer_with_all_that_may_be),
+        cmocka_unit_test(estimates_may_leave_the_answer_open),
         cmocka_unit_test(numbers_have_suffixes_and_are_exact),
         cmocka_unit_test(quantities_come_in_their_order),
-        cmocka_unit_test(what_is_wrong_is_told_with_its_place),
+        cmocka_unit_test(errors_are_reported_with_their_place),
         cmocka_unit_test(depth_and_length_have_bounds),
-        cmocka_unit_test(what_is_long_but_right_is_computed),
+        cmocka_unit_test(long_valid_expressions_are_evaluated),
         cmocka_unit_test(every_cut_and_change_is_read_or_refused),
-        cmocka_unit_test(what_is_no_number_is_no_answer),
+        cmocka_unit_test(undefined_numbers_give_an_error),
         cmocka_unit_test(a_function_is_named_with_or_without_its_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

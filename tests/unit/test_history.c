@@ -85,7 +85,7 @@ static const struct ag_history_entry *entry(const struct seen *seen, size_t slic
     return NULL;
 }
 
-static void slices_tell_changes_peaks_and_blocks(void **state) {
+static void slices_show_changes_peaks_and_blocks(void **state) {
     (void)state;
     struct trace_builder trace;
     write_small(&trace);
@@ -197,7 +197,7 @@ static struct ag_metrics sum_of(const struct ag_outline *outline) {
     return sum;
 }
 
-static void an_outline_keeps_sums_and_own_whatever_it_cuts(void **state) {
+static void an_outline_keeps_total_and_own_sums(void **state) {
     (void)state;
     struct trace_builder trace;
     write_wide(&trace);
@@ -228,7 +228,7 @@ static void an_outline_keeps_sums_and_own_whatever_it_cuts(void **state) {
     trace_end(&trace);
 }
 
-static void a_fold_ships_few_entries_and_keeps_the_sums(void **state) {
+static void folding_leaves_few_entries_and_keeps_the_sums(void **state) {
     (void)state;
     struct trace_builder trace;
     write_wide(&trace);
@@ -304,7 +304,7 @@ static void write_requests(struct trace_builder *trace) {
 
 /* The heaviest labels have groups of their own; the other labels share one. No stack is folded
  * because of labels, and the sums stay the same. */
-static void many_labels_are_told_together_before_stacks_are(void **state) {
+static void small_labels_are_merged_before_stacks_are_folded(void **state) {
     (void)state;
     struct trace_builder trace;
     write_requests(&trace);
@@ -421,10 +421,10 @@ static void a_type_that_is_known_late_brings_a_block_to_its_group(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_tell_changes_peaks_and_blocks),
-        cmocka_unit_test(an_outline_keeps_sums_and_own_whatever_it_cuts),
-        cmocka_unit_test(a_fold_ships_few_entries_and_keeps_the_sums),
-        cmocka_unit_test(many_labels_are_told_together_before_stacks_are),
+        cmocka_unit_test(slices_show_changes_peaks_and_blocks),
+        cmocka_unit_test(an_outline_keeps_total_and_own_sums),
+        cmocka_unit_test(folding_leaves_few_entries_and_keeps_the_sums),
+        cmocka_unit_test(small_labels_are_merged_before_stacks_are_folded),
         cmocka_unit_test(a_type_that_is_known_late_brings_a_block_to_its_group),
         cmocka_unit_test(a_page_holds_no_byte_that_could_be_markup),
     };

@@ -133,7 +133,7 @@ static void one_name_in_two_runtimes_is_two_functions(void **state) {
     trace_end(&trace);
 }
 
-static void what_a_runtime_counted_is_known_when_it_is_told_again(void **state) {
+static void counts_come_with_a_later_record_of_the_runtime(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -350,7 +350,7 @@ static void assert_caller(struct ag_profile *profile, const char *name, const ch
     free(rows);
 }
 
-static void callers_have_the_shares_of_what_they_made_it_allocate(void **state) {
+static void callers_have_their_shares_of_a_function(void **state) {
     (void)state;
     struct ag_profile *profile = open_managed();
     assert_caller(profile, "erlang:setelement/3", "[beam] app:loop/1", 100, 1200);
@@ -424,7 +424,7 @@ static struct ag_profile *finish(struct trace_builder *trace) {
     return profile;
 }
 
-static void of_a_tree_never_written_whole_what_there_is_counts(void **state) {
+static void rows_of_an_incomplete_tree_count(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -442,7 +442,7 @@ static void of_a_tree_never_written_whole_what_there_is_counts(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-static void after_a_reset_only_what_was_counted_since_counts(void **state) {
+static void counts_before_a_reset_are_left_out(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -708,7 +708,7 @@ static void a_heap_that_grew_reclaimed_nothing(void **state) {
 /* ---- threads ---- */
 
 /* One thread collected, one freed, one counted calls, one has only a name. */
-static void a_thread_is_known_by_whatever_is_told_of_it(void **state) {
+static void a_thread_is_known_by_any_of_its_records(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -736,22 +736,22 @@ static void a_thread_is_known_by_whatever_is_told_of_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_is_known_by_whatever_is_told_of_it),
+        cmocka_unit_test(a_thread_is_known_by_any_of_its_records),
         cmocka_unit_test(managed_frames_stand_between_native_ones),
         cmocka_unit_test(a_frame_that_nothing_defines_has_its_number_for_a_name),
         cmocka_unit_test(one_name_in_two_runtimes_is_two_functions),
-        cmocka_unit_test(what_a_runtime_counted_is_known_when_it_is_told_again),
+        cmocka_unit_test(counts_come_with_a_later_record_of_the_runtime),
         cmocka_unit_test(managed_frames_have_no_address),
         cmocka_unit_test(frames_keep_their_runtime_in_a_merged_profile),
         cmocka_unit_test(a_runtime_has_the_stacks_with_its_frames_and_its_heaps),
         cmocka_unit_test(an_unknown_runtime_is_refused_with_those_there_are),
         cmocka_unit_test(functions_of_all_trees_are_added_up),
         cmocka_unit_test(functions_are_grouped_by_process_and_by_initial_call),
-        cmocka_unit_test(callers_have_the_shares_of_what_they_made_it_allocate),
+        cmocka_unit_test(callers_have_their_shares_of_a_function),
         cmocka_unit_test(functions_are_narrowed_by_thread_runtime_and_path),
         cmocka_unit_test(processes_are_added_up_in_a_merged_profile),
-        cmocka_unit_test(of_a_tree_never_written_whole_what_there_is_counts),
-        cmocka_unit_test(after_a_reset_only_what_was_counted_since_counts),
+        cmocka_unit_test(rows_of_an_incomplete_tree_count),
+        cmocka_unit_test(counts_before_a_reset_are_left_out),
         cmocka_unit_test(hostile_parents_are_the_root),
         cmocka_unit_test(a_trace_without_counters_has_no_tree),
         cmocka_unit_test(accumulated_counts_follow_their_definition),

@@ -43,7 +43,7 @@ static const struct ag_memory_row *row(const char *name) {
     return NULL;
 }
 
-static void what_lies_in_malloc_counts_once(void **state) {
+static void memory_from_malloc_counts_once(void **state) {
     (void)state;
     struct ag_heap_row heaps[] = {heap("malloc", "libc", 100), heap("operator new", "libc", 50),
                                   heap("minor heap", "ml", 30), heap("major heap", "ml", 70)};
@@ -78,7 +78,7 @@ static void what_lies_in_malloc_counts_once(void **state) {
     assert_int_equal(total.fragmentation_bytes, 900 - 250);
 }
 
-static void told_by_malloc_too_is_not_lent(void **state) {
+static void memory_that_is_recorded_twice_is_not_lent(void **state) {
     (void)state;
     struct ag_heap_row heaps[] = {heap("malloc", "libc", 100), heap("major heap", "ml", 80)};
     heaps[0].memory = (struct ag_heap_memory){
@@ -94,7 +94,7 @@ static void told_by_malloc_too_is_not_lent(void **state) {
     assert_int_equal(total.reserved_bytes, 300 + 60);
 }
 
-static void blocks_in_malloc_are_what_they_are(void **state) {
+static void blocks_from_malloc_are_all_memory_of_their_heap(void **state) {
     (void)state;
     struct ag_heap_row heaps[] = {heap("malloc", "libc", 10), heap("vm", "vm", 40)};
     heaps[0].memory = (struct ag_heap_memory){
@@ -106,7 +106,7 @@ static void blocks_in_malloc_are_what_they_are(void **state) {
     assert_int_equal(row("libc")->fragmentation_bytes, 64 - 10 - 40);
 }
 
-static void nobody_counted_is_not_zero(void **state) {
+static void memory_that_was_not_counted_is_not_zero(void **state) {
     (void)state;
     struct ag_heap_row heaps[] = {heap("malloc", "libc", 100), heap("mmap", "libc", 0),
                                   heap("arena", "", 30)};
@@ -149,10 +149,10 @@ static void processes_add_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lies_in_malloc_counts_once),
-        cmocka_unit_test(told_by_malloc_too_is_not_lent),
-        cmocka_unit_test(blocks_in_malloc_are_what_they_are),
-        cmocka_unit_test(nobody_counted_is_not_zero),
+        cmocka_unit_test(memory_from_malloc_counts_once),
+        cmocka_unit_test(memory_that_is_recorded_twice_is_not_lent),
+        cmocka_unit_test(blocks_from_malloc_are_all_memory_of_their_heap),
+        cmocka_unit_test(memory_that_was_not_counted_is_not_zero),
         cmocka_unit_test(processes_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

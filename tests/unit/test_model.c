@@ -652,7 +652,7 @@ static void lifetimes_are_counted_by_site_and_in_all(void **state) {
     trace_end(&trace);
 }
 
-static void a_trace_that_is_cut_gives_what_is_whole(void **state) {
+static void a_cut_trace_gives_its_whole_chunks(void **state) {
     (void)state;
     struct trace_builder trace;
     struct ag_ledger *truth = ag_ledger_new();
@@ -698,7 +698,7 @@ static void a_flipped_chunk_is_named_and_the_rest_is_read(void **state) {
     trace_end(&trace);
 }
 
-static void no_trace_is_one_line(void **state) {
+static void a_missing_file_gives_one_line(void **state) {
     (void)state;
     struct ag_profile *profile;
     char message[512];
@@ -790,9 +790,9 @@ int main(void) {
         cmocka_unit_test(cycles_orphans_and_strange_images_are_harmless),
         cmocka_unit_test(a_stack_too_deep_for_recursion_is_walked_in_loops),
         cmocka_unit_test(many_chunks_of_many_streams_give_what_one_ledger_gives),
-        cmocka_unit_test(a_trace_that_is_cut_gives_what_is_whole),
+        cmocka_unit_test(a_cut_trace_gives_its_whole_chunks),
         cmocka_unit_test(a_flipped_chunk_is_named_and_the_rest_is_read),
-        cmocka_unit_test(no_trace_is_one_line),
+        cmocka_unit_test(a_missing_file_gives_one_line),
         cmocka_unit_test(the_interrupted_instruction_is_looked_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

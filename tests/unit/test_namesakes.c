@@ -68,7 +68,7 @@ static const struct ag_functions *functions_of(struct ag_profile *profile) {
     return functions;
 }
 
-static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
+static void functions_of_one_name_are_distinguished_by_their_places(void **state) {
     (void)state;
     static const char *const names[] = {"new a.vm:1", "new b.vm:1", "new b.vm:9",
                                         "new",        NULL,         NULL};
@@ -109,7 +109,7 @@ static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
 
 /* If a process was observed from outside, the lines of functions are those of samples, and do not
  * distinguish functions. */
-static void functions_that_were_seen_from_outside_are_one_by_name(void **state) {
+static void observed_functions_of_one_name_are_one_function(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -208,8 +208,8 @@ static void a_function_of_one_trace_is_new_or_gone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_one_name_are_told_apart_by_their_places),
-        cmocka_unit_test(functions_that_were_seen_from_outside_are_one_by_name),
+        cmocka_unit_test(functions_of_one_name_are_distinguished_by_their_places),
+        cmocka_unit_test(observed_functions_of_one_name_are_one_function),
         cmocka_unit_test(counts_of_one_name_contain_each_path_once),
         cmocka_unit_test(functions_of_one_name_are_compared_in_the_order_of_their_lines),
         cmocka_unit_test(a_function_of_one_trace_is_new_or_gone),

@@ -302,7 +302,7 @@ static void refuses(const char *because) {
     }
 }
 
-static void what_is_unknown_is_refused(void **state) {
+static void unknown_nodes_are_refused(void **state) {
     (void)state;
     write_node();
     strcpy(played_bytes(&target, target.symbols[1].symbol.address), "13.1.6");
@@ -511,7 +511,7 @@ static void a_delegated_collection_is_one(void **state) {
     ag_inspector_erlang.close(node);
 }
 
-static void what_is_no_collection(void **state) {
+static void other_events_are_not_reported(void **state) {
     (void)state;
     write_node();
     struct node *node = watch_node();
@@ -594,13 +594,13 @@ int main(void) {
         cmocka_unit_test(processes_and_their_stacks),
         cmocka_unit_test(a_process_that_is_torn_is_lost),
         cmocka_unit_test(allocators_add_up),
-        cmocka_unit_test(what_is_unknown_is_refused),
+        cmocka_unit_test(unknown_nodes_are_refused),
         cmocka_unit_test(a_sample_in_generated_code),
         cmocka_unit_test(a_sample_in_native_code_that_was_called),
         cmocka_unit_test(a_sample_of_a_dirty_scheduler),
         cmocka_unit_test(a_collection_is_reported),
         cmocka_unit_test(a_delegated_collection_is_one),
-        cmocka_unit_test(what_is_no_collection),
+        cmocka_unit_test(other_events_are_not_reported),
         cmocka_unit_test(mutated_memory_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

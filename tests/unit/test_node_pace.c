@@ -21,7 +21,7 @@ static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
                : node_pace_weight(pace, bytes, period, draw(), draw());
 }
 
-static void without_a_period_all_are_told_of(void **state) {
+static void without_a_period_all_collections_are_reported(void **state) {
     struct node_pace pace = {0};
     (void)state;
     for (uint64_t bytes = 0; bytes < 100; bytes++) {
@@ -48,7 +48,7 @@ static void weights_add_up_to_what_was_allocated(void **state) {
 
 /* Processes with small and with large collections, in turn. A process with small collections would
  * get too large a share if the rest of a large collection counted toward the next report. */
-static void everybody_gets_their_own(void **state) {
+static void each_process_gets_its_share(void **state) {
     static const uint64_t bytes_of[] = {100, 3000, 10000, 70000};
     enum { N = sizeof bytes_of / sizeof *bytes_of, ROUNDS = 1000000, PERIOD = 10000 };
     struct node_pace pace = {0};
@@ -66,7 +66,7 @@ static void everybody_gets_their_own(void **state) {
     }
 }
 
-static void most_pass(void **state) {
+static void one_collection_in_a_hundred_is_reported(void **state) {
     struct node_pace pace = {0};
     int n_reported = 0;
     (void)state;
@@ -78,10 +78,10 @@ static void most_pass(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_period_all_are_told_of),
+        cmocka_unit_test(without_a_period_all_collections_are_reported),
         cmocka_unit_test(weights_add_up_to_what_was_allocated),
-        cmocka_unit_test(everybody_gets_their_own),
-        cmocka_unit_test(most_pass),
+        cmocka_unit_test(each_process_gets_its_share),
+        cmocka_unit_test(one_collection_in_a_hundred_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void lines_of_a_map_are_ranges_with_paths(void **state) {
     ag_remote_maps_done(&maps);
 }
 
-static void lines_that_are_none_are_passed_over(void **state) {
+static void invalid_lines_are_skipped(void **state) {
     (void)state;
     struct ag_remote_maps maps = {0};
     assert_int_equal(ag_remote_maps_parse(&maps, strdup("\n\nxyz\n3000-1000 r-xp 0 0:0 0\n-\n"
@@ -215,7 +215,7 @@ static void damaged_input_is_read_without_harm(void **state) {
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-static void what_is_equal_is_kept_once(void **state) {
+static void equal_frames_and_nodes_are_kept_once(void **state) {
     (void)state;
     struct ag_seen_stacks seen = {0};
     uint32_t first[3000];
@@ -243,14 +243,14 @@ static void what_is_equal_is_kept_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_a_map_are_ranges_with_paths),
-        cmocka_unit_test(lines_that_are_none_are_passed_over),
+        cmocka_unit_test(invalid_lines_are_skipped),
         cmocka_unit_test(unmapping_cuts_ranges_at_both_ends_and_in_the_middle),
         cmocka_unit_test(calls_are_applied_by_their_times_not_as_they_are_reported),
         cmocka_unit_test(failed_calls_change_nothing_and_brk_counts_what_it_moves),
         cmocka_unit_test(a_perf_map_names_functions_and_the_newest_counts),
         cmocka_unit_test(a_jitdump_names_functions),
         cmocka_unit_test(damaged_input_is_read_without_harm),
-        cmocka_unit_test(what_is_equal_is_kept_once),
+        cmocka_unit_test(equal_frames_and_nodes_are_kept_once),
     };
     return cmocka_run_group_tests_name("observe_parts", tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void a_time_is_seconds_or_has_a_unit(void **state) {
     assert_int_equal(time_of("18446744073709551614ns"), UINT64_MAX - 1);
 }
 
-static void what_is_no_time_is_refused(void **state) {
+static void invalid_times_are_refused(void **state) {
     (void)state;
     static const char *const bad[] = {"",
                                       "s",
@@ -124,7 +124,7 @@ static void a_runtime_adds_its_options_where_the_table_has_a_place(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_time_is_seconds_or_has_a_unit),
-        cmocka_unit_test(what_is_no_time_is_refused),
+        cmocka_unit_test(invalid_times_are_refused),
         cmocka_unit_test(bytes_take_powers_of_1024),
         cmocka_unit_test(counts_are_decimal_and_do_not_overflow),
         cmocka_unit_test(a_runtime_adds_its_options_where_the_table_has_a_place),

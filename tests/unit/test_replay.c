@@ -115,7 +115,7 @@ static void write_program(struct trace_builder *trace) {
     trace_finish(trace, START_NS + 50000, NULL);
 }
 
-static void steps_come_in_their_order_and_what_is_undone_never_was(void **state) {
+static void steps_come_in_order_without_undone_events(void **state) {
     (void)state;
     struct trace_builder trace;
     write_program(&trace);
@@ -142,7 +142,7 @@ static void steps_come_in_their_order_and_what_is_undone_never_was(void **state)
     trace_end(&trace);
 }
 
-static void what_a_filter_leaves_out_is_not_passed_on(void **state) {
+static void filtered_blocks_are_not_replayed(void **state) {
     (void)state;
     struct trace_builder trace;
     write_program(&trace);
@@ -189,7 +189,7 @@ static void stacks_have_a_highest_moment_and_lifetimes_of_their_own(void **state
     trace_end(&trace);
 }
 
-static void moments_tell_what_was_in_use_before_them(void **state) {
+static void moments_show_what_was_in_use_before_them(void **state) {
     (void)state;
     struct trace_builder trace;
     write_program(&trace);
@@ -315,10 +315,10 @@ static void threads_that_race_for_addresses_have_one_history(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_come_in_their_order_and_what_is_undone_never_was),
-        cmocka_unit_test(what_a_filter_leaves_out_is_not_passed_on),
+        cmocka_unit_test(steps_come_in_order_without_undone_events),
+        cmocka_unit_test(filtered_blocks_are_not_replayed),
         cmocka_unit_test(stacks_have_a_highest_moment_and_lifetimes_of_their_own),
-        cmocka_unit_test(moments_tell_what_was_in_use_before_them),
+        cmocka_unit_test(moments_show_what_was_in_use_before_them),
         cmocka_unit_test(a_visit_that_fails_ends_the_replay),
         cmocka_unit_test(one_thread_has_the_peak_of_the_summary),
         cmocka_unit_test(threads_that_race_for_addresses_have_one_history),

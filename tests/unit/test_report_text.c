@@ -40,7 +40,7 @@ static void times_take_the_unit_that_fits(void **state) {
     assert_string_equal(ag_quantity_time(&text, UINT64_C(7380000000000)), "2 h 03 m");
 }
 
-static void counts_are_parted_by_commas(void **state) {
+static void counts_are_separated_by_commas(void **state) {
     (void)state;
     struct ag_quantity text;
     assert_string_equal(ag_quantity_count(&text, 0), "0");
@@ -49,7 +49,7 @@ static void counts_are_parted_by_commas(void **state) {
     assert_string_equal(ag_quantity_count(&text, UINT64_MAX), "18,446,744,073,709,551,615");
 }
 
-static void a_small_share_is_not_called_nothing(void **state) {
+static void a_small_share_is_not_shown_as_zero(void **state) {
     (void)state;
     struct ag_quantity text;
     assert_string_equal(ag_quantity_share(&text, 1, 1000000), "<1 %");
@@ -202,7 +202,7 @@ static void prose_goes_on_in_the_next_line(void **state) {
     free(text);
 }
 
-static void what_is_cut_off_does_not_take_the_end_of_the_line_along(void **state) {
+static void a_line_that_is_cut_off_keeps_its_newline(void **state) {
     (void)state;
     enum { LONG = 100000 };
     char *name = malloc(LONG + 1);
@@ -259,8 +259,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_have_three_digits_that_count),
         cmocka_unit_test(times_take_the_unit_that_fits),
-        cmocka_unit_test(counts_are_parted_by_commas),
-        cmocka_unit_test(a_small_share_is_not_called_nothing),
+        cmocka_unit_test(counts_are_separated_by_commas),
+        cmocka_unit_test(a_small_share_is_not_shown_as_zero),
         cmocka_unit_test(a_column_has_one_unit),
         cmocka_unit_test(bytes_that_are_no_utf8_are_replaced_one_by_one),
         cmocka_unit_test(every_code_point_survives_the_way_there_and_back),
@@ -271,7 +271,7 @@ int main(void) {
         cmocka_unit_test(a_narrow_page_takes_from_the_widest_column),
         cmocka_unit_test(a_page_too_narrow_for_names_cuts_heads_and_no_number),
         cmocka_unit_test(prose_goes_on_in_the_next_line),
-        cmocka_unit_test(what_is_cut_off_does_not_take_the_end_of_the_line_along),
+        cmocka_unit_test(a_line_that_is_cut_off_keeps_its_newline),
         cmocka_unit_test(a_course_keeps_the_highest_value_of_each_step),
         cmocka_unit_test(allocated_bytes_are_spread_between_points),
     };

@@ -96,7 +96,7 @@ static void expect_bytes(struct ag_profile *profile, const char *type, uint64_t 
 
 /* Lock.new was inlined into Mutex.new, so blocks of type Lock were allocated in Mutex.new. They are
  * not taken for Mutex, because Lock.new itself allocated blocks with the same number. */
-static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
+static void inlined_allocations_without_lines_keep_their_type(void **state) {
     (void)state;
     struct trace_builder trace;
     begin(&trace);
@@ -113,7 +113,7 @@ static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
 
 /* Two numbers in one function and one number in two functions: the types cannot be distinguished.
  */
-static void what_nothing_tells_apart_stays_a_number(void **state) {
+static void types_that_cannot_be_distinguished_stay_numbers(void **state) {
     (void)state;
     struct trace_builder trace;
     begin(&trace);
@@ -146,8 +146,8 @@ static void a_line_proves_the_type(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_inlined_without_lines_keeps_its_own_name),
-        cmocka_unit_test(what_nothing_tells_apart_stays_a_number),
+        cmocka_unit_test(inlined_allocations_without_lines_keep_their_type),
+        cmocka_unit_test(types_that_cannot_be_distinguished_stay_numbers),
         cmocka_unit_test(a_line_proves_the_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,7 @@ static void first_skips_of_many_streams_are_exponential(void **state) {
 }
 
 /* The rest of a skip after a block that was not sampled has the distribution of a new skip. */
-static void what_is_left_of_a_skip_is_a_skip(void **state) {
+static void the_rest_of_a_skip_is_exponential(void **state) {
     (void)state;
     static uint64_t left[N_SKIPS];
     struct ag_skip skip;
@@ -224,7 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(skips_of_each_seed_are_exponential),
         cmocka_unit_test(first_skips_of_many_streams_are_exponential),
-        cmocka_unit_test(what_is_left_of_a_skip_is_a_skip),
+        cmocka_unit_test(the_rest_of_a_skip_is_exponential),
         cmocka_unit_test(logarithm_and_exponential_agree_with_libm),
         cmocka_unit_test(probability_has_sane_ends),
         cmocka_unit_test(sizes_in_a_period_are_taken_by_their_chance),

@@ -146,7 +146,7 @@ static void add_chunks(struct trace_builder *trace, const struct shape *shape, s
     }
 }
 
-static void books_are_the_same(void **state) {
+static void sums_are_the_same(void **state) {
     (void)state;
     static const struct shape shapes[] = {
         {300, 60, 40},        /* fits into the smallest caches */
@@ -200,7 +200,7 @@ static void damage_is_seen_at_the_same_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(books_are_the_same),
+        cmocka_unit_test(sums_are_the_same),
         cmocka_unit_test(damage_is_seen_at_the_same_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

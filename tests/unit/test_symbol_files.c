@@ -59,7 +59,7 @@ static void symbol_table_alone_gives_functions(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-static void a_stripped_file_gives_addresses_and_says_so(void **state) {
+static void a_stripped_file_gives_addresses_and_a_message(void **state) {
     (void)state;
     const uint64_t address = build("stripped", "");
     fixture_run("strip stripped");
@@ -134,7 +134,7 @@ static void debug_dir_by_build_id_even_without_the_program(void **state) {
     free(places);
 }
 
-static void another_build_id_is_refused_and_said(void **state) {
+static void another_build_id_is_refused_and_reported(void **state) {
     (void)state;
     const uint64_t address = build("replaced", "-Wl,--build-id=0xaaaaaaaa");
     static const uint8_t id[] = {0xbb, 0xbb, 0xbb, 0xbb};
@@ -203,7 +203,7 @@ static void only_regular_files_are_opened(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-static void no_elf_file_is_said(void **state) {
+static void a_file_that_is_not_elf_is_reported(void **state) {
     (void)state;
     fixture_write("text", "no program\n");
     fixture_write("empty", "");
@@ -393,17 +393,17 @@ static void what_debuginfod_answers_is_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(symbol_table_alone_gives_functions),
-        cmocka_unit_test(a_stripped_file_gives_addresses_and_says_so),
+        cmocka_unit_test(a_stripped_file_gives_addresses_and_a_message),
         cmocka_unit_test(debug_link_beside_and_in_the_debug_folder),
         cmocka_unit_test(debug_link_of_another_build_is_refused),
         cmocka_unit_test(without_build_id_the_checksum_decides),
         cmocka_unit_test(debug_dir_by_build_id_even_without_the_program),
-        cmocka_unit_test(another_build_id_is_refused_and_said),
+        cmocka_unit_test(another_build_id_is_refused_and_reported),
         cmocka_unit_test(a_replaced_file_still_has_its_path),
         cmocka_unit_test(sysroot_comes_before_the_path),
         cmocka_unit_test(a_bias_and_limits_are_the_process_s),
         cmocka_unit_test(only_regular_files_are_opened),
-        cmocka_unit_test(no_elf_file_is_said),
+        cmocka_unit_test(a_file_that_is_not_elf_is_reported),
         cmocka_unit_test(the_vdso_of_this_kernel_has_names),
         cmocka_unit_test(names_cannot_reach_the_terminal_as_controls),
         cmocka_unit_test(stripping_keeps_a_second_entry_point),

@@ -23,7 +23,7 @@ static const char *type_of(const char *const *functions) {
 #define EXPECT(type, ...) \
     assert_string_equal(type_of((const char *const[]){__VA_ARGS__, NULL}), type)
 
-static void cxx_containers_are_told_by_allocator_and_class(void **state) {
+static void cxx_containers_are_found_by_allocator_and_class(void **state) {
     (void)state;
     EXPECT(
         "std::vector<Point>", "std::__new_allocator<Point>::allocate(unsigned long, void const*)",
@@ -68,7 +68,7 @@ static void cxx_containers_are_told_by_allocator_and_class(void **state) {
            ">::allocate[abi:v160006](unsigned long)");
 }
 
-static void cxx_single_objects_are_told_by_what_makes_them(void **state) {
+static void cxx_single_objects_are_found_by_their_makers(void **state) {
     (void)state;
     EXPECT("Point",
            "std::__new_allocator<std::_Sp_counted_ptr_inplace<Point, std::allocator<void>, "
@@ -78,7 +78,7 @@ static void cxx_single_objects_are_told_by_what_makes_them(void **state) {
     EXPECT("Wide<int, 3>", "std::make_unique<Wide<int, 3> >()");
 }
 
-static void what_others_allocate_is_untyped(void **state) {
+static void other_allocations_are_untyped(void **state) {
     (void)state;
     EXPECT("untyped", "run()",
            "std::vector<Point, std::allocator<Point> >::push_back(Point const&)");
@@ -91,7 +91,7 @@ static void what_others_allocate_is_untyped(void **state) {
     EXPECT("untyped", "");
 }
 
-static void rust_says_it_in_either_mangling(void **state) {
+static void rust_types_are_found_in_both_manglings(void **state) {
     (void)state;
     EXPECT("t::Point", "alloc::alloc::alloc", "<alloc::alloc::Global>::alloc_impl",
            "alloc::boxed::box_new_uninit",
@@ -175,7 +175,7 @@ static void rust_slices_lists_and_heaps(void **state) {
                                    "std::hash::random::RandomState>>>::with_capacity");
 }
 
-static void no_name_makes_it_stumble(void **state) {
+static void strange_names_are_read_without_harm(void **state) {
     (void)state;
     uint64_t random = 1;
     static const char alphabet[] = "<>(),: stdalocVRw<>::[]{}-";
@@ -203,13 +203,13 @@ static void no_name_makes_it_stumble(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cxx_containers_are_told_by_allocator_and_class),
-        cmocka_unit_test(cxx_single_objects_are_told_by_what_makes_them),
-        cmocka_unit_test(what_others_allocate_is_untyped),
-        cmocka_unit_test(rust_says_it_in_either_mangling),
+        cmocka_unit_test(cxx_containers_are_found_by_allocator_and_class),
+        cmocka_unit_test(cxx_single_objects_are_found_by_their_makers),
+        cmocka_unit_test(other_allocations_are_untyped),
+        cmocka_unit_test(rust_types_are_found_in_both_manglings),
         cmocka_unit_test(cxx_holders_and_equal_keys),
         cmocka_unit_test(rust_slices_lists_and_heaps),
-        cmocka_unit_test(no_name_makes_it_stumble),
+        cmocka_unit_test(strange_names_are_read_without_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

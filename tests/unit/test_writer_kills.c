@@ -270,7 +270,7 @@ static void the_first_trace_is_there_with_its_header_or_not_at_all(void **state)
 }
 
 /* Each way to create a trace takes the first free name, with mode 0600, and overwrites nothing. */
-static void every_way_spares_what_is_there(void **state) {
+static void no_way_to_create_a_trace_overwrites_a_file(void **state) {
     (void)state;
     for (enum lack lack = NOTHING; lack < N_LACKS; lack++) {
         char pattern[128], expected[128], path[4096];
@@ -296,7 +296,7 @@ static void every_way_spares_what_is_there(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_trace_is_there_with_its_header_or_not_at_all),
-        cmocka_unit_test(every_way_spares_what_is_there),
+        cmocka_unit_test(no_way_to_create_a_trace_overwrites_a_file),
         cmocka_unit_test(a_writer_that_is_killed_anywhere),
         cmocka_unit_test(a_writer_without_unnamed_files_that_is_killed_anywhere),
         cmocka_unit_test(a_seal_that_is_killed_anywhere),

@@ -390,7 +390,7 @@ static void seal_after(long us) {
     expect_blocks(N, 1);
 }
 
-static void what_both_left_is_sealed_from_the_trace(void **state) {
+static void remaining_events_are_sealed_from_the_trace(void **state) {
     (void)state;
     seal_after(20000);
 }
@@ -551,7 +551,7 @@ static void slots_are_used_again(void **state) {
 }
 
 /* A process that does not record how it is going to end. */
-static int play_unsaid(uint64_t count) {
+static int play_without_end(uint64_t count) {
     const int r = play_single(count);
     atomic_store(&ag_session_slot(session, 0)->exiting, 0);
     return r;
@@ -562,7 +562,7 @@ static int play_unsaid(uint64_t count) {
 static int play_child_that_ends(uint64_t signal_number) {
     const pid_t pid = fork();
     if (pid == 0) {
-        (void)play_unsaid(20);
+        (void)play_without_end(20);
         while (!atomic_load(&ag_session_slot(session, 0)->trace_created)) {
             sleep_us(1000);
         }
@@ -591,7 +591,7 @@ static void a_signal_that_killed_a_child_is_known(void **state) {
     drop(&contents);
 }
 
-static void no_signal_is_claimed_that_nobody_saw(void **state) {
+static void a_child_that_exits_has_no_signal(void **state) {
     (void)state;
     const pid_t pid = start_program(play_child_that_ends, 0);
     (void)end_program(pid);
@@ -603,13 +603,13 @@ static void no_signal_is_claimed_that_nobody_saw(void **state) {
     drop(&contents);
 }
 
-/* The trace is sealed afterwards, when even the kernel no longer knows how the process ended. */
-static void an_end_that_nobody_saw_is_not_known(void **state) {
+/* The trace is sealed when the kernel has already forgotten how the process ended. */
+static void an_unseen_end_is_unknown(void **state) {
     (void)state;
     char message[512], old[4096];
     const pid_t pid = fork();
     if (pid == 0) {
-        _exit(play_unsaid(20));
+        _exit(play_without_end(20));
     }
     wait_for(pid);
     assert_non_null(getcwd(old, sizeof(old)));
@@ -734,7 +734,7 @@ static int play_truncation(uint64_t count) {
 }
 
 /* The program cuts the live file while the writer uses it: the writer gets no SIGBUS. */
-static void a_live_file_that_is_cut_ends_the_session_in_peace(void **state) {
+static void a_live_file_that_is_cut_does_no_harm(void **state) {
     (void)state;
     const pid_t pid = start_program(play_truncation, 100000);
     int status = 0;
@@ -807,7 +807,7 @@ static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_
 /* Takes a snapshot as the child in src/writer/snapshot.c does, while the thread goes on. The test
  * makes chunk 2 look as it was when only 100 of its words were written, so the thread has filled
  * the rest of it, and later chunks, after the snapshot. */
-static void a_frozen_look_is_of_one_moment(void **state) {
+static void a_snapshot_shows_one_moment(void **state) {
     enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
     (void)state;
     int tell[2], told[2];
@@ -868,7 +868,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(killed_writers_lose_and_double_nothing, begin, end),
         cmocka_unit_test_setup_teardown(killed_writers_of_threads_lose_and_double_nothing, begin,
                                         end),
-        cmocka_unit_test_setup_teardown(what_both_left_is_sealed_from_the_trace, begin, end),
+        cmocka_unit_test_setup_teardown(remaining_events_are_sealed_from_the_trace, begin, end),
         cmocka_unit_test_setup_teardown(a_trace_that_nobody_wrote_to_leads_to_its_session, begin,
                                         end),
         cmocka_unit_test_setup_teardown(
@@ -881,17 +881,16 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_session_that_begins_is_left_alone, begin, end),
         cmocka_unit_test_setup_teardown(slots_are_used_again, begin, end),
         cmocka_unit_test_setup_teardown(a_signal_that_killed_a_child_is_known, begin, end),
-        cmocka_unit_test_setup_teardown(no_signal_is_claimed_that_nobody_saw, begin, end),
-        cmocka_unit_test_setup_teardown(an_end_that_nobody_saw_is_not_known, begin, end),
+        cmocka_unit_test_setup_teardown(a_child_that_exits_has_no_signal, begin, end),
+        cmocka_unit_test_setup_teardown(an_unseen_end_is_unknown, begin, end),
         cmocka_unit_test_setup_teardown(a_process_that_never_registers_is_reported_so, begin, end),
         cmocka_unit_test_setup_teardown(a_trace_of_the_size_asked_for_is_cut_and_whole, begin_small,
                                         end),
         cmocka_unit_test_setup_teardown(a_chunk_without_words_costs_no_other_events, begin, end),
         cmocka_unit_test_setup_teardown(damage_is_counted_and_survived, begin, end),
-        cmocka_unit_test_setup_teardown(a_live_file_that_is_cut_ends_the_session_in_peace, begin,
-                                        end),
+        cmocka_unit_test_setup_teardown(a_live_file_that_is_cut_does_no_harm, begin, end),
         cmocka_unit_test_setup_teardown(headers_that_lie_are_refused, begin, end),
-        cmocka_unit_test_setup_teardown(a_frozen_look_is_of_one_moment, begin, end),
+        cmocka_unit_test_setup_teardown(a_snapshot_shows_one_moment, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static void events_keep_their_fields(void **state) {
     assert_false(reader.is_damaged);
 }
 
-static void a_free_says_who_freed(void **state) {
+static void a_free_has_the_stack_of_the_free(void **state) {
     (void)state;
     const uint64_t words[] = {
         UINT64_C(0x1000) << 16 | AG_WORD_FREE_FROM,
@@ -262,7 +262,7 @@ static void noise_ends_in_bounds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_keep_their_fields),
-        cmocka_unit_test(a_free_says_who_freed),
+        cmocka_unit_test(a_free_has_the_stack_of_the_free),
         cmocka_unit_test(times_never_go_back_nor_ahead_of_now),
         cmocka_unit_test(an_impossible_stack_is_an_incomplete_one),
         cmocka_unit_test(an_unknown_word_ends_the_chunk),
