@@ -302,7 +302,7 @@ static void write_requests(struct trace_builder *trace) {
     trace_finish(trace, 100, NULL);
 }
 
-/* The heaviest labels have groups of their own; the other labels share one. No stack is folded
+/* The heaviest labels have groups of their own; all other labels share groups. No stack is folded
  * because of labels, and the sums stay the same. */
 static void small_labels_are_merged_before_stacks_are_folded(void **state) {
     (void)state;

@@ -172,7 +172,8 @@ static void random_bytes(void **state) {
             const uint64_t word = random ^ random >> 29;
             memcpy(bytes + i, &word, 8);
         }
-        if (round % 2 == 0) { /* half of them start with the bytes of the rarer opcode maps */
+        if (round % 2 == 0) { /* half of the instructions start with the bytes of the rarer opcode
+                               * maps */
             static const uint8_t starts[][2] = {{0x0f, 0},    {0x66, 0x0f}, {0xf3, 0x0f},
                                                 {0x48, 0x0f}, {0xc5, 0xf8}, {0x48, 0}};
             const uint8_t *start = starts[(size_t)round / 2 % 6];

@@ -150,7 +150,7 @@ static size_t random_event(const struct naive *naive, struct ag_event *events) {
         return 1;
     }
     events[0] =
-        (struct ag_event){.kind = AG_RECORD_FREE, .address = address}; /* now and then at an address
+        (struct ag_event){.kind = AG_RECORD_FREE, .address = address}; /* sometimes at an address
                                                                         * without a block */
     return 1;
 }
@@ -282,7 +282,7 @@ static void the_latest_of_equal_peaks_counts(void **state) {
     ag_ledger_free(ledger);
 }
 
-static void an_alloc_of_a_live_address_buries_the_block_whose_free_was_lost(void **state) {
+static void an_alloc_of_a_live_address_ends_the_block_whose_free_was_lost(void **state) {
     (void)state;
     const struct ag_event events[] = {
         {.kind = AG_RECORD_ALLOC, .address = 1, .size = 100, .stack = 1},
@@ -385,7 +385,7 @@ static void note_freed(void *context, const struct ag_block *block) {
 
 /* Thread 0 frees a block that another thread has allocated, but the event of the allocation comes
  * late. The free still waits for it when the time window begins, and counts in the window. */
-static void a_waiting_free_is_of_the_window_for_total_and_block(void **state) {
+static void a_waiting_free_counts_in_the_window_for_total_and_block(void **state) {
     (void)state;
     const struct ag_event early[] = {
         {.kind = AG_RECORD_STAMP, .size = 10},
@@ -532,7 +532,7 @@ static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak
 }
 
 /* The peak is in events of one thread that are counted after later events of others. */
-static void a_late_peak_stands_where_the_curve_has_grown_to_it(void **state) {
+static void a_late_peak_is_where_the_curve_has_grown_to_it(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
     const struct ag_event first[] = {{.kind = AG_RECORD_STAMP, .size = 10},
@@ -620,9 +620,9 @@ static void events_that_come_late_stand_at_their_time(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* A hundred thousand resident sizes wait for events. They are thinned out: of neighbors the highest
- * stays, and no gap is long. */
-static void of_residents_that_wait_the_highest_stay(void **state) {
+/* A hundred thousand resident sizes wait for events. The ledger thins them out: of neighbors it
+ * keeps the highest, and it leaves no long gap. */
+static void the_highest_of_waiting_resident_sizes_stay(void **state) {
     (void)state;
     struct ag_residents residents = {0};
     for (uint64_t i = 1; i <= 100000; i++) {
@@ -702,16 +702,16 @@ int main(void) {
         cmocka_unit_test(random_streams_equal_the_reference),
         cmocka_unit_test(many_blocks_grow_and_empty_the_table),
         cmocka_unit_test(the_latest_of_equal_peaks_counts),
-        cmocka_unit_test(an_alloc_of_a_live_address_buries_the_block_whose_free_was_lost),
+        cmocka_unit_test(an_alloc_of_a_live_address_ends_the_block_whose_free_was_lost),
         cmocka_unit_test(a_time_window_counts_what_happens_inside),
         cmocka_unit_test(a_waiting_alloc_counts_in_the_window_for_thread_and_total),
-        cmocka_unit_test(a_waiting_free_is_of_the_window_for_total_and_block),
+        cmocka_unit_test(a_waiting_free_counts_in_the_window_for_total_and_block),
         cmocka_unit_test(heaps_are_sums_of_their_vias_and_ranges),
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),
         cmocka_unit_test(events_that_come_late_stand_at_their_time),
-        cmocka_unit_test(of_residents_that_wait_the_highest_stay),
-        cmocka_unit_test(a_late_peak_stands_where_the_curve_has_grown_to_it),
+        cmocka_unit_test(the_highest_of_waiting_resident_sizes_stay),
+        cmocka_unit_test(a_late_peak_is_where_the_curve_has_grown_to_it),
         cmocka_unit_test(a_peak_stands_before_what_came_later_at_its_time),
         cmocka_unit_test(blocks_are_shown_with_their_life_but_not_a_failed_realloc),
     };

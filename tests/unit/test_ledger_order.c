@@ -3,9 +3,9 @@
  *
  * A thread allocates a block, exchanges it for the one in a slot that all threads share, and frees
  * the block it got. The allocator keeps freed addresses in a cache of the freeing thread and
- * returns the newest first. So an address changes hands many times within the windows (between two
- * stamps) of all threads. Two cores run the threads in slices: most threads stand still for a long
- * time, in the middle of a window. */
+ * returns the newest first. So an address changes hands many times within the windows (times
+ * between two stamps) of all threads. Two cores run the threads in slices: most threads stand still
+ * for a long time, in the middle of a window. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -212,7 +212,7 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
 
 /* Blocks of 100 and of 50 bytes are allocated at one address, and one free comes too late or too
  * early. So an alloc buries a block (replaces one that was not freed), and a free finds no block.
- * Both together are one death, whichever comes first. */
+ * The buried block and this free are one death, whichever comes first. */
 static void a_burial_and_a_ghost_are_one_death(void **state) {
     (void)state;
     for (int ghost_is_first = 0; ghost_is_first < 2; ghost_is_first++) {

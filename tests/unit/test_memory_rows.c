@@ -122,7 +122,8 @@ static void memory_that_was_not_counted_is_not_zero(void **state) {
     assert_false(row("libc")->has_reserved);
     assert_false(row("arena")->has_fragmentation);
     assert_int_equal(total.metrics.in_use_bytes, 130);
-    /* the heap counted less than its live blocks: these are another allocator's */
+    /* the heap counted less memory than its live blocks have, so some of these belong to another
+     * allocator */
     heaps[0].memory = (struct ag_heap_memory){
         .known = AG_MEMORY_SIZES, .reserved_bytes = 64, .committed_bytes = 64};
     make(heaps, 3);

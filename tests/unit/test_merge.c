@@ -120,8 +120,8 @@ static void happen(struct truth *truth, struct stream *streams, const struct rac
     record(&streams[thread], race, now_ns, &event);
 }
 
-/* Chooses the address that the thread uses next: any one; or, with caches, a live one or the one
- * that the thread itself freed last. */
+/* Chooses the address that the thread uses next: any address; or, with caches, a live address or
+ * the address that this thread freed last. */
 static uint32_t choose_address(const struct race *race, const struct truth *truth,
                                struct cache *cache) {
     uint32_t address = random_below(race->n_addresses);

@@ -408,7 +408,8 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
     struct ag_profile *profile = open_all(&trace);
     const struct ag_summary *summary = ag_profile_summary(profile);
     assert_int_equal(summary->allocated_blocks, 11);
-    assert_int_equal(summary->truncated_stacks, 1); /* the node 303 stands for the stack of 204 */
+    assert_int_equal(summary->truncated_stacks, 1); /* node 303 is a type; its stack is that of node
+                                                     * 204, which was cut */
     assert_int_equal(summary->incomplete_stacks, 9);
     const struct ag_metrics incomplete = ag_profile_incomplete(profile);
     assert_int_equal(incomplete.allocated_blocks, 9);

@@ -109,7 +109,7 @@ static void frames_of_5(void **state) {
 }
 
 /* A table that claims more descriptors than there is memory, and a list that names one table
- * endlessly: what is whole is still found, in bounded time. */
+ * endlessly: the valid descriptors are still found, in bounded time. */
 static void endless_tables(void **unused) {
     (void)unused;
     uint8_t memory[MEMORY_BYTES];

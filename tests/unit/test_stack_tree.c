@@ -432,7 +432,7 @@ static void check_populate(ag_populate_fn *populate) {
     assert_int_equal(pages[1], 'x');
     assert_int_equal(pages[4096], 0);
     assert_false(populate(
-        pages, 8193)); // the third page lies behind the end of the file: touching it raises SIGBUS
+        pages, 8193)); // the third page lies after the end of the file: touching it raises SIGBUS
     assert_false(populate(pages + 12288, 4096));
     munmap(pages, 16384);
     assert_false(populate(pages, 4096));

@@ -182,7 +182,7 @@ static void index_map_numbers_keys_in_their_order(void **state) {
     ag_index_map_done(&map);
 }
 
-/* A map whose keys are hashes, where many items have one of the hashes. */
+/* A map whose keys are hashes: many items have the same hash. */
 static void index_map_forgets_only_what_was_removed(void **state) {
     (void)state;
     struct ag_index_map map = {0};

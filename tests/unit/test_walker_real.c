@@ -28,9 +28,9 @@ static _Thread_local struct ag_walker *walker;
 static _Thread_local uint64_t pcs[64];
 static _Thread_local int n_frames;
 static _Thread_local enum ag_root root;
-/* is_single: this is the thread of the tests. is_as_plain: its last capture is equal to a walk
- * without caches. Other threads do not make this comparison, because the thread sanitizer does not
- * see that the memory of the second walk is unmapped. */
+/* is_single: this thread runs the tests. is_as_plain: the last capture of this thread is equal to a
+ * walk without caches. Other threads do not make this comparison, because the thread sanitizer does
+ * not see that the memory of the second walk is unmapped. */
 static _Thread_local bool is_single, is_as_plain;
 
 uint32_t capture_here(void);

@@ -264,7 +264,7 @@ class Check:
         return [key for key, row in self.program.rows.items() if row["allocated_blocks"]]
 
     def sites_by(self, key, name_of_stack, key_of):
-        """name_of_stack(stack, via) returns the keys of the rows in which the stack counts; it counts as own in the first."""
+        """name_of_stack(stack, via) returns the keys of the rows in which the stack counts; the first of these rows counts it in `own`."""
         expected = {}
         for (stack, via), sums in self.program.rows.items():
             names = name_of_stack(stack, via)

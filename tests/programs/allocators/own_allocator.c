@@ -108,8 +108,8 @@ ALLOCATOR void *realloc(void *block, size_t bytes) {
     return moved;
 }
 
-/* The block lies within a larger block. Its header contains its offset from the start of the larger
- * block. */
+/* The block lies within a larger block. The header before it contains its offset from the start of
+ * the larger block. */
 ALLOCATOR void *aligned_alloc(size_t alignment, size_t bytes) {
     char *outer = malloc(bytes + alignment + HEAD);
     if (!outer) {

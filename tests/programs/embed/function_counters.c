@@ -240,7 +240,8 @@ static void processes(void) {
     finish();
 }
 
-/* 5,000 functions that one function calls: they need more than a page of paths and of functions. */
+/* One function calls 5,000 functions: their call paths need more than one page, and so do the
+ * functions. */
 static void many(void) {
     static allogram_function many[5000];
     start();

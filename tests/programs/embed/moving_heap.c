@@ -92,7 +92,7 @@ static void moves(void) {
     alloc_again(0x2000, 80);     /* at the address where the second block was */
     allogram_free(heap, 0x5000); /* the first block */
     died(10);
-    allogram_free(heap, 0x4000); /* no block is at this address any more */
+    allogram_free(heap, 0x4000); /* no block is at this address after the move */
     truth.ghost_frees++;
     want("pair", 3, 70, 2);
     finish();
@@ -247,7 +247,7 @@ static void collect(void) {
     for (uint64_t t = 0; t < THREADS; t++) {
         for (uint64_t i = 0; i < BLOCKS; i++) {
             const uint64_t at = (1 + t) * BLOCKS * 32 + i * 16;
-            if (survivors[t][i]) { /* survived the cycle before, and dies now */
+            if (survivors[t][i]) { /* survived the cycle before, and dies in this one */
                 allogram_collect(heap, survivors[t][i]);
                 survivors[t][i] = 0;
                 truth.collected++;

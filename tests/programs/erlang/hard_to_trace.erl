@@ -24,7 +24,7 @@ killed(N) ->
 
 endless(List) -> endless(kept([x | lists:sublist(List, 50)])).
 
-%% Loads N versions of a module and calls each ten times, while a process runs in an old one.
+%% Loads N versions of a module and calls each ten times, while a process runs in an old version.
 reloaded(N) ->
     Old = spawn(fun() -> version(0), versions:wait() end),
     timer:sleep(20),

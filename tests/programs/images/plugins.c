@@ -1,7 +1,7 @@
 /* plugins.c: two different plugins, loaded and closed in turn, 50 rounds. The loader puts the
- * second where the first was, so that one address belongs to two functions. In each round
- * plugin_red allocates 10 x 40 bytes and plugin_blue 20 x 50; the program frees them all. In the
- * counts below, `runtime` stands for the blocks that the loader itself allocates, as the judge
+ * second plugin where the first plugin was, so that one address belongs to two functions. In each
+ * round plugin_red allocates 10 x 40 bytes and plugin_blue 20 x 50; the program frees them all. In
+ * the counts below, `runtime` stands for the blocks that the loader itself allocates, as the judge
  * (counting_preload.c) counts them. The sites view must show each plugin's function with its own
  * blocks:
  *

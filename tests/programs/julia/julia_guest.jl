@@ -88,7 +88,7 @@ end
 end
 function frames()
     caller(@cfunction(by_native, Cvoid, (Cint,)))
-    global peak = zeros(UInt8, 300_000_000) # makes the peak here, so that the peak view shows what lives now
+    global peak = zeros(UInt8, 300_000_000) # makes the peak here, so that the peak view shows the blocks in use here
 end
 
 @noinline ask(n) = ccall(("mixed_take", library), Ptr{Cvoid}, (Csize_t,), n)

@@ -46,7 +46,7 @@ local function caller()
 end
 function frames()
   local t = caller()
-  kept = { t, ("x"):rep(1000000) } -- makes the peak here, so that the peak view shows what lives now
+  kept = { t, ("x"):rep(1000000) } -- makes the peak here, so that the peak view shows the blocks in use here
   return t
 end
 
@@ -250,6 +250,6 @@ local case = ... -- set by the interpreter; lua_guest calls the function itself
 if case then
   local f = assert(load("return " .. case))()
   kept = f()
-  big = ("x"):rep(1000000) -- makes the peak here, so that the peak view shows what lives now
+  big = ("x"):rep(1000000) -- makes the peak here, so that the peak view shows the blocks in use here
   print("done", case)
 end

@@ -1,6 +1,7 @@
-/* chosen_namespace.c: its children live in another PID namespace than itself. It forks three that
- * live at the same time and have the pids 1, 2 and 3 there. Child N allocates N * 100 blocks, waits
- * until it may end, and allocates as many again. Needs the right to unshare.
+/* chosen_namespace.c: its children live in another PID namespace than itself. It forks three
+ * children that live at the same time and have the pids 1, 2 and 3 in that namespace. Child N
+ * allocates N * 100 blocks, waits until it may end, and allocates as many again. Needs the right to
+ * unshare.
  *
  * By their pids, the second and the third look like children in their parent's own namespace: only
  * the kernel can tell that they are not. */
@@ -43,7 +44,7 @@ int main(void) {
         (void)!read(ready[0], &byte, 1);
     }
     make_blocks(5000);
-    usleep(300 * 1000);                       /* the writer looks at all of them meanwhile */
+    usleep(300 * 1000);                       /* in this time the writer examines all children */
     for (int i = CHILDREN - 1; i >= 0; i--) { /* pid 1 last: the kernel kills the namespace's other
                                                * processes when it ends */
         (void)!write(gates[i][1], &byte, 1);

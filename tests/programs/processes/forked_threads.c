@@ -71,8 +71,8 @@ int main(int argc, char **argv) {
         int status = 0;
         if (child == 0) {
             /* Threads of a raw child run on the stacks that the C library kept, for which it
-             * allocates nothing. Those of a forked child have new, larger stacks, so that none lies
-             * where its parent had a stack. */
+             * allocates nothing. Threads of a forked child have new, larger stacks, so that none
+             * lies where its parent had a stack. */
             run_threads(n_threads, is_raw ? STACK_BYTES : 4 * STACK_BYTES);
             _exit(0);
         }

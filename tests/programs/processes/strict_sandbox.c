@@ -87,8 +87,8 @@ static const struct allowed of_agent[] = {
     {SYS_madvise, 2, ~0U, MADV_DONTNEED},
 };
 
-/* Further calls of the agent in that list: those that it makes only with HOW jump, and those that
- * it makes only with HOW raw or silent. */
+/* Further calls in SECURITY.md: calls that the agent makes only with HOW jump, and calls that it
+ * makes only with HOW raw or silent. */
 static const struct allowed of_agent_after_jump[] = {{SYS_sigaltstack, 0, ~0U, 0}};
 static const struct allowed of_agent_raw[] = {ANY(getpid)};
 
