@@ -194,7 +194,7 @@ def debug_information_that_grows_a_thousandfold():
 
 
 @case()
-def the_same_in_the_older_form():
+def debug_information_in_the_older_form_that_grows_a_thousandfold():
     return bomb(".debug_info", gnu=True)
 
 

@@ -24,7 +24,7 @@ enum {
     SLOTS_MOST = 64,
     CACHE = 64,
     ADDRESSES = 4096,
-    WINDOW = 64,   /* events between two stamps, as in the recorder */
+    WINDOW = 64,   /* events in a window, as in the recorder */
     ROUNDS = 4000, /* rounds of a thread: alloc, exchange, free */
     CORES = 2,
     SEEDS = 10,

@@ -15,7 +15,8 @@
 
 enum { BLOCKS = 5000 };
 
-/* The address whose home slot is at HOME / 2^64 of the table, for any size of the table. */
+/* The address whose home slot (the slot where its search begins) is at HOME / 2^64 of the table,
+ * for any size of the table. */
 static uint64_t address_of(uint64_t home) {
     const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t inverse = factor;
@@ -77,7 +78,7 @@ static void grow_around(uint64_t home, uint64_t span) {
         }
     }
     check(&table, addresses, BLOCKS);
-    while (table.count > 0) { /* each can be removed while the others stay */
+    while (table.count > 0) { /* each block can be removed while the other blocks stay */
         ag_live_table_remove(&table, ag_live_table_seek(&table, addresses[table.count - 1]));
     }
     check(&table, addresses, 0);

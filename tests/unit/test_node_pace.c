@@ -60,7 +60,7 @@ static void each_process_gets_its_share(void **state) {
         }
     }
     for (int i = 0; i < N; i++) {
-        /* within four standard deviations of the number of periods */
+        /* the sum of the weights is right within four standard deviations */
         const double due = (double)bytes_of[i] * ROUNDS, off = told[i] - due;
         assert_true(off * off < 16 * PERIOD * due);
     }

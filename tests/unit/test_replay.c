@@ -1,5 +1,5 @@
 /* test_replay.c: the replay of a trace, block by block, compared with programs written by hand and
- * at random. Each block appears once, in the order that made the peak. */
+ * at random. Each block appears once, in an order that gives the peak of the summary. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 
 enum { START_NS = 1000 };
 
-/* main 100 (0x1000) calls make 101 (0x2000) and keep 102 (0x3000). */
+/* main (node 100, pc 0x1000) calls make (node 101, 0x2000) and keep (node 102, 0x3000). */
 static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000},
                                        {.id = 101, .parent = 100, .pc = 0x2000},
                                        {.id = 102, .parent = 100, .pc = 0x3000}};

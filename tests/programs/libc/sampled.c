@@ -131,10 +131,10 @@ KEPT static void odd_sizes(void) {
     for (int i = 0; i < 3000; i++) {
         unsigned char *block = calloc(7, 13);
         for (int k = 0; k < 91; k++) {
-            expect(block[k] == 0, "calloc");
+            expect(block[k] == 0, "calloc returns zeros");
             block[k] = (unsigned char)k;
         }
-        expect(malloc_usable_size(block) >= 91, "usable size");
+        expect(malloc_usable_size(block) >= 91, "the usable size is large enough");
         block = realloc(block, 5000);
         for (int k = 0; k < 91; k++) {
             expect(block[k] == k, "realloc keeps the contents of a block");
@@ -145,10 +145,11 @@ KEPT static void odd_sizes(void) {
         free(block);
         void *aligned = NULL;
         expect(posix_memalign(&aligned, 4096, 100) == 0 && (uintptr_t)aligned % 4096 == 0,
-               "aligned");
+               "posix_memalign returns an aligned block");
         free(aligned);
         aligned = memalign(256, 300);
-        expect((uintptr_t)aligned % 256 == 0 && malloc_usable_size(aligned) >= 300, "memalign");
+        expect((uintptr_t)aligned % 256 == 0 && malloc_usable_size(aligned) >= 300,
+               "memalign returns an aligned block");
         free(aligned);
         free(malloc(0));
         expect(malloc(impossible) == NULL, "malloc of an impossible size fails");
@@ -253,7 +254,7 @@ static unsigned char *of_kind(int kind, size_t bytes) {
         block = realloc(malloc(8), bytes);
         break;
     default:
-        expect(posix_memalign(&block, 256, bytes) == 0, "aligned");
+        expect(posix_memalign(&block, 256, bytes) == 0, "posix_memalign succeeds");
         break;
     }
     memset(block, (int)(bytes & 0xff), bytes);
@@ -264,7 +265,7 @@ static void use_and_free(unsigned char *block, size_t bytes, int kind) {
     const unsigned char filled = bytes & 0xff;
     expect(block[0] == filled && block[bytes - 1] == filled, "a block keeps its contents");
     expect(malloc_usable_size(block) >= bytes && malloc_usable_size(block) < bytes + 512,
-           "usable size");
+           "the usable size is near the requested size");
     expect(kind != 3 || (uintptr_t)block % 256 == 0, "the block is aligned");
     if (bytes % 3 == 0) {
         block = realloc(block, bytes * 2);

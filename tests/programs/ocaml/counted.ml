@@ -1,4 +1,4 @@
-(* Counted by hand. Each line that allocates has the words of its block, without the header, in []. *)
+(* The allocations are counted by hand: each line that allocates has the number of words of its block, without the header, in []. *)
 let keep : Obj.t list ref = ref []
 
 let pair x y =

@@ -1,4 +1,4 @@
-(* Three times: allocates 1000 pairs and cells that stay and 1000 that do not, runs a whole major cycle, and waits while the
+(* Three times: allocates 1000 pairs and cells that stay in use and 1000 that do not, runs a whole major cycle, and waits while the
    recorder dumps.
    *)
 let keep = ref []

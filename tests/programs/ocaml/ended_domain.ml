@@ -1,4 +1,4 @@
-(* OCaml 5: blocks of a domain that has ended die later, in a collection of another domain. *)
+(* OCaml 5: the blocks of a domain that has ended die later, in a collection of another domain. *)
 let cell i = ref i [@@inline never]
 let cells () = List.init 300 (fun i -> Sys.opaque_identity (cell i)) [@@inline never]
 

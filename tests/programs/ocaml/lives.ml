@@ -1,5 +1,5 @@
-(* Counted by hand: blocks of one word whose minor heap is resized, which a compaction moves, and which die in the major heap. Then a
-   recursion allocates until the stack is full. *)
+(* The blocks are counted by hand. Blocks of one word are moved by a compaction, or die in the major heap; others are in a minor heap that
+   is resized. Then a recursion allocates until the stack is full. *)
 let kept = ref []
 let moved i = ref i [@@inline never]
 let resized i = ref i [@@inline never]

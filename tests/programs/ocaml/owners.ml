@@ -1,4 +1,4 @@
-(* Counted by hand: memory outside of the OCaml heap, by the kind of its owner. *)
+(* The memory outside of the OCaml heap is counted by hand, by the kind of its owner: bigarrays, custom blocks, channels. *)
 type resource
 external resource : int -> resource = "owners_resource"
 external take : int -> unit = "owners_take"

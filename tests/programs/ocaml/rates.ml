@@ -1,4 +1,4 @@
-(* 100,000 blocks at each of four places, of 1, 2, 3 and 9 words; and 1000 blocks of 400 words at a fifth place, in the major heap. *)
+(* Allocates 100,000 blocks at each of four places, of 1, 2, 3 and 9 words; and 1000 blocks of 400 words at a fifth place, in the major heap. *)
 let one n = Sys.opaque_identity (ref n) [@@inline never]
 let two n = Sys.opaque_identity (n, n) [@@inline never]
 let three n = Sys.opaque_identity (n, n, n) [@@inline never]

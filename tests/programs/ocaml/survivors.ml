@@ -1,5 +1,5 @@
-(* Counted by hand: blocks that a minor collection keeps, and blocks that die in it. A block of two words counts three with its
-   header. *)
+(* The blocks are counted by hand: a minor collection keeps some blocks, and others die in it. A block of two words counts as three
+   words, with its header. *)
 let kept = ref []
 let stays n = (n, n) [@@inline never]
 let goes n = (n, n) [@@inline never]

@@ -1,4 +1,4 @@
-(* Four threads and a child process: 2000 pairs each. *)
+(* Four threads and a child process allocate 2000 pairs each. *)
 let pairs () =
   let rec go n acc = if n = 0 then List.length acc else go (n - 1) (Sys.opaque_identity (n, n) :: acc) in
   go 2000 []

@@ -39,8 +39,9 @@ __attribute__((noinline, noclone)) static void leaf(void) {
     }
 }
 
-/* Frames of 128 and of 256 bytes with -O2 on x86-64: so stacks of different depths meet at the same
- * stack pointer, a page boundary or more away from their ends. */
+/* With -O2 on x86-64 the frames of small_frames have 128 bytes and those of large_frames 256. So
+ * stacks of different depths meet at the same stack pointer, a page boundary or more away from
+ * their ends. */
 __attribute__((noinline, noclone)) static void small_frames(int n) {
     char local[88];
     memset(local, n, sizeof local);
