@@ -206,8 +206,8 @@ static void write_allocators(void) {
         const uint64_t instance = played_place(&target, 0x960);
         played_set(&target, pointers + (uint64_t)i * 8, instance);
         played_set(&target, instance + 0x78, name);
-        played_set(&target, instance + 0x6d0 + 8, 4096);  /* current bytes from mseg (the emulator's
-                                                           * cache of mappings) */
+        played_set(&target, instance + 0x6d0 + 8, 4096);  /* current bytes from mseg (memory
+                                                           * segments) */
         played_set(&target, instance + 0x6d0 + 24, 1024); /* bytes from malloc */
         played_set(&target, instance + 0x6d0 + 56, 8192); /* the maximum */
         played_set(&target, instance + 0x6d0 + 80 + 8, 1000);
