@@ -80,7 +80,7 @@ static int track_with(alloc_callback *on_alloc, uint64_t interval_bytes) {
 
 /* ---- what callbacks are called with ---- */
 
-static void values_are_kept_and_told_once(void) {
+static void values_are_kept_and_reported_once(void) {
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
     for (uint64_t i = 1; i <= 1000; i++) {
         block_new(i << 4);
@@ -101,7 +101,7 @@ static void *keep_nothing(void *context, const struct allogram_sample *sample) {
     return NULL;
 }
 
-static void a_block_without_a_value_is_not_heard_of(void) {
+static void a_block_without_a_value_is_not_reported(void) {
     track_with(keep_nothing, ALLOGRAM_EVERY_BLOCK);
     block_new(16);
     block_promote(16);
@@ -118,7 +118,7 @@ static void a_realloc_is_a_free_and_an_alloc(void) {
     REQUIRE(seen.allocs == 3 && seen.frees == 2);
 }
 
-static void a_free_that_was_not_told_comes_late(void) {
+static void an_unreported_free_comes_with_the_next_alloc(void) {
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
     block_new(16);
     blocks_start_over(16);
@@ -128,7 +128,7 @@ static void a_free_that_was_not_told_comes_late(void) {
     REQUIRE(seen.frees == 2);
 }
 
-static void wrong_calls_are_told_so(void) {
+static void wrong_calls_are_refused(void) {
     const struct allogram_tracker_options small = {.size = 3};
     const struct allogram_tracker_options none = {.size = sizeof(none)};
     REQUIRE(allogram_tracker_start(NULL) == -EINVAL);
@@ -437,7 +437,7 @@ static void discard_inside_a_callback(void) {
     REQUIRE(seen.allocs == 1 && seen.frees == 0);
 }
 
-static void discarded_blocks_are_not_heard_of(void) {
+static void discarded_blocks_are_not_reported(void) {
     const int first = track_with(keep, ALLOGRAM_EVERY_BLOCK);
     block_new(16);
     block_new(32);
@@ -591,11 +591,11 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"values_are_kept_and_told_once", values_are_kept_and_told_once},
-    {"a_block_without_a_value_is_not_heard_of", a_block_without_a_value_is_not_heard_of},
+    {"values_are_kept_and_reported_once", values_are_kept_and_reported_once},
+    {"a_block_without_a_value_is_not_reported", a_block_without_a_value_is_not_reported},
     {"a_realloc_is_a_free_and_an_alloc", a_realloc_is_a_free_and_an_alloc},
-    {"a_free_that_was_not_told_comes_late", a_free_that_was_not_told_comes_late},
-    {"wrong_calls_are_told_so", wrong_calls_are_told_so},
+    {"an_unreported_free_comes_with_the_next_alloc", an_unreported_free_comes_with_the_next_alloc},
+    {"wrong_calls_are_refused", wrong_calls_are_refused},
     {"samples_are_unbiased", samples_are_unbiased},
     {"a_large_interval_does_not_outlive_its_tracker",
      a_large_interval_does_not_outlive_its_tracker},
@@ -611,7 +611,7 @@ static const struct {
     {"stop_and_start_in_the_middle_of_blocks_allocated_together",
      stop_and_start_in_the_middle_of_blocks_allocated_together},
     {"discard_inside_a_callback", discard_inside_a_callback},
-    {"discarded_blocks_are_not_heard_of", discarded_blocks_are_not_heard_of},
+    {"discarded_blocks_are_not_reported", discarded_blocks_are_not_reported},
     {"longjmp_out_of_an_alloc", longjmp_out_of_an_alloc},
     {"longjmp_in_the_middle_of_blocks_allocated_together",
      longjmp_in_the_middle_of_blocks_allocated_together},
