@@ -26,8 +26,8 @@ static const char *const needed[] = {"GC_base",
                                      "GC_exclude_static_roots"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    N_INDISPENSABLE = N_NEEDED - 1, /* without the last function, which linkers leave out of a
-                                     * program that does not call it */
+    N_INDISPENSABLE = N_NEEDED - 1, /* all but GC_exclude_static_roots, which a linker leaves out of
+                                     * a program that does not call it */
     PLACES_MOST = 128,
 };
 
@@ -156,9 +156,10 @@ static void take_needed(const struct places *places) {
 }
 
 /* Excludes the agent's static memory from collections. Otherwise every collection would scan all of
- * it for pointers. That takes time (a small heap is collected thousands of times a second), and an
- * address stored there would keep a block alive. The exclusion is permanent. That does no harm:
- * this agent is never unloaded, so nothing else is ever mapped there. */
+ * it for pointers. The scan takes time (a small heap is collected thousands of times a second), and
+ * an address stored in this memory would keep a block alive. The exclusion is permanent. It does no
+ * harm, because this agent is never unloaded, so no other memory is ever mapped at these
+ * addresses. */
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) =
         (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
@@ -233,7 +234,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
  * code is. So a collector that is linked into the program is not hooked.
  *
  * 2. The agent's data is not excluded from collections: the collector cannot undo an exclusion, and
- * memory that is mapped there after the agent is unloaded would be excluded as well.
+ * memory that is mapped at the agent's addresses after the agent is unloaded would be excluded as
+ * well.
  *
  * 3. The collector's total of allocated bytes includes blocks that it put into the free lists of
  * threads before the attach. Some of these blocks are handed out and recorded later. So the

@@ -11,18 +11,18 @@
  *
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
  * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
- * releases the collector's lock: no other thread can get its address before. When a free and a
- * collection both find a block dead, the thread that clears the block's bit in the set of live
- * blocks (held_blocks.h) records the death.
+ * releases the collector's lock: until then no other thread can get the block's address. When a
+ * free and a collection both find a block dead, the thread that clears the block's bit in the set
+ * of live blocks (held_blocks.h) records the death.
  *
  * 4. Coverage. At the end the recorded bytes are compared with the collector's own counter
  * (GC_get_total_bytes), in bytes of the collector's blocks. That counter includes a batch when a
  * thread's own free list is refilled with it, not when a block is handed out. So the adapter keeps
- * the blocks of a refill as waiting (held_blocks.h) until they are handed out. Blocks that wait at
- * the end are not missing in the trace, if they still begin with a link to another block of a list:
- * blocks that the program got do not begin with such a link. During a call in which the collector
- * allocates for itself (finalizers, links; SHAPE_OWN), the growth of the counter is the memory that
- * it allocates for itself. */
+ * the blocks of a refill as waiting (held_blocks.h) until they are handed out. At the end, a
+ * waiting block that still begins with a link to another block of a list was never handed out, so
+ * it is not missing in the trace; a block that was handed out does not begin with such a link. In
+ * some calls the collector allocates for itself (finalizers, links; SHAPE_OWN). The growth of the
+ * counter in these calls is not missing in the trace either. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ enum shape {                     /* what the arguments mean */
              SHAPE_LIST,         /* (bytes), a list of blocks */
              SHAPE_REFILL,       /* (bytes, kind, ret_list) */
              SHAPE_LEAVES,       /* runs the program's code */
-             SHAPE_INSIDE,       /* not recorded, but marks the thread as inside */
+             SHAPE_INSIDE,       /* not recorded; the thread is inside of the collector */
              SHAPE_OWN,          /* may allocate for the collector itself */
              SHAPE_SET_LISTENER, /* (listener) */
              SHAPE_GET_LISTENER, /* () */
@@ -150,9 +150,9 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
     return &call->return_address;
 }
 
-/* After a sampled block, this many calls of its thread do not take the short path, so that a
- * language's adapter can read the object's type number. An object is initialized long before its
- * thread has made so many calls. */
+/* After a sampled block, this many calls of its thread do not take the short path of
+ * collector_entry.S, so that a language's adapter can read the object's type number. An object is
+ * initialized long before its thread has made so many calls. */
 enum { LOOKS_MOST = 64 };
 
 /* The collector's block that the program's pointer points into. */
@@ -194,8 +194,8 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
 /* The code of the collector's library; empty if the collector is linked into the program. */
 static struct ag_loaded_segment own_code;
 
-/* Whether the collector itself calls, to free memory that it allocated for itself (when a thread
- * ends). Such memory was not recorded. */
+/* Whether the collector itself makes this call of a free function. It does so when a thread ends,
+ * to free memory that it allocated for itself and that was not recorded. */
 static bool is_by_collector(const struct ag_kept_call *call) {
     return call->return_address - own_code.low < own_code.high - own_code.low;
 }
@@ -312,8 +312,8 @@ static uintptr_t call_realloc(struct ag_kept_call *call) {
         ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_bdwgc_heap, sp_of(call), call->rbp);
     } else if (moved == block && moved != 0 && !ag_recorder_is_sampling()) {
         const uint64_t again = ag_bdwgc.size((const void *)block_of(moved));
-        add_reported(-again); /* the collector does not count a block again that stays in its
-                               * place */
+        add_reported(-again); /* the collector does not count a block again if the block stays in
+                               * its place */
     }
     report_alloc(call, moved, bytes);
     return moved;

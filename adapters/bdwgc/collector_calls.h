@@ -40,7 +40,8 @@ struct ag_bdwgc_thread {
 extern __thread struct ag_bdwgc_thread ag_bdwgc_thread __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
 
-/* The call that caused a collection. Returns false if no call did. */
+/* The call that caused a collection. ag_bdwgc_find_cause returns false if no call caused the
+ * current collection. */
 struct ag_bdwgc_cause {
     const uintptr_t *sp;
     uintptr_t rbp;
@@ -48,9 +49,9 @@ struct ag_bdwgc_cause {
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
-/* Installs the detours. Returns 0, or a negative errno with ret_reason and nothing changed. places:
- * the functions of the rows of collector_functions.def. in_program: the collector is linked into
- * the program, so its callers may have been compiled together with it. */
+/* ag_bdwgc_hook installs the detours. It returns 0, or a negative errno and a reason; then nothing
+ * is changed. places: the functions of the rows of collector_functions.def. in_program: the
+ * collector is linked into the program, so its callers may have been compiled together with it. */
 struct ag_bdwgc_place {
     uintptr_t address; /* 0: not found */
     size_t bytes;      /* 0: unknown */
@@ -64,8 +65,8 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
  * its blocks. */
 uint64_t ag_bdwgc_reported_bytes(void);
 uint64_t ag_bdwgc_own_bytes(void);
-/* Add to, and return, the bytes that the collector's statistics count although the program never
- * got them. */
+/* The first function adds to, and the second returns, the number of bytes that the collector's
+ * statistics count although the program never got them. */
 void ag_bdwgc_not_handed_out(uint64_t bytes);
 uint64_t ag_bdwgc_left_bytes(void);
 /* The number of blocks that were handed out in lists that the program requested. The program keeps

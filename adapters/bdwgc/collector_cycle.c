@@ -11,8 +11,8 @@
  * 2. While the collector has stopped all threads, the adapter only reads the clock: a thread may be
  * stopped inside of the recorder.
  *
- * 3. A tracker of the program is called for a death after the collector's lock is released: its
- * callback may allocate (collector_calls.c calls it).
+ * 3. A tracker is a set of callbacks of the program (allogram.h). collector_calls.c calls it for a
+ * death after the collector's lock is released, because a callback may allocate.
  *
  * 4. The pause is the time from when the collector stops all threads until it starts them again. If
  * a collection stops the threads more than once, the pause is the sum. The cause of the collection
@@ -41,7 +41,8 @@ enum event { /* GC_EventType of gc.h */
 
 /* The current collection; protected by the collector's lock. */
 static struct {
-    uint64_t begun_raw, stopped_raw, paused_raw; /* 0: not stopped yet */
+    /* the first and the last stop of the threads (0: none yet); the duration of all stops */
+    uint64_t begun_raw, stopped_raw, paused_raw;
     uint64_t before_bytes;
     bool is_stopped, is_swept;
     bool is_begun; /* START was seen, so END will follow */
@@ -69,8 +70,8 @@ static void bury(void *context, uintptr_t address) {
     }
 }
 
-/* The collector counted the block when a list was refilled with it. The block is swept now and will
- * be counted again at the next refill. */
+/* Called for each waiting block. The collector counted a waiting block when it put the block into a
+ * list. If the block is swept now, the collector will count it again at the next refill. */
 static void forget_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
     if (!is_alive(address) && ag_address_bits_clear(&ag_held, AG_HELD_WAITING, address)) {

@@ -1,4 +1,4 @@
-# allogram.cr: calls back into a Crystal program when it makes objects and when these objects die. This works when the program runs
+# allogram.cr: calls back into a Crystal program when the program makes objects and when these objects die. This works when the program runs
 # under `allogram run`; otherwise nothing happens.
 #
 #     require "allogram"
@@ -18,9 +18,8 @@
 #
 # When callbacks run. For a new object, a callback runs once the object's type number has been written, at the next call of the garbage
 # collector by the thread that made the object. The object's `initialize` may still be running, so a callback may use the address, but must
-# not read the object. For a
-# death, a callback runs after the collection, when the collector's lock is released, in a thread that allocates then. The memory may
-# belong to another object by then.
+# not read the object. For a death, a callback runs after the collection has released the collector's lock, in the next thread that
+# allocates. At that time the memory may already belong to another object.
 #
 # What a callback may do. It may allocate (its own objects cause no callbacks), take locks that no allocating code of the program
 # holds, and stop tracking. It runs in the middle of an allocation, in any fiber, so it may not wait: no IO that blocks, no channel, no
@@ -85,8 +84,8 @@ module Allogram
     !LibC.dlsym(Pointer(Void).null, "allogram_start_tracker").null?
   end
 
-  # Calls back from now on. Call this method once, before the objects are made. *interval_bytes*: the mean number of allocated bytes
-  # between two objects that are reported; by default every object is reported. False: allogram does not record, or a tracker runs
+  # Calls back from now on. Call this method once, before the objects are made. *interval_bytes*: the mean number of allocated bytes between
+  # two objects that are reported; by default every object is reported. Returns false if allogram does not record, or if a tracker runs
   # already.
   def self.track(interval_bytes : UInt64 = LibAllogram::EVERY_BLOCK, & : Watch ->) : Bool
     found = LibC.dlsym(Pointer(Void).null, "allogram_start_tracker")

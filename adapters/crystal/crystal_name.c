@@ -1,5 +1,6 @@
 /* crystal_name.c: converts Crystal's linker symbols to the names that Crystal programmers write,
- * and finds by the name of a function which type it allocates. For the reports. The symbols are:
+ * and determines from the name of a function which type it allocates. Reports use both. The forms
+ * of symbols are:
  *
  *     * TYPE [@ OWNER] (# | ::) METHOD [: named arguments] [< types of arguments >] : RESULT
  *     ~ procRESULT @ FILE : LINE             a proc
@@ -111,9 +112,9 @@ static bool proc_name(const char *linkage, char *ret_text, size_t capacity) {
     return n > 0 && (size_t)n < capacity;
 }
 
-/* For a generic type whose arguments are inferred from those of `new` (Pair.new(1, "s")), TYPE has
- * its parameters, and RESULT is the type that is made. Returns where RESULT begins; 0: TYPE is not
- * such a type. */
+/* If the arguments of a generic type are inferred from those of `new` (Pair.new(1, "s")), TYPE has
+ * the type's parameters, and RESULT is the type that is made. Returns where RESULT begins; 0: the
+ * arguments of TYPE are not inferred. */
 static size_t made_type(const char *text, const struct parts *parts, size_t method) {
     const size_t length = strlen(text);
     const char *open = memchr(text, '(', parts->type_end);

@@ -12,7 +12,8 @@ bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity);
 
 enum ag_crystal_place {
     AG_CRYSTAL_NO_PLACE, /* the frame says nothing about the block */
-    AG_CRYSTAL_SHIM,     /* a function of the collector's binding: its caller allocates */
+    AG_CRYSTAL_SHIM,     /* a wrapper of the collector's functions: the caller of the wrapper
+                          * allocates */
     AG_CRYSTAL_OBJECT,   /* makes an object of the type */
     AG_CRYSTAL_BUFFER,   /* makes memory for elements; the type is that of the pointer */
 };

@@ -2,12 +2,13 @@
  * from the type number at the object's beginning. The objects are blocks of the Boehm collector,
  * whose adapter records them and calls this adapter (bdwgc/object_reader.h).
  *
- * 1. When the type is read. An object's type number is its first 32 bits. It is written after the
- * allocation and after the initializers of instance variables, which may allocate themselves; that
- * of a String is written after its contents. So each block is read twice: when its thread calls the
- * collector again, and, if there was no number yet, 32 blocks later. Until the second reading, the
- * block's address is in a ring buffer of the thread. The address is stored inverted, so that it
- * does not keep the block alive. After a collection only live blocks are read.
+ * 1. When the type is read. An object's type number is its first 32 bits. The program writes it
+ * after the allocation and after the initializers of instance variables, which may allocate
+ * themselves. The number of a String is written after the contents of the String. So each block is
+ * read twice: when its thread calls the collector again, and, if there was no number yet, 32 blocks
+ * later. Until the second reading, the block's address is in a ring buffer of the thread. The
+ * address is stored inverted, so that it does not keep the block alive. After a collection only
+ * live blocks are read.
  *
  * 2. What is recorded. A piece of code makes objects of one type, so the type is recorded once for
  * a stack and holds for all blocks of the stack: an event needs no room for its type and never
@@ -62,7 +63,8 @@ struct ring {
 static __thread struct ring *own_ring __attribute__((tls_model("initial-exec")));
 static struct ring *rings; /* mapped; RINGS_MOST of them, touched only when used */
 static _Atomic uint32_t n_rings, n_collections;
-/* By stack: its type; the upper byte counts the other types that were seen; 0: none. */
+/* For each stack: its type in the lower 24 bits (0: none yet), and in the upper 8 bits the number
+ * of deviating types that were seen. */
 static _Atomic uint32_t *types_of_stacks;
 static _Atomic uint32_t *types_of_numbers; /* the id that allogram.h returned */
 static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates */
@@ -277,8 +279,9 @@ static void look_at_freed(uintptr_t address) {
     }
 }
 
-/* Finds the event of the block, which is the last one of its thread. Returns false if the event is
- * in a signal handler's own stream, if the block is no sample, or if its type need not be read. */
+/* Finds the event of the block, which is the last one of its thread. Returns false if a signal
+ * handler recorded the event separately, if the block is no sample, or if the block's type need not
+ * be read. */
 static bool find_event(const struct ag_thread *thread, uintptr_t address,
                        struct pending *ret_block) {
     if (!thread->control || thread->cursor - thread->words < 2) {

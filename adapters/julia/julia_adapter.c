@@ -25,8 +25,9 @@ __thread struct ag_julia_thread *ag_julia_own;
 _Atomic(struct ag_julia_thread *) ag_julia_threads;
 static uint32_t recorded_pid;
 
-/* A forked child's trace begins empty. The deaths of blocks that its parent recorded are not
- * recorded there, and the functions of generated code have to be defined there again. */
+/* A forked child's trace begins empty. The deaths of blocks that the parent recorded are not
+ * recorded in the child's trace, and the functions of generated code have to be defined in it
+ * again. */
 AG_COLD static bool go_on_in_child(void) {
     if (recorded_pid == 0) {
         return false; /* the adapter does not act yet */

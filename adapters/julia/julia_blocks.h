@@ -1,5 +1,6 @@
-/* julia_blocks.h: sets of the addresses that libjulia got from malloc and mmap, by their owners.
- * The sets are made when the adapter starts. A forked child begins with its parent's sets. */
+/* julia_blocks.h: sets of the addresses that libjulia got from malloc and mmap, one set for each
+ * use of the memory. The sets are made when the adapter starts. A forked child begins with its
+ * parent's sets. */
 #ifndef AG_JULIA_BLOCKS_H
 #define AG_JULIA_BLOCKS_H
 

@@ -3,8 +3,8 @@
  * code, and by name from programs.
  *
  * Memory that malloc returns through jl_malloc and its relatives (digits of big numbers) is
- * recorded as malloc's, with its stack and its death. It is only counted here, because Julia counts
- * it too.
+ * recorded as malloc's, with its stack and its death. This file only counts the calls, because
+ * Julia counts them too.
  *
  * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
  * these functions, so its own code calls them through a procedure linkage table, and no compiler
@@ -36,8 +36,8 @@ static void *(*restore_from)(const char *bytes, size_t n_bytes, void *modules);
 static void *(*malloc_stack)(size_t *bytes, void *owner);
 static void (*atexit_hook)(int code);
 
-/* Called before the original: records the thread's last object, whose type is written by now. NULL:
- * out of memory. */
+/* Called before the original: records the thread's last object, whose type is written by now.
+ * Returns NULL if out of memory. */
 AG_FAST struct ag_julia_thread *enter(const uintptr_t *sp, uintptr_t rbp, size_t bytes) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (AG_UNLIKELY(!thread)) {
@@ -168,7 +168,8 @@ static void *hooked_counted_realloc(void *block, size_t old_bytes, size_t bytes)
     return counted_realloc(block, old_bytes, bytes);
 }
 
-/* Called before a package's file is read: its types have names only when the reading ends. */
+/* Called before a package's file is read: the types in the file get their names only at the end of
+ * the reading. */
 static struct ag_julia_thread *begin_restoring(void) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (!thread || thread->is_restoring) {

@@ -8,14 +8,15 @@
  * julia_calls.c). If the same thread calls free before a detour has taken the new block, the memory
  * has moved from the freed block to the new one.
  *
- * 2. free of such memory is the death of a big object or of an array's data. Other calls continue
- * in the function to which the import slot led before.
+ * 2. free of such memory is the death of a big object or of an array's data. All other calls of
+ * free continue in the function to which the import slot pointed before.
  *
  * 3. mmap: pages of the pools are recorded as mapped by the heap of the pools; they are recognized
  * by their flags (src/gc-pages.c). Stacks of tasks are recorded as mapped by a heap of their own.
  *
- * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, which binds their malloc past the agent's.
- * When Julia looks up the first function of a library, the library's imports are corrected.
+ * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, so their calls of malloc do not reach the
+ * agent's malloc. When Julia looks up the first function of a library, the library's imports are
+ * corrected.
  *
  * 5. _U_dyn_register: Julia registers the unwind tables of generated code by this function of
  * libunwind. The adapter gives them to the agent's unwinder. */

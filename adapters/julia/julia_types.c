@@ -1,8 +1,7 @@
 /* julia_types.c: finds the names of Julia's types and defines them in the trace. A type is itself
  * an object of Julia. A table maps the address of each type that was seen to its number in the
- * trace.
- * jl_static_show writes the whole name, with parameters, without allocating in Julia's heap. It
- * takes some microseconds, once per type. */
+ * trace. jl_static_show writes the whole name, with parameters, without allocating in Julia's heap.
+ * It takes some microseconds, once per type. */
 #include "julia_types.h"
 
 #include <errno.h>

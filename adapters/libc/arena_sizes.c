@@ -2,9 +2,9 @@
  * count.
  *
  * mallinfo2 (glibc 2.33 and later; the older mallinfo counts in 32 bits) takes the lock of each
- * arena. Another thread that holds such a lock releases it soon. The calling thread can hold one
- * itself only when a signal handler that interrupted malloc has called exit. A thread that runs a
- * handler has a signal blocked, so nothing is read if any signal is blocked.
+ * arena. Another thread that holds such a lock releases it soon. The calling thread itself can hold
+ * such a lock only if a signal handler that interrupted malloc has called exit. A thread that runs
+ * a handler has a signal blocked, so nothing is read if any signal is blocked.
  *
  * glibc reserves address space for its arenas other than the first, but does not count it. So the
  * record has the same number for reserved and committed bytes. The chunks that a thread caches

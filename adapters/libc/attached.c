@@ -90,8 +90,8 @@ SUSPENDED(posix_memalign, int, (void **ret_block, size_t alignment, size_t bytes
 SUSPENDED(valloc, void *, (size_t bytes), (bytes))
 SUSPENDED(pvalloc, void *, (size_t bytes), (bytes))
 
-/* Records that the process ends by _exit. A process that ends without this record and without that
- * of exit's destructors was killed by a signal. */
+/* Records that the process ends by _exit. A process that ends without this record, and without the
+ * record that a destructor writes at exit, was killed by a signal. */
 static void say_and_exit(int status) {
     /* only in the process itself, not in a child of vfork: see lifecycle_end in lifecycle.c */
     if (ag_attached_runtimes_are_there() &&
@@ -108,7 +108,8 @@ extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
     ag_entry_valloc[] AG_HIDDEN, ag_entry_pvalloc[] AG_HIDDEN;
 
-/* If two names are one function, its blocks have the via of the name that comes first here. */
+/* If two names belong to one function, the trace names the allocation function of its blocks (the
+ * via) by the first of the two rows. */
 static const struct {
     const char *name;
     const void *entry;

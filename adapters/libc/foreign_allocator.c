@@ -4,9 +4,10 @@
  * The calloc of such a library may call malloc by its public name, which is the agent's: the block
  * would be recorded as malloc's, and then as calloc's. So this file replaces the import slots
  * through which the library calls the malloc family by functions of this file, and the pointers in
- * ag_next by functions that mark the thread as inside the allocator. A call that the library makes
- * while inside goes to the host's function, as it would without the agent. A call from outside goes
- * to the agent's function, because a library may contain more than an allocator.
+ * ag_next by functions that mark the thread as inside the allocator. If the thread is inside the
+ * allocator, the library's call goes to the host's function, as it would without the agent.
+ * Otherwise the call goes to the agent's function, because a library may contain more than an
+ * allocator.
  *
  * Only calls of the library pass through here. Other callers that allocate meanwhile (a signal
  * handler, the libc) reach the agent's functions and are recorded as usual. A sampling
@@ -14,9 +15,9 @@
  * After a longjmp out of the allocator the mark is stale; the next call detects that.
  *
  * Libraries without such slots (tcmalloc's, all that are linked with -Bsymbolic) and the libc
- * itself are not changed. Not handled: objects that the loader searches before the agent, because
- * their calls do not reach the agent, and objects after the libc (the loader of an older glibc has
- * a malloc for itself). */
+ * itself are not changed. Two kinds of objects are not handled: objects that the loader searches
+ * before the agent, because their calls do not reach the agent, and objects after the libc (the
+ * loader of an older glibc has a malloc for itself). */
 #include "foreign_allocator.h"
 
 #include <elf.h>

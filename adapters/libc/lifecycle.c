@@ -39,7 +39,7 @@ pid_t _Fork(void) {
 }
 
 /* Records that the process ends by _exit, _Exit or quick_exit. A process that ends without this
- * record and without that of exit's destructors was killed by a signal.
+ * record, and without the record that a destructor writes at exit, was killed by a signal.
  *
  * These functions run no destructors, so the final reports are made here. A child of vfork, which
  * shares the memory of the process, must not make them. Only getpid distinguishes such a child from

@@ -100,9 +100,11 @@ static uintptr_t originals[N_FUNCTIONS];
 static uintptr_t hooked[N_FUNCTIONS]; /* addresses */
 static struct ag_detour detours[N_FUNCTIONS];
 
-/* One call of a function of the table; lies in the frame of its detour. */
+/* One call of a function in static_functions.def. The struct is in the stack frame of the
+ * function's detour. */
 struct static_call {
-    struct ag_call_mark mark; /* in ag_suspended_calls; of an operator new, in operators */
+    struct ag_call_mark mark; /* in the list ag_suspended_calls; for an operator new, in the list
+                               * operators */
     uintptr_t recorded;       /* of an operator new: the last block that a call inside
                                * it recorded */
     uintptr_t unused;

@@ -17,9 +17,9 @@
  *
  * 3. The pc of luaV_execute (the address of the next bytecode instruction) where Lua does not save
  * it (lua_pcs.c). A chunk that consists only of table constructors runs from its first line to its
- * last. Each constructor makes one table, so the
- * n-th table is made by the n-th OP_NEWTABLE. A vector (an array or hash part) is made by that
- * OP_NEWTABLE if the instruction contains the table's size, otherwise by the OP_SETLIST after it.
+ * last. Each constructor makes one table, so the n-th table is made by the n-th OP_NEWTABLE. A
+ * vector (an array or hash part) is made by that OP_NEWTABLE if the instruction contains the
+ * table's size, otherwise by the OP_SETLIST after it.
  *
  * The state's memory is an arena of the adapter, so the host's allocator is never called. */
 #include "lua_calibration.h"
@@ -486,8 +486,8 @@ static void construct(lua_State *L, lua_State *coroutine) {
     own.constructing = NULL;
 }
 
-/* Finds where luaV_execute holds its pc. If the place is not found, this Lua is recorded all the
- * same: frames then get the line of the pc that Lua saved last. */
+/* Finds where luaV_execute holds its pc. If the place is not found, Lua is recorded nevertheless,
+ * and frames get the line of the pc that Lua saved last. */
 static void run_constructors(lua_State *L) {
     const uint32_t depth = ag_recorder.depth;
     const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;

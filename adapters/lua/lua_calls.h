@@ -10,8 +10,8 @@ extern bool ag_lua_calls_are_wanted AG_HIDDEN;
  * with --calls. */
 void ag_lua_calls_follow(lua_State *L);
 /* The next two functions are called only for a state with counters. The first counts the bytes as
- * words of the running function; the second forgets the block, if it was the Lua thread that ran
- * last. */
+ * words of the running function; the second is called when a block is freed, and forgets the Lua
+ * thread that ran last if the block contained it. */
 void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes);
 void ag_lua_calls_freed(struct ag_lua_state *state, const void *block);
 /* Called when the state is closed: reports its counts. */

@@ -11,9 +11,8 @@
  * has an internal allocator of its own. So for each state that is requested with the marker, the
  * adapter makes a second state, the owner, and takes the owner's allocator function and data from
  * lua_getallocf. The requested state is made with the adapter's function, which forwards to the
- * allocator of the owner. The last block that a state
- * frees is the state itself. Then the owner is closed, which unmaps the memory. An owner takes some
- * 25 KiB, and is not recorded.
+ * allocator of the owner. The last block that a state frees is the state itself. Then the owner is
+ * closed, which unmaps the memory. An owner takes some 25 KiB, and is not recorded.
  *
  * 3. Older releases do not know the marker, and would call it as a function. So the adapter looks
  * for the marker in the code of luaL_newstate. If the marker is not there, nothing is changed.
@@ -298,7 +297,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator, &api.set_allocator) ||
         !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &api.new_state)) {
         ret_runtime->note = "not recorded: a function cannot be detoured";
-        return AG_ADAPTER_REFUSED; /* without the third, the first two have no effect */
+        return AG_ADAPTER_REFUSED; /* the detours of lua_getallocf and lua_setallocf alone have no
+                                    * effect */
     }
     const struct allogram_heap_options options = {
         .size = sizeof(options), .name = "luajit", .allocator = "luajit", .runtime = "luajit"};

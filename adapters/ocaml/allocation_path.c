@@ -15,21 +15,22 @@
  *
  * In the second case the runtime's function collects, or runs what is pending, as it does without
  * the adapter. Then it calls Memprof's function for the allocated block. The hook of Memprof's
- * function records the block.
- * So the program collects at the same allocations as without the adapter.
+ * function records the block. So the program collects at the same allocations as without the
+ * adapter.
  *
  * 2. Combined allocations. The compiler allocates several blocks by one subtraction. The frame
  * descriptor of the call's return address has their sizes, and for each the address of its debug
- * information, which is recorded as the innermost frame (callstack.c, 4).
+ * information, which is recorded as the innermost frame (callstack.c, section 4).
  *
  * 3. Other blocks. The runtime calls functions of Memprof for blocks that are allocated in the
  * major heap and for unmarshalled blocks, whether Memprof was started or not. The adapter hooks
  * these functions.
  *
  * 4. Deaths. The runtime also calls Memprof at the end of each minor collection, when the major
- * heap has been marked, and in a compaction (block_lives.c). In OCaml 5 the call at the end of a
- * minor collection comes too early, because other domains may still promote blocks of this domain.
- * So in OCaml 5 the hook is on a function that is called after all domains have finished.
+ * heap has been marked, and in a compaction (block_lives.c). OCaml 5 runs code in parallel in
+ * several domains. There the call at the end of a minor collection comes too early, because other
+ * domains may still promote blocks of this domain. So in OCaml 5 the hook is on a function that is
+ * called after all domains have finished.
  *
  * 5. Stacks. The walk (ocaml_frames.c) begins at the return address into OCaml code: of the call of
  * caml_call_gc, or of the call of C code. The frames of the runtime's C code, which are inside of
@@ -321,9 +322,9 @@ static void record_other(const unsigned char *state, uintptr_t header, uint64_t 
 /* ---- hooks ---- */
 
 /* Each hook runs before the function that has the detour. If the hook returns true, the function
- * does not run. While the program itself does not use Memprof, Memprof's functions do nothing but
- * renew the trigger. Hooks of functions that may renew it have a second part, which runs after the
- * function and raises the trigger again. */
+ * does not run. While the program itself does not use Memprof, Memprof's functions only set the
+ * trigger to the runtime's own value. Each hook of a function that may do this has a second part,
+ * which runs after the function and raises the trigger again. */
 
 static uint32_t stack_of_call(const unsigned char *state, const struct ag_kept_call *call) {
     return stack_of_caller(state, &call->return_address, call->rbp);

@@ -17,9 +17,9 @@
  * function also walks the stack at the allocation, and keeps the stack under a key made of
  * Memprof's callstack (known_stacks.h) until the callback gets the same callstack. If the cache has
  * lost the stack by then, it is joined from Memprof's callstack and the callback's walk, which have
- * their outermost frames in common. From the outer end, as
- * long as the return addresses agree, the frames are those of the walk, with the C frames between
- * them. From the first difference on they are Memprof's.
+ * their outermost frames in common. From the outer end to the first return address that differs,
+ * the frames come from the walk, including C frames. The frames inside of them come from Memprof's
+ * callstack.
  *
  * 3. Walks that end early. After some exception handlers OCaml 4's unwind tables are wrong by a few
  * words (seen in Stdlib.Scanf of 4.13). Memprof uses its own tables, which are right there. So if
@@ -103,8 +103,9 @@ struct choice {
                       * code allocated, because the walk then has the stack */
 };
 
-/* Finds the outer part in which the walk and Memprof's callstack agree. Returns the index of its
- * innermost walked frame, and sets choice->n_slots to the number of slots that are left. */
+/* Finds the outer frames in which the walk and Memprof's callstack agree. Returns the index of the
+ * innermost of these walked frames, and sets choice->n_slots to the number of slots inside of
+ * them. */
 static uint32_t common_part(const struct ag_walk_view *walked, struct choice *choice) {
     uint32_t common = walked->n_frames;
     if (walked->root != AG_ROOT_COMPLETE || walked->n_frames >= AG_OCAML_FRAMES_MOST ||

@@ -234,7 +234,8 @@ static void follow_mappings(void) {
 enum {
     POOLED_WORDS = 128,
     HEAD_BYTES = 16
-}; /* POOLED_WORDS: with the header; HEAD_BYTES: of struct large_alloc */
+}; /* POOLED_WORDS: maximum size of a block in a pool, with its header; HEAD_BYTES: size of struct
+    * large_alloc */
 
 static struct ag_address_bits large;
 static uintptr_t (*try_alloc)(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved);

@@ -4,8 +4,7 @@
  * functions of every return address. Where the compiler combined several allocations, the table has
  * debug information for each of them. For a combined allocation the adapter in the process records
  * the address of this debug information, which lies in the program's data; all other frames are
- * return addresses. Without -g, the linker's
- * symbol still has the function's name. */
+ * return addresses. Without -g, the linker's symbol still has the function's name. */
 #include "symbol/decoder.h"
 
 #include <stdlib.h>

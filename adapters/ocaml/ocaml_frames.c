@@ -175,7 +175,7 @@ static uint32_t count_frames(uint32_t stack) {
 
 /* ---- the walk ---- */
 
-/* The cut stack that consists of these frames, innermost first. */
+/* The cut stack that consists of FRAMES, which are in order from the innermost one outward. */
 static uint32_t make_cut(struct ag_ocaml_walk *walk, const struct ag_ocaml_walked *frames,
                          size_t n) {
     uint64_t hash = n;

@@ -6,9 +6,8 @@ allogram_heap ag_ocaml_heaps[AG_OCAML_HEAPS];
 void ag_ocaml_heaps_register(void) {
     static const struct {
         const char *name;
-        enum allogram_heap_kind
-            kind; /* of the block numbers that are used as addresses: those of old
-                                       * blocks never change */
+        /* Addresses in the trace are block numbers. The number of an old block never changes. */
+        enum allogram_heap_kind kind;
     } rows[AG_OCAML_HEAPS] = {
         [AG_OCAML_MINOR] = {"minor heap", ALLOGRAM_MOVING_COLLECTOR},
         [AG_OCAML_MAJOR] = {"major heap", ALLOGRAM_NON_MOVING_COLLECTOR},

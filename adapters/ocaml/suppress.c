@@ -65,8 +65,8 @@ typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 #include "memprof_entries.def"
 #undef AG_SUPPRESSED
 
-/* These functions enlarge the stacks of OCaml 4's interpreter and of OCaml 5's fibers; one of these
- * functions calls another. Recording is resumed while they run. */
+/* These functions enlarge the stacks of OCaml 4's interpreter and of OCaml 5's fibers. Recording is
+ * resumed while they run. Calls may nest, because one of these functions calls another. */
 #define AG_RESUMED(name)                               \
     static uintptr_t (*name)(uintptr_t words);         \
     static uintptr_t resumed_##name(uintptr_t words) { \

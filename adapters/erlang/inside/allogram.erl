@@ -508,7 +508,7 @@ is_ours(Pid) ->
 
 %% ---- together with other tracers, on OTP 25 and 26, which have no trace sessions ----
 
-%% The processes that another tracer traces. They are left to that tracer.
+%% The processes that another tracer traces. This tracer does not trace them.
 others() ->
     [Pid || not has_sessions(), Pid <- erlang:processes(), has_another(Pid)].
 

@@ -59,7 +59,7 @@ static void add_word(struct text *text, const char *word) {
     text_add(text, word, strlen(word));
 }
 
-/* Finds the folder of the module: beside the agent if both are installed, or the adapter's own
+/* Finds the folder of the module: next to the agent if both are installed, or the adapter's own
  * folder in a build tree. Returns false if there is none, or if its name cannot be an argument. */
 static bool find_folder(struct text *ret_folder) {
     static const char *const places[] = {"/beam", "/../erlang/inside"};

@@ -29,7 +29,7 @@
 
 enum { TAG_MASK = 3, TAG_BOXED = 2, HEADER_TUPLE_3 = 3 << 6 };
 
-/* The tuple is the newest term on the heap, or in a fragment. */
+/* The tuple of the event is the newest term on the heap, or is in a fragment. */
 uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term) {
     if ((term & TAG_MASK) != TAG_BOXED) {
         return 0;

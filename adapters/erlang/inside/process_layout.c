@@ -24,7 +24,8 @@ struct ag_process_layout ag_process_layout;
 enum {
     FIRST_WORDS = 60,   /* the words of the heap are among the first 60 words of a process */
     LOOKED_AT = 80,     /* words that are compared; the smallest known process has 95 */
-    STACK_RESERVE = 16, /* words between the limit for native functions and the stack's top */
+    STACK_RESERVE = 16, /* the stack's top is at most this many words above the limit for native
+                         * functions */
     NOT_FOUND = 0,
     SPARE_CELLS = 64,
 };

@@ -3,10 +3,10 @@
  *
  * 1. Events. The emulator calls a tracer module's functions at the events of the traced processes:
  * a call, a return to a function, the beginning and end of a collection, a process that is
- * scheduled in or out, a message, and the birth and death of a process. The functions of this
- * tracer are native functions, which run in the thread and in the context of the process. So they
- * can read the process' heap as it is at the event (process_layout.h). The words allocated since
- * the last event are those of the current function (heap_growth.h).
+ * scheduled in or out, a message, and the start and end of a process. The functions of this tracer
+ * are native functions, which run in the thread and in the context of the process. So they can read
+ * the process' heap as it is at the event (process_layout.h). The words allocated since the last
+ * event are those of the current function (heap_growth.h).
  *
  * 2. The current function. The emulator does not say which function calls another. The tracer finds
  * the caller by the depth, the number of words on the process' stack: a call at a larger depth is
@@ -86,8 +86,8 @@ static struct {
     bool is_same;
 } learning;
 
-/* The process whose counters are kept when it ends, until all are forgotten (run in allogram.erl).
- * It is written before the process is traced. */
+/* The process whose counters are kept when it ends, until the counters of all processes are dropped
+ * (run in allogram.erl). It is written before the process is traced. */
 static ERL_NIF_TERM kept_pid; /* 0: none */
 
 /* Whether the library may be unmapped when the module is unloaded, because no thread is in an
@@ -102,7 +102,7 @@ static void *kept_library;
 struct event {      /* not zeroed, since that takes as long as reading the clock */
     uint64_t begin; /* clock */
     struct ag_traced_process *process;
-    struct ag_process_heap as_read, program; /* with the event's tuple; without it */
+    struct ag_process_heap as_read, program; /* the heap with the event's tuple, and without it */
     uint64_t own_words;                      /* words of that tuple */
 };
 

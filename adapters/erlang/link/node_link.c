@@ -3,10 +3,9 @@
  *
  * The node loads two modules from bytes that this file sends, and the native half of the tracer
  * from a file in the folder of the modules. So the node has to run on this machine and be able to
- * read that folder. If
- * the node already has the same module allogram, that module is used, and stays loaded at the end.
- * If it has another module of that name, the node is refused. All reasons for a refusal are checked
- * before anything is traced. */
+ * read that folder. If the node already has the same module allogram, that module is used, and
+ * stays loaded at the end. If it has another module of that name, the node is refused. All reasons
+ * for a refusal are checked before anything is traced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -133,7 +132,7 @@ static bool takes(const char *name) {
     return at != NULL && at != name && at[1] != '\0' && strchr(at + 1, '@') == NULL;
 }
 
-/* Finds the folder of the modules: beside the agent if both are installed, or the adapter's own
+/* Finds the folder of the modules: next to the agent if both are installed, or the adapter's own
  * folder in a build tree. */
 static void find_folder(struct ag_link *link, const char *agent_folder) {
     static const char *const places[] = {"beam", "../erlang/inside"};

@@ -5,8 +5,9 @@
  * the state would have changed if allogram read it later.
  *
  * If a sample is in generated code, r13 has the address of the process and rsp the stack's address.
- * If it is in native code, the scheduler's structure has the process that it runs; node_kernel.c
- * writes the address of that word for each thread into the map `current_of`.
+ * If the sample is in native code, a word in the scheduler's structure has the address of the
+ * process that the scheduler runs. node_kernel.c writes the address of that word for each thread
+ * into the map `current_of`.
  *
  * A collection is seen at the entry of its function. Most collections are not reported if there are
  * many (node_pace.h decides by the bytes allocated), so the code up to that decision is kept short:
@@ -240,7 +241,7 @@ static __always_inline __u64 allocated_bytes(const struct node_process_copy *cop
                 high_water = word_of(copy, at->high_water);
     const __u64 low = high_water >= heap && high_water <= top ? high_water : heap;
     const __u64 n_bytes = (top > low ? top - low : 0) + word_of(copy, at->fragment_words) * 8;
-    return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is not a process */
+    return n_bytes < 1ull << 46 ? n_bytes : 0; /* else the copy is not that of a process */
 }
 
 /* Whether the thread's last call had the same heap; then this call is part of the same
@@ -306,7 +307,7 @@ static __always_inline void end_collection(void) {
     const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
     struct node_watched *now = bpf_map_lookup_elem(&watched, &thread);
     if (!at || !now || now->depth == 0) {
-        return; /* it began before the probes were attached, or is not reported */
+        return; /* the collection began before the probes were attached, or is not reported */
     }
     now->depth--;
     if (now->depth > 0) {

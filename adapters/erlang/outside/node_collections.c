@@ -16,8 +16,8 @@
  * Dirty schedulers collect large heaps. The collecting function is called on the normal scheduler,
  * gives the heap up (`abandoned_heap`) and returns; later a dirty scheduler calls it again and
  * collects. These two calls are one collection, with the stack, the needed words and the bytes of
- * the first call and the time of the second. A call that changed nothing was postponed, because a
- * process may switch collection off. */
+ * the first call and the time of the second. A process may switch collection off. Then the call
+ * changes nothing, because the collection is postponed, and the call is not reported. */
 #include "node_collections.h"
 
 #include <errno.h>
@@ -118,7 +118,8 @@ static struct noted *take_delegated(struct node_collections *collections, uint64
 
 static void keep_delegated(struct node_collections *collections, struct noted *noted) {
     free(take_delegated(collections,
-                        noted->event.id)); /* an older call, whose heap was not collected */
+                        noted->event.id)); /* an older call of the process, whose heap was never
+                                            * collected */
     if (collections->n_delegated == WAITING_MOST) {
         struct noted **oldest = &collections->delegated;
         while ((*oldest)->next != NULL) {

@@ -22,8 +22,8 @@ struct node_bpf_settings {
     __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
         minor_count, abandoned_heap, fragment_words, state;
     __u32 n_areas;
-    __u32 process_bytes; /* to be read, up to the last of these fields: below 8 *
-                          * NODE_PROCESS_WORDS */
+    __u32 process_bytes; /* number of bytes of struct process to be read, up to the last of these
+                          * fields: below 8 * NODE_PROCESS_WORDS */
     __u64 period_bytes;  /* of allocation per reported collection; 0: all are reported */
     struct {
         __u64 low, high;

@@ -1,5 +1,5 @@
-/* node_names.c: reads process identifiers and atoms from an Erlang node's memory, as Erlang prints
- * them. For the other files of this folder.
+/* node_names.c: converts process identifiers and atoms in an Erlang node's memory to the texts that
+ * Erlang prints.
  *
  * The table of atoms (erts_atom_table, an IndexTable) has segments of 1024 pointers; an atom is its
  * index there, tagged:

@@ -29,11 +29,12 @@
 
 struct node_pace {
     __u64 period_bytes; /* the period that `left_bytes` was drawn with; 0: none */
-    __u64 left_bytes;   /* from here to the next point; at least 1 if there is a period */
-    __u64 gap_bytes;    /* from the last used point to the next: the next one's weight so far */
+    __u64 left_bytes;   /* from the current place on the line to the next point; at least 1 if there
+                         * is a period */
+    __u64 gap_bytes;    /* from the last point of the last reported collection to the next point */
 };
 
-/* Whether a collection with so many bytes is not reported. */
+/* Whether a collection is not reported before which BYTES were allocated. */
 NODE_PACE_INLINE int node_pace_passes(struct node_pace *pace, __u64 bytes, __u64 period_bytes) {
     if (pace->period_bytes != period_bytes || bytes >= pace->left_bytes) {
         return 0;
@@ -55,8 +56,7 @@ NODE_PACE_INLINE __u32 node_pace_zeros(__u32 number) {
 }
 
 /* A random distance with an exponential distribution of the mean PERIOD_BYTES, from 32 random bits:
- * -ln(u) in integers. The logarithm
- * to base 2 of 1 + m is a polynomial, exact to 0.001. */
+ * -ln(u) in integers. The logarithm to base 2 of 1 + m is a polynomial, exact to 0.001. */
 NODE_PACE_INLINE __u64 node_pace_distance(__u64 period_bytes, __u32 random) {
     const __u64 one = 1 << 16, ln_2 = 45426;
     const __u32 bits = random | 1;

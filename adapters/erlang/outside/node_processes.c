@@ -195,8 +195,8 @@ int node_report_processes(struct node *node, struct allogram_answers *answers) {
     return 0;
 }
 
-/* Of the first existing processes nine in ten must be sound: a few may change while they are read,
- * because they run, exit or are collected. */
+/* Nine in ten of the first processes in the table must be sound. The others may change while they
+ * are read, because they run, exit or are collected. */
 static int check_once(struct node *node) {
     enum { CHECKED_MOST = 1000 };
     uint64_t *addresses;

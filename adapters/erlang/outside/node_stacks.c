@@ -337,7 +337,8 @@ static enum allogram_stack_verdict report_words(struct node *node,
     const struct node_captured *captured = process->captured;
     if (captured != NULL && moment.innermost != NODE_TOP_REPORTED &&
         moment.top == moment.heap_end) {
-        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else its last function has ended */
+        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else the process' last function has
+                                                           * ended */
             (void)report_innermost(node, &moment, stack); /* the process begins */
         }
         return ALLOGRAM_STACK_COMPLETE;
@@ -374,8 +375,8 @@ static bool is_scheduling(const struct node_function *fragment) {
            strncmp(fragment->name, "global::do_schedule", 19) == 0;
 }
 
-/* Generated code that returns from native code restores its stack by one of these, after at most a
- * few other instructions: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
+/* Generated code that returns from native code restores its stack by one of two instructions, after
+ * at most a few others: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
 enum stack_keeper { KEPT_NOWHERE, KEPT_BY_PROCESS, KEPT_IN_RBP };
 
 static enum stack_keeper stack_keeper_at(struct node *node, uint64_t return_address) {

@@ -9,13 +9,14 @@
  *
  * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
  * its size from the bytes that the thread skips before its next sample; a free looks its block up
- * in the filter of the sampled blocks. Without a sample, the entry marks the thread as inside and
- * calls the original. The lowest bit of this mark is set, so that ag_bdwgc_find_cause
- * (collector_calls.c) finds the arguments, which the short path pushes below the marked address. If
- * the recorder is off, the entry only compares its state. A tracker (allogram.h), or a Crystal
- * object whose type number is not written yet, has to see each call and disables the short path.
- * The short path uses rax, r10, r11 and the flags. It saves them in the red zone, because it calls
- * no function before the original. The original finds the stack aligned as its caller left it. */
+ * in the filter of the sampled blocks. If the block is no sample, the entry marks the thread as
+ * inside of the collector and calls the original. The lowest bit of this mark is set, so that
+ * ag_bdwgc_find_cause (collector_calls.c) finds the arguments, which the short path pushes below
+ * the marked address. If the recorder is off, the entry only compares its state. A tracker
+ * (allogram.h), or a Crystal object whose type number is not written yet, has to see each call and
+ * disables the short path. The short path uses rax, r10, r11 and the flags. It saves them in the
+ * red zone, because it calls no function before the original. The original finds the stack aligned
+ * as its caller left it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
@@ -48,7 +49,7 @@ kept_function collector_enter
     kept_return
 kept_end collector_enter
 
-/* Offsets from the stack pointer of the saved registers, as long as nothing is pushed */
+/* Offsets of the saved registers from the stack pointer, while nothing is pushed */
 #define WAITS_RAX -8
 #define WAITS_R11 -16
 #define WAITS_R10 -24
@@ -134,8 +135,9 @@ enter_from_scratch:
     .set row, row + 1
     .endm
 
-    /* Jumps to label 2 if the recorder is off, and to label 1 if the recorder does not sample or if
-     * a call has to be seen (by a tracker, or for a Crystal object). Otherwise continues. */
+    /* Jumps to label 2 if the recorder is off. Jumps to label 1 if the recorder does not sample, or
+     * if ag_bdwgc_call has to see the call (for a tracker, or for a Crystal object). Otherwise
+     * continues. */
     .macro sampling_alone
     cmpq $0, %fs:ATTENTION(%r11)
     jne 1f

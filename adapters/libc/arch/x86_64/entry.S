@@ -7,8 +7,8 @@
  * everything, the entry continues in C. If the recorder is off, the entry compares its state and
  * jumps to the host's function. If the recorder samples, the entry also looks for a sample: an
  * allocation subtracts its size from the bytes that the thread skips before its next sample, and a
- * free looks its block up in the filter of the sampled blocks. Without a sample the entry jumps to
- * the host's function, and no conditional branch was taken.
+ * free looks its block up in the filter of the sampled blocks. If the block is no sample, the entry
+ * jumps to the host's function, and no conditional branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, asserted in start.c; SIZE the register of the bytes
