@@ -224,8 +224,8 @@ static uint32_t read_number(struct pending *block) {
     return number < NUMBERS_MOST ? number : 0;
 }
 
-/* Records the type in the trace, then calls the program's tracker, whose callback may allocate and
- * so use the ring. */
+/* Records the type in the trace, then calls the program's tracker (callbacks, allogram.h), which
+ * may allocate and so use the ring. */
 static void report_type(const struct ring *ring, const struct pending *block, uint32_t number) {
     const uintptr_t address = ~block->hidden;
     if (block->stack != 0) {

@@ -5,7 +5,7 @@
  * would be recorded as malloc's, and then as calloc's. So this file replaces the import slots
  * through which the library calls the malloc family by functions of this file, and the pointers in
  * ag_next by functions that mark the thread as inside the allocator. If the thread is inside the
- * allocator, the library's call goes to the host's function, as it would without the agent.
+ * allocator, the library's call goes to the function that it would reach without the agent.
  * Otherwise the call goes to the agent's function, because a library may contain more than an
  * allocator.
  *

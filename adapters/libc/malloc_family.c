@@ -1,4 +1,5 @@
-/* malloc_family.c: malloc and its relatives: calls the host's function and records the event.
+/* malloc_family.c: malloc and its relatives: each calls the function of the host (the profiled
+ * program with its libraries) and records the event.
  *
  * Order: an alloc is recorded after the host's function, a free before it, so no other thread can
  * record an address while this thread still owns it. realloc is a free recorded before and an alloc

@@ -5,13 +5,14 @@
  * operator new. With it their via (the allocation function that was called) is the operator, and
  * they have a heap of their own.
  *
- * The agent allocates in place of the host's operator only if that operator is known to call
- * malloc, check the result, and do nothing else. That holds for the operators of libstdc++ and
- * libc++, and for operators in the object whose malloc the agent calls (tcmalloc, jemalloc,
- * mimalloc as libraries). The block then comes from the host's malloc directly: no operator calls
- * the agent's malloc, and nothing is recorded twice. If malloc fails, the agent calls the host's
- * operator after all, which runs the new handler, retries and throws. No exception ever passes
- * through a frame of the agent, because that call is a tail call.
+ * The agent allocates in place of the operator of the host (the profiled program with its
+ * libraries) only if that operator is known to call malloc, check the result, and do nothing else.
+ * That holds for the operators of libstdc++ and libc++, and for operators in the object whose
+ * malloc the agent calls (tcmalloc, jemalloc, mimalloc as libraries). The block then comes from the
+ * host's malloc directly: no operator calls the agent's malloc, and nothing is recorded twice. If
+ * malloc fails, the agent calls the host's operator after all, which runs the new handler, retries
+ * and throws. No exception ever passes through a frame of the agent, because that call is a tail
+ * call.
  *
  * If the program itself defines malloc, the agent calls the host's operators: they call the
  * program's malloc, whose detour records the block. Any other operator is the program's own: the

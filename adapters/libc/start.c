@@ -1,5 +1,5 @@
-/* start.c: finds the host's functions that the agent calls and starts the recorder, at the first
- * call of any of them.
+/* start.c: finds the functions of the host (the profiled program with its libraries) that the agent
+ * calls, and starts the recorder, at the first call of any of them.
  *
  * The agent's own constructor is not early enough: libraries that the agent does not depend on may
  * be initialized before it and allocate (libstdc++ takes 72,704 bytes for emergencies). So the
@@ -31,7 +31,7 @@
  * would end the program at its start. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* The slots that entry.S uses. */
+/* The places of the pointers that entry.S uses. */
 #define ASSERT_SLOT(function, slot) \
     _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), "as entry.S has it")
 ASSERT_SLOT(malloc, 0);

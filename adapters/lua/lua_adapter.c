@@ -4,10 +4,10 @@
  * Lua gets all its memory through the allocator of each state, and the functions of its C API keep
  * their names in a stripped program, because C modules need them. So the adapter only needs detours
  * of a few of those functions. The detour of lua_newstate puts the adapter's allocator in front of
- * the host's (lua_states.c). The detours of lua_getallocf and lua_setallocf hide the adapter's
- * allocator from the program. The detours of the functions that run Lua code note the state
- * (lua_stacks.c). Before anything is changed, the release is looked up in lua_releases.def, and the
- * row is compared with Lua's answers (lua_calibration.c). */
+ * the allocator that the program passes (lua_states.c). The detours of lua_getallocf and
+ * lua_setallocf hide the adapter's allocator from the program. The detours of the functions that
+ * run Lua code note the state (lua_stacks.c). Before anything is changed, the release is looked up
+ * in lua_releases.def, and the row is compared with Lua's answers (lua_calibration.c). */
 #include <stdlib.h>
 #include <string.h>
 

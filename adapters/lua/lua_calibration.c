@@ -16,12 +16,12 @@
  * where its function begins, according to .eh_frame.
  *
  * 3. The pc of luaV_execute (the address of the next bytecode instruction) where Lua does not save
- * it (lua_pcs.c). A chunk that consists only of table constructors runs from its first line to its
- * last. Each constructor makes one table, so the n-th table is made by the n-th OP_NEWTABLE. A
- * vector (an array or hash part) is made by that OP_NEWTABLE if the instruction contains the
- * table's size, otherwise by the OP_SETLIST after it.
+ * it (lua_pcs.c). A chunk (a compiled file or string) that consists only of table constructors runs
+ * from its first line to its last. Each constructor makes one table, so the n-th table is made by
+ * the n-th OP_NEWTABLE. A vector (an array or hash part) is made by that OP_NEWTABLE if the
+ * instruction contains the table's size, otherwise by the OP_SETLIST after it.
  *
- * The state's memory is an arena of the adapter, so the host's allocator is never called. */
+ * The state's memory is an arena of the adapter, so no allocator of the program is called. */
 #include "lua_calibration.h"
 
 #include <errno.h>

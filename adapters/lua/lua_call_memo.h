@@ -5,7 +5,7 @@
 #include "lua_states.h"
 #include "record/managed_frames.h"
 
-/* The calls of Lua code of one lua_State. */
+/* A memo: the calls of Lua code of one lua_State, as the last walk found them. */
 struct ag_lua_call_memo {
     const lua_State *L; /* NULL: empty */
     const struct ag_lua_state *state;

@@ -31,8 +31,8 @@
  * is used only if it points into the code of the function that the call runs, after one of the two
  * instructions. Otherwise the saved pc is used. That happens at a site that the constructors did
  * not reach, in a signal handler that interrupted one of those calls (the kernel stored the
- * registers then), and when a host's own allocator ran another Lua state before it returned this
- * block. */
+ * registers then), and when an allocator of the program ran another Lua state before it returned
+ * this block. */
 #include "lua_pcs.h"
 
 #include <stdatomic.h>
@@ -67,8 +67,8 @@ static uint32_t n_sites;
 static bool
     has_missed; /* there were more than SITES_MOST sites, or a site whose place was not found */
 
-/* The registers that lua_entry.S notes when the adapter's allocator is called. A nested call (the
- * host's own allocator, or a signal handler, runs Lua) overwrites them. */
+/* The registers that lua_entry.S notes when the adapter's allocator is called. A nested call (an
+ * allocator of the program, or a signal handler, runs Lua) overwrites them. */
 extern __thread struct ag_lua_entered_with {
     uintptr_t sp; /* where the return address lies; 0: the allocator was never called */
     uintptr_t registers[REGISTERS];

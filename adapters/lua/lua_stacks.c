@@ -10,7 +10,7 @@
  *       f (C)           f
  *       luaV_execute    g  h  main(fresh)      <- in this order inside the native frame
  *       lua_pcallk
- *       host's main
+ *       main of the program
  *
  * 2. The state of a run. Lua code is run through a few functions of the API. The detour of each of
  * these functions (lua_entry.S) notes the state L that the function was called with, and the

@@ -36,7 +36,7 @@ struct ag_lua_known_call {
 /* One state, made by lua_newstate, with all its coroutines. Like the state itself, it is used by
  * one thread at a time. */
 struct ag_lua_state {
-    ag_lua_alloc *allocate; /* the host's allocator */
+    ag_lua_alloc *allocate; /* the allocator that the program passed */
     void *ud;
     void *first_block; /* the block of the state itself: the last that is freed */
     int64_t in_use_bytes;
@@ -52,7 +52,8 @@ struct ag_lua_state {
     lua_State *running;          /* main thread or coroutine that ran last; NULL: unknown */
     struct ag_lua_known_call *calls;
     uint32_t n_calls, calls_capacity; /* capacity: 0, or a power of two */
-    /* the memos of the thread that walked the state last (lua_call_memo.c); NULL: none */
+    /* the remembered calls (struct ag_lua_call_memos) of the thread that walked the state's stack
+     * last; NULL: none */
     const void *_Atomic last_walker;
     struct ag_host_collection cycle; /* the incremental collection in progress; start_raw 0:
                                       * none */

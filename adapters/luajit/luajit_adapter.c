@@ -3,8 +3,9 @@
  *
  * 1. The allocator. All memory that collectgarbage("count") counts passes through the allocator
  * function of a state, also the memory that compiled traces allocate. The adapter passes a function
- * of its own to lua_newstate. That function calls the host's allocator and reports the block.
- * Blocks have no types, because LuaJIT does not pass the kind of an object.
+ * of its own to lua_newstate. That function calls the allocator of the host (the program that
+ * contains LuaJIT) and reports the block. Blocks have no types, because LuaJIT does not pass the
+ * kind of an object.
  *
  * 2. The internal allocator. A state normally uses LuaJIT's own allocator, which maps its memory
  * directly. luaL_newstate requests it by a marker, a constant in place of a function. Each state

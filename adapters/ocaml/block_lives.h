@@ -6,8 +6,9 @@
 #include "ocaml_heaps.h"
 
 struct ag_ocaml_old_chunk;
-/* The blocks of one domain; OCaml 4 has one domain. Used by the thread that runs the domain's code,
- * and by the thread that runs the domain's part of a collection. */
+/* The blocks of one domain (the unit of parallelism of OCaml 5; OCaml 4 has one domain). Used by
+ * the thread that runs the domain's code, and by the thread that runs the domain's part of a
+ * collection. */
 struct ag_ocaml_lives {
     uint32_t *young; /* an entry for each block in the minor heap, in the order of allocation:
                              * distance of the header from the heap's end in words << HEAP_BITS |

@@ -14,7 +14,8 @@ void ag_ocaml_bytecode_follow(void);
 /* Returns the code of a closure that calls FUNCTION with one value; NULL: out of memory. Called
  * when the runtime is ready and before the program begins. */
 void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_value));
-/* Called before Memprof starts: makes the runtime read the program's debug section. */
+/* Called before Memprof (the runtime's sampler) starts: makes the runtime read the program's debug
+ * section. */
 void ag_ocaml_bytecode_load_debug_info(void);
 /* Whether a native frame's return address lies in the interpreter. */
 bool ag_ocaml_is_interpreter(uintptr_t pc);

@@ -13,8 +13,9 @@
 static allogram_heap minor_heap, major_heap;
 static void (*at_minor_end)(void); /* NULL, except in a program that was attached to */
 static _Atomic bool is_in_minor, is_in_slice;
-/* A collection during Memprof's work allocates memory that the program keeps, so recording, which
- * is suppressed in Memprof, is resumed during the collection. */
+/* Recording is suspended while Memprof, the runtime's sampler, works. A collection may begin
+ * meanwhile, and allocates memory that the program keeps. So recording is resumed during the
+ * collection. */
 static __thread uintptr_t resumed_in_minor __attribute__((tls_model("initial-exec")));
 static __thread uint64_t promoted_before_words __attribute__((tls_model("initial-exec")));
 static __thread uintptr_t resumed_in_slice __attribute__((tls_model("initial-exec")));

@@ -10,8 +10,8 @@
  *
  * So the function through which Memprof (the runtime's sampler) calls the callbacks has a detour.
  * It notes the parent and counts the block as the adapter's own. During the walk the field has its
- * value again. No other code reads it then: this domain runs no OCaml code and joins no collection
- * before the callback returns. */
+ * value again. No other code reads it then: this domain (the unit of parallelism) runs no OCaml
+ * code and joins no collection before the callback returns. */
 #include "fibers.h"
 
 #include "collector_hooks.h"

@@ -11,7 +11,7 @@ uint64_t ag_ocaml_stack_key(const ag_ocaml_value *slots, size_t n_slots, const v
 /* The stack that was stored under the key; 0: none, or it was replaced. */
 uint32_t ag_ocaml_known_stack(uint64_t key);
 void ag_ocaml_remember_stack(uint64_t key, uint32_t stack);
-/* Invalidates all keys: from now on the same slots may mean other code. */
+/* Invalidates all keys: from now on the same callstack may mean other code. */
 void ag_ocaml_forget_stacks(void);
 
 #endif

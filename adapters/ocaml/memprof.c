@@ -93,7 +93,7 @@ static void count_own_words(enum source source, ag_ocaml_value callstack) {
                               5 + (depth > 0 && !is_shared ? depth + 1 : 0), memory_order_relaxed);
 }
 
-static uint32_t memprof_depth; /* maximum number of slots that Memprof returns */
+static uint32_t memprof_depth; /* maximum number of entries of a callstack */
 
 static uint32_t stack_of(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp) {
     const uint64_t key =
@@ -241,9 +241,9 @@ static bool make_tracker(void) {
     return true;
 }
 
-/* A domain of OCaml 5 allocates its result when all its OCaml code is over, so Memprof has no later
- * moment for the callbacks. The domain then wakes the threads that wait for it, by
- * caml_ml_condition_broadcast. The hook of that function runs the callbacks. */
+/* A domain (the unit of parallelism of OCaml 5) allocates its result when all its OCaml code is
+ * over, so Memprof has no later moment for the callbacks. The domain then wakes the threads that
+ * wait for it, by caml_ml_condition_broadcast. The hook of that function runs the callbacks. */
 struct result {
     uintptr_t is_exception, data;
 };

@@ -40,7 +40,7 @@ AG_FAST uintptr_t ag_ocaml_debug_information(const struct ag_ocaml_frame *frame,
                                                                    : 0;
 }
 
-/* The last walk of a stack; each domain has one. */
+/* The last walk of a stack; each domain (the unit of parallelism of OCaml 5) has one. */
 enum { AG_OCAML_WALK_FRAMES = 1024 };
 struct ag_ocaml_walked {
     const uintptr_t *place; /* where the return address lies */
@@ -78,8 +78,8 @@ uint32_t ag_ocaml_walk(struct ag_ocaml_walk *walk, const uintptr_t *sp);
 /* The stack whose first return address is at SP, by unwind tables. */
 uint32_t ag_ocaml_native_stack(const uintptr_t *sp, uintptr_t rbp);
 
-/* The gate of an event says on which stack the thread records it: an address of that stack (section
- * 3 of record/stream.c). */
+/* The value for the thread's gate, the word that shows whether a hook of the thread is interrupted
+ * (section 3 of record/stream.c): an address of the stack on which the hook runs. */
 #define AG_OCAML_GATE() ((uintptr_t)__builtin_frame_address(0))
 /* Whether the thread is outside of the recorder and can record its events by the fast functions. */
 AG_FAST bool ag_ocaml_thread_is_open(const struct ag_thread *thread) {

@@ -19,7 +19,7 @@ struct text {
 };
 
 /* Used instead of isdigit(): this file is also part of the agent, which calls as few functions of
- * the host as possible. */
+ * the C library as possible. */
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }

@@ -35,12 +35,13 @@ enum ag_ocaml_generation { AG_OCAML_4 = 4, AG_OCAML_5 = 5 };
 struct ag_ocaml_runtime {
     enum ag_ocaml_generation generation;
     bool is_bytecode;
-    bool is_observed; /* blocks are recorded by allocation_path.c, and not by Memprof */
+    bool is_observed; /* blocks are recorded by allocation_path.c, and not by Memprof, the runtime's
+                       * sampler */
     ag_ocaml_value (*memprof_start)(ag_ocaml_value rate, ag_ocaml_value depth,
                                     ag_ocaml_value tracker); /* the runtime's own function */
     ag_ocaml_value (*memprof_stop)(ag_ocaml_value unit);
-    /* where the state of the thread's domain is found: OCaml 4: Caml_state; OCaml 5: the offset of
-     * caml_state from the thread pointer. NULL, 0: unknown */
+    /* where the state of the thread's domain (the unit of parallelism of OCaml 5) is found: OCaml
+     * 4: Caml_state; OCaml 5: the offset of caml_state from the thread pointer. NULL, 0: unknown */
     const unsigned char *const *state;
     intptr_t state_offset;
     uintptr_t stubs_low, stubs_high; /* the runtime's assembly code between OCaml and C */

@@ -6,7 +6,8 @@
 #include "ocaml_runtime.h"
 
 struct ag_ocaml_counters {
-    uint64_t allocated_words; /* minor and major, of all domains; promoted words count once */
+    uint64_t allocated_words; /* minor and major, of all domains (units of parallelism); promoted
+                               * words count once */
     uint64_t minor_used_words, promoted_words; /* of the calling thread's domain */
     uint64_t heap_words, free_words;           /* of the major heap; 0: unknown */
     uint64_t large_words; /* OCaml 5: part of heap_words: blocks taken from malloc one by one */

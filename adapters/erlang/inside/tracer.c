@@ -33,7 +33,7 @@
  *
  * 4. Concurrency. Events of one process come one after the other, whichever thread runs it. Each
  * process has an entry of its own (traced_processes.h), and the only shared data are tables that
- * are read without a lock. No event allocates from the host's heap. */
+ * are read without a lock. No event allocates memory from the emulator. */
 #include <dlfcn.h>
 #include <erl_nif.h>
 #include <errno.h>

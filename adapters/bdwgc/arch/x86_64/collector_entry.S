@@ -13,10 +13,10 @@
  * inside of the collector and calls the original. The lowest bit of this mark is set, so that
  * ag_bdwgc_find_cause (collector_calls.c) finds the arguments, which the short path pushes below
  * the marked address. If the recorder is off, the entry only compares its state. A tracker
- * (allogram.h), or a Crystal object whose type number is not written yet, has to see each call and
- * disables the short path. The short path uses rax, r10, r11 and the flags. It saves them in the
- * red zone, because it calls no function before the original. The original finds the stack aligned
- * as its caller left it. */
+ * (callbacks of the program, allogram.h), or a Crystal object whose type number is not written yet,
+ * has to see each call and disables the short path. The short path uses rax, r10, r11 and the
+ * flags. It saves them in the red zone, because it calls no function before the original. The
+ * original finds the stack aligned as its caller left it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */

@@ -5,10 +5,11 @@
  *
  * Before that jump, each entry decides whether there is anything to record. If the recorder records
  * everything, the entry continues in C. If the recorder is off, the entry compares its state and
- * jumps to the host's function. If the recorder samples, the entry also looks for a sample: an
- * allocation subtracts its size from the bytes that the thread skips before its next sample, and a
- * free looks its block up in the filter of the sampled blocks. If the block is no sample, the entry
- * jumps to the host's function, and no conditional branch was taken.
+ * jumps to the function of the host (the profiled program with its libraries). If the recorder
+ * samples, the entry also looks for a sample: an allocation subtracts its size from the bytes that
+ * the thread skips before its next sample, and a free looks its block up in the filter of the
+ * sampled blocks. If the block is no sample, the entry jumps to the host's function, and no
+ * conditional branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, asserted in start.c; SIZE the register of the bytes

@@ -1,15 +1,15 @@
 /* call_gc.S: the targets of the detours of functions that the runtime calls when there is no room
  * in the minor heap, or when it is to look for requests (allocation_path.c).
  *
- * OCaml code calls caml_call_gc with all its registers in use; r14 is the domain's state, r15 the
- * young pointer. The code here saves the registers that C code may change, except vector registers,
- * which the adapter's code does not use. The registers are saved on another stack than that of the
- * OCaml code, and the C code runs on that stack too:
+ * OCaml code calls caml_call_gc with all its registers in use; r14 is the state of the domain (the
+ * unit of parallelism of OCaml 5; OCaml 4 has one), r15 the young pointer. The code here saves the
+ * registers that C code may change, except vector registers, which the adapter's code does not use.
+ * The registers are saved on another stack than that of the OCaml code, and the C code runs on that
+ * stack too:
  *
  *     OCaml 4   a stack of the adapter; r11 is free
  *     OCaml 5   the domain's C stack, which the runtime itself also uses. r11 is stored in the red
- *               zone (below the program's stack pointer) until it can be moved to the C stack
- */
+ *               zone (below the program's stack pointer) until it can be moved to the C stack */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define SAVED_BYTES 96          /* from the high end of the other stack */

@@ -2,9 +2,9 @@
  * of the OCaml library.
  *
  * The frames of OCaml code are reported together with the block. A stack walk would add the native
- * frames by which Memprof called the library, and OCaml's frames once more. So the walk ends in
- * this function: its unwind table says that it has no caller. Its name, Gc.Memprof, is the
- * outermost frame in reports and shows the source of the block.
+ * frames by which Memprof, the runtime's sampler, called the library, and OCaml's frames once more.
+ * So the walk ends in this function: its unwind table says that it has no caller. Its name,
+ * Gc.Memprof, is the outermost frame in reports and shows the source of the block.
  *
  * The table at the end makes the linker take the library's members out of liballogram.a, because
  * all references in allogram.h are weak. */
