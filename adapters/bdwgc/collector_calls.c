@@ -89,7 +89,7 @@ _Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries
 /* ---- sums ---- */
 
 enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
-struct sum { /* of one thread; the last struct is shared by all further threads */
+struct sum { /* the sum of one thread; all further threads share the last struct */
     AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
 static struct sum *sums; /* mapped; zeroed in a child */
@@ -162,7 +162,8 @@ static uintptr_t block_of(uintptr_t address) {
 }
 
 static void report_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
-    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* `run --filter` selects it */
+    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* `run --filter` does not exclude
+                                                                   * the heap */
     if (address == 0) {
         return;
     }
@@ -445,7 +446,7 @@ const char *ag_bdwgc_call_name(size_t row) {
 static bool is_hooked_already(const struct ag_bdwgc_place *places, size_t row) {
     for (size_t i = 0; i < row; i++) {
         if (places[i].address == places[row].address) {
-            return true; /* one function under two names */
+            return true; /* the function is hooked already, under another name */
         }
     }
     return false;

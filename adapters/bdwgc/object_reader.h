@@ -14,9 +14,10 @@
 struct ag_object_reader {
     /* The collector handed out memory that it does not clear; the program does not have it yet. */
     void (*uncleared)(uintptr_t address, size_t bytes);
-    /* The alloc of this block was recorded; it is the last event of the thread. */
+    /* The allocation of this block was recorded, as the last event of the thread so far. */
     void (*allocated)(uintptr_t address);
-    /* The thread calls the collector again: its last object is initialized by now. */
+    /* The thread calls the collector again, so the last object that it allocated is initialized by
+     * now. */
     void (*returned)(void);
     /* The program frees the block. */
     void (*freeing)(uintptr_t address);

@@ -46,7 +46,8 @@ static size_t method_bytes(const char *method) {
     while (is_operator(method[n])) {
         n++;
     }
-    /* if neither ":" nor "<" follows, the last "<" is not part of the name: it opens the types */
+    /* if neither ":" nor "<" follows, the last "<" is not part of the name, but opens the list of
+     * types */
     while (n > 1 && method[n] != ':' && method[n] != '<' && method[n - 1] == '<') {
         n--;
         if (method[n] == '<') {

@@ -43,7 +43,7 @@ enum {
     NUMBERS_MOST = 65000, /* types that can be registered */
     STACKS_MOST = 1 << 24,
     RING_BLOCKS = 32,
-    DEVIANTS_MOST = 8, /* different types of one stack */
+    DEVIANTS_MOST = 8, /* maximum number of deviating types of one stack */
     PAIRS = 1 << 14,   /* maximum number of pairs of a stack and a deviating type */
     RINGS_MOST = 4096,
 };
@@ -247,7 +247,7 @@ static void settle(const struct ring *ring, struct pending *place) {
 }
 
 /* A tracker of the program is called for each object while the object is live, so all waiting
- * blocks are read at each call: waiting longer could miss one. */
+ * blocks are read at each call. At a later call some of the objects could be dead. */
 AG_COLD static void look_at_all(struct ring *ring) {
     for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {
         if (ring->blocks[i].hidden != 0) {
@@ -331,7 +331,7 @@ static void count_collection(void) {
 }
 
 /* Clears the type number of an earlier object, which must not be read as that of the new object.
- * The program expects no certain contents there. */
+ * The program expects no certain contents in this memory. */
 static void clear_number(uintptr_t address, size_t bytes) {
     if (address != 0 && bytes >= sizeof(uint32_t)) {
         *(volatile uint32_t *)address = 0;
@@ -395,8 +395,8 @@ static void crystal_end(struct ag_runtime_definition *runtime) {
             const uint32_t number = block->hidden != 0 ? read_number(block) : 0;
             if (number != 0 && last.stack != 0) {
                 block->hidden = 0;
-                learn(&rings[i], &last, number); /* the program's callbacks are not called at its
-                                                  * end */
+                learn(&rings[i], &last, number); /* the program's callbacks are not called at the
+                                                  * end of the process */
             }
         }
     }

@@ -229,7 +229,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 /* ---- coverage: how much of what Julia counts was recorded ---- */
 
 static struct counts {
-    /* calls that Julia counted; calls that the adapter counted; calls that the adapter made */
+    /* allocations that Julia counted; calls that the adapter counted; calls that the adapter itself
+     * made */
     uint64_t counted, calls, own_calls;
 } left_out, at_pause; /* left_out: the calls outside of recordings; at_pause: the counts at the
                        * beginning of the current pause */

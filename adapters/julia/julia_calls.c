@@ -84,8 +84,8 @@ AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int byte
     return object;
 }
 
-/* True if the recording is sampled and this object is no sample, as nearly all objects. Such
- * objects are not counted either, since a sampled recording has no coverage. */
+/* True if the recording is sampled and this object is no sample, as nearly all objects. Objects
+ * that are no samples are not counted either, since a sampled recording has no coverage. */
 AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
     return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;

@@ -13,7 +13,7 @@ void ag_julia_code_name_new(void);
  * again. */
 void ag_julia_code_name_again(void);
 
-/* From julia_entry.S: the hook of jl_safe_printf, with the same arguments. */
+/* From julia_entry.S: the hook of jl_safe_printf, with the arguments of jl_safe_printf. */
 extern void ag_julia_printf_entry(void) AG_HIDDEN;
 extern void *ag_julia_printf_original AG_HIDDEN;
 

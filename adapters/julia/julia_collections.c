@@ -25,7 +25,8 @@
 
 bool ag_julia_collections_are_followed;
 
-static uintptr_t sentinel[4] __attribute__((aligned(32))); /* word 1 is its header */
+static uintptr_t sentinel[4] __attribute__((aligned(32))); /* the foreign object; word 1 is its
+                                                            * header */
 static void *sentinel_type;
 
 /* The current collection; there is at most one at a time. */

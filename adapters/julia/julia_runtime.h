@@ -77,8 +77,8 @@ struct ag_julia_thread {
      * since a collection. */
     uintptr_t last_object;
     uintptr_t resized, resized_tag; /* the array memory that managed_realloc is resizing; 0: none */
-    uintptr_t fresh; /* a block that libjulia got from posix_memalign and that is not claimed yet;
-                      * 0: none */
+    uintptr_t fresh; /* a block that libjulia got from posix_memalign and that no detour has taken
+                      * yet; 0: none */
     size_t fresh_bytes; /* the requested size */
     /* The caller of the collector's function that is running, and the requested size; sp NULL: none
      * is running. */

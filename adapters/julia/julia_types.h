@@ -28,7 +28,7 @@ int ag_julia_types_start(void);
  * Julia, which may call malloc but starts no collection. is_data: the block is not an array of that
  * type but the memory of such an array. */
 allogram_type ag_julia_type(uintptr_t tag, bool is_data);
-/* Types are objects themselves: forgets the types that are about to be swept. */
+/* Forgets the types that are about to be swept, since types are objects themselves. */
 void ag_julia_types_sweep(void);
 
 #endif

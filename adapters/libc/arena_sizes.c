@@ -25,8 +25,8 @@ struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
         used_bytes, free_bytes, top_bytes;
 };
 static struct malloc_sizes (*ask)(void);
-/* The process that records its arenas. A forked child does not, because its trace lacks the blocks
- * of its parent. */
+/* The process that records its arenas. A forked child does not record its arenas, because its trace
+ * lacks the blocks of its parent. */
 static uint32_t recorded_process;
 
 void ag_libc_arenas_find(void) {

@@ -148,7 +148,7 @@ static bool is_c_library(const char *path) {
 static bool is_hooked_already(const void *const *targets, size_t n_targets, const void *target) {
     for (size_t i = 0; i < n_targets; i++) {
         if (targets[i] == target) {
-            return true; /* one function under two names */
+            return true; /* the function is hooked already, under another name */
         }
     }
     return false;

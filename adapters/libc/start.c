@@ -115,7 +115,8 @@ static void start_recording(void) {
     ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
     ag_static_allocator_hook(/* malloc_address= */ NULL, own);
-    runtime.is_hooked = own->n_program == 0; /* else note_own_allocator sets it at the first call */
+    runtime.is_hooked = own->n_program == 0; /* otherwise note_own_allocator sets is_hooked at the
+                                              * first call */
     if (own->n_program == 0) {               /* else malloc is the program's own */
         ag_libc_arenas_find();
     }

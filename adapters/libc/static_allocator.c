@@ -159,7 +159,8 @@ AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uin
 static void note_recorded(const struct ag_kept_call *call, uintptr_t block) {
     if (ag_call_is_inside(&operators, (uintptr_t)&call->return_address)) {
         struct ag_call_mark *mark = operators;
-        ((struct static_call *)mark)->recorded = block; /* its first member */
+        ((struct static_call *)mark)->recorded = block; /* the mark is the first member of the
+                                                         * struct */
     }
 }
 
@@ -291,7 +292,7 @@ void ag_static_end(struct ag_kept_call *call) {
 
 /* ---- searching and hooking ---- */
 
-struct entries {                             /* by row; address 0: there is none */
+struct entries {                             /* by row; address 0: the function was not found */
     struct ag_elf_symbol found[N_FUNCTIONS]; /* addresses in memory */
 };
 
@@ -371,7 +372,7 @@ static int look_into_object(struct dl_phdr_info *info, size_t size, void *contex
 static bool is_hooked_already(uintptr_t address) {
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
         if (originals[i] && hooked[i] == address) {
-            return true; /* one function under two names */
+            return true; /* the function is hooked already, under another name */
         }
     }
     return false;

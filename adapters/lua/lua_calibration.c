@@ -59,7 +59,8 @@ static struct { /* the calibration that is running */
     struct stack *wanted; /* the stack that the next call of finalize() fills in */
     int n_compared, n_finalized, n_marked;
     const char *reason;            /* the first difference found */
-    const lua_State *constructing; /* runs the constructors; NULL: they are not running */
+    const lua_State *constructing; /* the state that runs the constructors; NULL: the constructors
+                                    * are not running */
     int n_constructed;             /* index of the instruction after the OP_NEWTABLE that
                                     * made the last table; 0: no table was made */
     struct ag_walker *walker;
@@ -151,8 +152,8 @@ static bool has(const struct stack *stack, uintptr_t function) {
     return false;
 }
 
-/* The only function that is on ONE between the innermost function and the function API, and that is
- * not on OTHER. 0: there is no such function, or more than one. */
+/* The only function that stack ONE has between its innermost function and the function API, and
+ * that stack OTHER does not have. 0: there is no such function, or more than one. */
 static uintptr_t only_on(const struct stack *one, const struct stack *other, uintptr_t api) {
     uintptr_t found = 0;
     for (int i = 1; i < one->n && one->functions[i] != api; i++) {

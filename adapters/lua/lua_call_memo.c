@@ -61,7 +61,7 @@ static bool is_c(const void *ci) {
     return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
 }
 
-/* Whether luaV_execute was called for this call. */
+/* Whether this call of Lua began a call of luaV_execute, and so a run. */
 static bool begins_run(const void *ci) {
     const void *caller = ag_lua_caller(ci);
     return ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH || !caller || is_c(caller);

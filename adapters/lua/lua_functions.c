@@ -173,7 +173,8 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
         return (struct ag_lua_place){.function = function, .line = known->line};
     }
     const uint32_t line = ag_lua_line_of(proto, pc);
-    if (function != 0) { /* else the line would not be forgotten when the proto is freed */
+    if (function != 0) { /* without a function, the line would not be forgotten when the proto is
+                          * freed */
         known->pc = NULL;
         atomic_signal_fence(memory_order_seq_cst);
         known->line = line;

@@ -44,7 +44,7 @@ enum ag_lua_tag {
 };
 enum {
     AG_LUA_CALL_IS_C = 1 << 1,     /* CIST_C */
-    AG_LUA_CALL_IS_FRESH = 1 << 2, /* CIST_FRESH: luaV_execute was called for this call */
+    AG_LUA_CALL_IS_FRESH = 1 << 2, /* CIST_FRESH: this call of Lua began a call of luaV_execute */
     /* a bit that no release uses; a new call begins without it (lua_call_memo.c) */
     AG_LUA_CALL_IS_REMEMBERED = 1 << 15,
     AG_LUA_CLOSURE_TAG = 0x46, /* ctb(LUA_VLCL) */

@@ -29,7 +29,8 @@ enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 
 struct ag_lua_known_call {
     const void *ci;    /* address of the call's CallInfo; NULL: the entry is free */
-    const void *proto; /* of the function that the call ran when this entry was made */
+    const void *proto; /* the proto (Lua's code of a function) that the call ran when this entry was
+                        * made */
     uint32_t node;     /* number of its call path (embed/counters.h) */
 };
 

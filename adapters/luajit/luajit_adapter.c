@@ -202,7 +202,8 @@ static lua_State *make_state(luajit_alloc *allocate, void *ud) {
         L = api.new_state(ag_luajit_allocate, state);
         atomic_store_explicit(&state->L, L, memory_order_relaxed);
     }
-    if (!L && !state->first_block) { /* else release() has given up the struct already */
+    if (!L && !state->first_block) { /* if the state had a first block, release() has given up the
+                                      * struct already */
         give_up_state(state);
     }
     return L;

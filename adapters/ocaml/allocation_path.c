@@ -279,7 +279,8 @@ static const uintptr_t *place_of_call(const unsigned char *state) {
     return sp && ag_ocaml_find_frame(*sp) ? sp : NULL;
 }
 
-/* The stack of the OCaml code that called C code. sp, rbp: of a C frame. */
+/* The stack of the OCaml code that called C code. sp and rbp: the registers of a frame of that C
+ * code. */
 static uint32_t stack_of_caller(const unsigned char *state, const uintptr_t *sp, uintptr_t rbp) {
     const uintptr_t *place = place_of_call(state);
     struct domain *domain = domain_of(state);
@@ -370,7 +371,7 @@ static bool small_dispatch(struct ag_kept_call *call) {
     if (flags & FROM_OCAML || !is_only_ours(state, young_pointer)) {
         domain->dispatched = young_pointer + (words + 1) * WORD;
         domain->is_untracked = !(flags & DO_TRACK);
-        arguments[1] |= DO_TRACK; /* else the function would renew Memprof's trigger */
+        arguments[1] |= DO_TRACK; /* otherwise the function would renew Memprof's trigger */
         return false;
     }
     if (flags & DO_TRACK && is_telling()) {
@@ -520,7 +521,7 @@ static bool sample_block(struct ag_kept_call *call) {
 static bool update_last_minor(struct ag_kept_call *call) {
     struct domain *domain = collecting_domain((const unsigned char *)call->arguments[0]);
     if (domain) {
-        ag_ocaml_lives_minor_ends(&domain->lives, /* young_pointer: it was reset */ 0);
+        ag_ocaml_lives_minor_ends(&domain->lives, /* young_pointer: unknown */ 0);
     }
     return false;
 }
@@ -611,7 +612,8 @@ extern const unsigned char ag_ocaml_call_gc_enter_5[] AG_HIDDEN;
 extern const unsigned char ag_ocaml_hook_before[] AG_HIDDEN;
 extern const unsigned char ag_ocaml_hook_around[] AG_HIDDEN;
 extern void *ag_ocaml_call_gc AG_HIDDEN;       /* the original */
-extern uintptr_t ag_ocaml_own_stack AG_HIDDEN; /* its high end; 0: no stack, or in use */
+extern uintptr_t ag_ocaml_own_stack AG_HIDDEN; /* the high end of the adapter's stack; 0: there is
+                                                * no stack, or it is in use */
 void *ag_ocaml_call_gc;
 uintptr_t ag_ocaml_own_stack;
 

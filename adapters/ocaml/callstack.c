@@ -90,8 +90,8 @@ AG_FAST bool is_incomplete(const struct ag_walk_view *walked) {
     return walked->root == AG_ROOT_INCOMPLETE || walked->root == AG_ROOT_NOT_KEPT;
 }
 
-/* A stack that is being assembled: the walked frames that it keeps, and the slots that go on top of
- * them. */
+/* A stack that is being assembled: the walked frames that the stack keeps, and the slots to be
+ * pushed inside of these frames. */
 struct choice {
     const ag_ocaml_value *slots;
     size_t n_slots;  /* in: number of Memprof's slots; out: number of slots to be pushed */
@@ -119,7 +119,7 @@ static uint32_t common_part(const struct ag_walk_view *walked, struct choice *ch
             common = i - 1;
             choice->n_slots--;
         } else if (ag_ocaml_is_code(pc)) {
-            return i; /* this OCaml frame has moved on since the allocation */
+            return i; /* this OCaml frame has continued since the allocation */
         }
     }
     return common;

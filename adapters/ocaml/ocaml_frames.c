@@ -142,8 +142,8 @@ AG_COLD static uint32_t stack_of_fibers(struct ag_ocaml_walk *walk, const uintpt
             place = outward(place, frame);
             continue;
         }
-        /* Above the return address: four words, then the handler, whose fourth word is the parent.
-         * Its first word is its stack pointer. */
+        /* Above the return address lie four words, then the handler, whose fourth word is the
+         * parent. The first word of the parent is the parent's stack pointer. */
         const uintptr_t *parent = (const uintptr_t *)place[1 + 4 + 3];
         if (!is_in(*place, runtime.run_low, runtime.run_bytes) || !parent) {
             return AG_OCAML_NO_STACK;
@@ -261,7 +261,7 @@ uint32_t ag_ocaml_walk(struct ag_ocaml_walk *walk, const uintptr_t *sp) {
         walk->start_pc = 0;
         memset(walk->cuts, 0, sizeof(walk->cuts));
     }
-    if (walk->n_cut > 0) { /* the last stack was cut, so this one may be cut too */
+    if (walk->n_cut > 0) { /* the last stack was cut, so the new stack may be cut too */
         const uint32_t stack = cut_stack(walk, sp);
         if (stack != AG_OCAML_NO_STACK) {
             return stack;

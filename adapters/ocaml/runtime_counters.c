@@ -50,7 +50,7 @@ static const uint64_t *major_since_slice;        /* OCaml 4: caml_allocated_word
 static const uint64_t *free_words;               /* OCaml 4: caml_fl_cur_wsz */
 static void (*compute_stats)(struct gc_stats *); /* OCaml 5 */
 
-enum { DOMAINS_MOST = 128 }; /* at the same time; with more, nothing is counted */
+enum { DOMAINS_MOST = 128 }; /* at one time; if there are more, nothing is counted */
 static _Atomic uintptr_t domains[DOMAINS_MOST]; /* OCaml 5: their states; 0: free */
 static _Atomic bool are_too_many;
 static _Atomic uint64_t ended_words; /* words of domains that have ended */

@@ -40,7 +40,8 @@ void ag_ocaml_suppress(uintptr_t resumed) {
     }
 }
 
-/* Two words, for caml_result of OCaml 5; a function that returns one leaves the other unchanged. */
+/* Two words, for caml_result of OCaml 5; a function that returns one word leaves the other one
+ * unchanged. */
 struct result {
     uintptr_t first, second;
 };

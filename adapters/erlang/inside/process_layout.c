@@ -81,7 +81,8 @@ static uint64_t make_fragment(ErlNifEnv *env) {
     for (size_t i = 0; i < n_cells; i++) {
         cells[i] = enif_make_int(env, 0);
     }
-    (void)enif_make_list_from_array(env, cells, (unsigned)n_cells); /* only for its size */
+    (void)enif_make_list_from_array(env, cells, (unsigned)n_cells); /* the list is made only for its
+                                                                     * size */
     enif_free(cells);
     return 2 * n_cells;
 }

@@ -76,7 +76,8 @@ struct purge_area {
 typedef uint64_t size_of_term_fn(ERL_NIF_TERM term, struct purge_area *area);
 static size_of_term_fn *size_of_term;
 
-static uint32_t return_words; /* of the frame that return_to puts on the stack; 0: unknown yet */
+static uint32_t return_words; /* size of the frame that return_to puts on the stack; 0: unknown
+                               * yet */
 
 /* The process whose events are used to measure the cost of an event (check/0 in allogram.erl). */
 static struct {

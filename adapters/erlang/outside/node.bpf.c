@@ -234,7 +234,8 @@ static __always_inline struct node_watched *watch_thread(void) {
     return now;
 }
 
-/* The bytes allocated since the previous collection: those above its survivors. */
+/* The bytes allocated since the previous collection: those above the survivors of that
+ * collection. */
 static __always_inline __u64 allocated_bytes(const struct node_process_copy *copy,
                                              const struct node_bpf_settings *at) {
     const __u64 heap = word_of(copy, at->heap), top = word_of(copy, at->heap_top),
@@ -277,8 +278,8 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
         return 1;
     }
     __u64 weight = 0;
-    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this is the rest of an
-                                                         * earlier call */
+    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this call continues a collection
+                                                         * that an earlier call began */
         const __u64 bytes = allocated_bytes(&now->copy, at), period = at->period_bytes;
         if (is_same_call(now, at)) {
             return 1;

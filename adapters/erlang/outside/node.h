@@ -34,9 +34,10 @@ struct node_layout {
     uint32_t process_instruction;    /* where the process continues, or last called native code */
     uint32_t process_queue;          /* messages that the process has moved to its own queue */
     uint32_t process_incoming;       /* messages that the process has not moved yet */
-    uint32_t process_current;        /* -> {module, function, arity}, when it waits in a function
-                                      * without a frame */
-    uint32_t process_high_water;     /* below it: survivors of the last minor collection */
+    uint32_t process_current;        /* -> {module, function, arity}, when the process waits in a
+                                      * function without a frame */
+    uint32_t process_high_water;     /* below this address: survivors of the last minor
+                                      * collection */
     uint32_t process_old_heap, process_old_top, process_old_end;
     uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
     uint32_t process_fragment_words; /* words of the heap fragments that the process owns */
@@ -106,7 +107,8 @@ int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYT
 /* Writes "module:function/arity" for the three words at ADDRESS. */
 int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_FUNCTION_BYTES]);
 
-/* Reads the code map again if it has changed, at a limited rate. Returns true if it was read. */
+/* Reads the code map again if the map has changed, at a limited rate. Returns true if the map was
+ * read. */
 bool node_code_catch_up(struct node *node);
 
 /* ---- parts of the inspector ---------------------------------------------------------------- */

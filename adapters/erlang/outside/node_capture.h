@@ -17,7 +17,8 @@ struct node_captured {
     uint64_t words[NODE_CAPTURED_WORDS];
 };
 
-/* The capture that belongs to this sample, or NULL; valid until the next call. */
+/* Returns the capture that belongs to this sample, or NULL. The result is valid until the next
+ * call. */
 const struct node_captured *node_capture_find(struct node *node,
                                               const struct allogram_sample *sample);
 

@@ -81,7 +81,8 @@ static int node_code_append(struct node_code *code, const struct node_function *
     return 0;
 }
 
-/* A name of N bytes with its zero at AT, or NULL; *ret_end is after it and its trailer. */
+/* The name at AT, of N bytes with the terminating zero; NULL: there is no valid name. *ret_end: the
+ * address after the name and its trailer. */
 static uint8_t *name_at(uint8_t *at, const uint8_t *end, uint16_t n, uint8_t **ret_end) {
     if (n == 0 || (size_t)(end - at) < (size_t)n + TRAILER_BYTES || at[n - 1] != 0) {
         return NULL;
@@ -90,7 +91,7 @@ static uint8_t *name_at(uint8_t *at, const uint8_t *end, uint16_t n, uint8_t **r
     return at;
 }
 
-/* Skips N lines; NULL when they do not fit. */
+/* Skips N lines. Returns NULL if the lines extend beyond END. */
 static uint8_t *skip_lines(uint8_t *at, const uint8_t *end, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (end - at < LINE_HEAD_BYTES ||

@@ -23,7 +23,7 @@ struct node_code { /* all zero: empty */
 };
 
 /* Reads the code map that the target registers for debuggers. On failure CODE stays as it was.
- * Returns 0; -ENOENT; -EBADMSG: damaged; -EAGAIN: it changed all the time; -ENOMEM. */
+ * Returns 0; -ENOENT; -EBADMSG: damaged; -EAGAIN: the map changed during each attempt; -ENOMEM. */
 int node_code_load(struct node_code *code, struct allogram_target *target);
 /* Appends the ranges of one symbol file, unless they overlap ranges of an earlier call. Exposed for
  * tests and fuzzing. -EBADMSG: damaged. Call node_code_sort after the last file. */

@@ -39,7 +39,7 @@ enum {
 };
 struct noted {
     struct noted *next;
-    struct node_event event; /* as many words as there are */
+    struct node_event event; /* allocated only up to the last word that it has */
 };
 struct node_collections {
     struct noted *first, **last;
@@ -50,7 +50,7 @@ struct node_collections {
     struct pace_look {
         uint64_t time_ns, n_seen, bytes;
     } look;                  /* the state at the last check of the rate */
-    uint64_t reported_bytes; /* sum of the weights of all that were reported */
+    uint64_t reported_bytes; /* sum of the weights of all reported collections */
     uint64_t period_bytes;   /* the period that the kernel half has */
 };
 
@@ -84,7 +84,7 @@ static uint64_t used_bytes(const struct node_heap_state *state) {
            state->fragment_words * 8;
 }
 
-/* Bytes allocated since the last collection: those above its survivors. */
+/* Bytes allocated since the last collection: those above the survivors of that collection. */
 static uint64_t allocated_bytes(const struct node_heap_state *state) {
     const bool is_inside = state->high_water >= state->heap && state->high_water <= state->heap_top;
     return distance(is_inside ? state->high_water : state->heap, state->heap_top) +

@@ -5,13 +5,13 @@
 #include "node.h"
 #include "node_events.h"
 
-/* Loads the programs; 0 when they are loaded already. -ENOSYS: built without them; else the
- * kernel's error. On failure ret_problem has one line with the reason. */
+/* Loads the programs. Returns 0 also if the programs are loaded already; -ENOSYS: allogram is built
+ * without them; else the kernel's error. On failure ret_problem has one line with the reason. */
 int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes);
 void node_kernel_stop(struct node *node);
 
-/* File descriptors: of the program for samples; of the ring, which becomes readable when it has
- * records. */
+/* Return file descriptors: that of the program for samples, and that of the ring, which becomes
+ * readable when the ring has records. */
 int node_kernel_sample_program(struct node *node);
 int node_kernel_readable(struct node *node);
 /* Writes the ranges of generated code and the scheduler threads to the kernel half again. */

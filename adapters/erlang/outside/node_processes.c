@@ -218,8 +218,8 @@ static int check_once(struct node *node) {
     return n_checked > 0 && n_sound * 10 >= n_checked * 9 ? 0 : -EBADMSG;
 }
 
-/* If processes live for microseconds, most of them may be gone when they are read; in one of
- * several tries most are not. With a wrong row no process is sound in any try. */
+/* If processes live for microseconds, most of them may be gone when they are read; in at least one
+ * of several tries most of them still exist. With a wrong row no process is sound in any try. */
 int node_check_processes(struct node *node) {
     enum { TRIES = 50 };
     const struct timespec pause = {.tv_nsec = 2000000};

@@ -67,8 +67,8 @@ static void report_instruction(const struct node *node, uint64_t instruction,
                                struct allogram_stack *stack) {
     const struct node_function *function = node_code_find(&node->code, instruction);
     if (function != NULL && !node_function_is_plumbing(function)) {
-        /* mostly the return address of a call; at the start of a function, there is nothing before
-         * it */
+        /* INSTRUCTION is mostly the return address of a call; at the start of a function, no
+         * instruction precedes it */
         report_function(function, instruction - (instruction > function->low), stack);
     }
 }
@@ -186,7 +186,7 @@ int node_stack_of_waiting(struct node *node, const struct node_process *process,
 
 /* The kinds of scheduler threads by their names, which the kernel truncates to 15 characters. */
 static const struct {
-    const char *format; /* %n: it must match the whole name */
+    const char *format; /* %n: to check that the format matches the whole name */
     enum node_scheduler_kind kind;
 } thread_names[] = {
     {"erts_sched_%u%n", NODE_SCHEDULER_NORMAL}, {"erts_dcpus_%u%n", NODE_SCHEDULER_CPU},

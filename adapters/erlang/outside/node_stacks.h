@@ -6,7 +6,8 @@
 
 /* Where the innermost frame of a process is. */
 enum node_top {
-    NODE_TOP_REPORTED, /* its pc is that of the sample, and it is reported already */
+    NODE_TOP_REPORTED, /* the pc of the frame is that of the sample, and the frame is reported
+                        * already */
     /* its function called native code or a fragment (shared code of the JIT): the first word of the
      * stack is the return address into the function */
     NODE_TOP_CALLED,
