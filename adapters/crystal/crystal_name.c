@@ -58,7 +58,7 @@ static size_t method_bytes(const char *method) {
 }
 
 struct parts {
-    size_t type_end; /* of TYPE */
+    size_t type_end; /* where TYPE ends */
     size_t method;   /* where METHOD begins; 0: no type precedes it */
     bool is_instance;
 };

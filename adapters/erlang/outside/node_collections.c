@@ -180,8 +180,8 @@ static void report_noted(struct node *node, struct noted *noted, struct allogram
         return;
     } else if (event->before.abandoned_heap != 0 && event->after.abandoned_heap == 0) {
         struct noted *cause = take_delegated(collections, event->id);
-        if (cause != NULL) { /* else the heap was given up before the probes were attached, or it is
-                              * not reported */
+        if (cause != NULL) { /* else the call that gave up the heap came before the probes were
+                              * attached, or is not reported */
             report_collection(node, &cause->event, event, answers);
         }
         free(cause);
