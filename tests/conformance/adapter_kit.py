@@ -17,12 +17,14 @@ OUTERMOST = ("main chunk", "top-level scope")  # names that runtimes give to the
 
 
 class Guest:
-    """A program that takes part in the tests. heap: the name of the runtime's heap in the trace; runtime: the name of the runtime
-    of its frames; frames: the expected frames of the case `frames`, innermost first: frames of the runtime as name:line, native
-    frames by name (other frames may lie between them); native: the same for the case `native_memory`; is_whole: the guest counts all
-    blocks of its heap by type, otherwise only those of the types it defines; source: the file whose frames must have the lines given
-    here (None: frames of any file); program: the program that the command finally executes (None: the command itself); ghosts: the
-    most frees that the trace may hold of blocks it does not know, because the runtime made them before it could be recorded."""
+    """A program that takes part in the tests. heap: the name of the runtime's heap in the trace; runtime: the name that the trace
+    gives to the runtime's frames; frames: the expected frames of the case `frames`, innermost first: frames of the runtime as
+    name:line, native frames by name (other frames may lie between two expected frames); native: the expected frames of the case
+    `native_memory`; is_adapter: an adapter of allogram records the runtime (False: the program calls allogram.h itself); is_whole: the
+    guest counts all blocks of its heap by type (False: only the blocks of types that the guest defines); source: only frames of this
+    file are compared with a line (None: all frames of the runtime are); program: the program that the command finally executes (None:
+    the command itself); ghosts: the highest number of ghost frees that the trace may have. A ghost free is the free of a block that
+    the runtime allocated before the recording began."""
 
     def __init__(self, name, heap, runtime, command, frames, native, is_adapter=True, is_whole=True, source=None, program=None, ghosts=0):
         self.name, self.heap, self.runtime, self.command = name, heap, runtime, command
@@ -30,7 +32,7 @@ class Guest:
         self.source, self.program, self.ghosts = source, program, ghosts
 
     def is_here(self):
-        built = os.environ.get("RUNTIMES")  # set by meson to the runtimes that were built; not set: all count as built
+        built = os.environ.get("RUNTIMES")  # meson lists the adapters of the build here; without the variable all count as built
         return os.path.exists(self.command[0]) and (not self.is_adapter or built is None or self.runtime in built.split())
 
 
@@ -81,7 +83,7 @@ def types_in(tools, trace, names, *options):
 def compare(tools, trace, truth, failures):
     failures.expect("types", types_in(tools, trace, truth["types"]), truth["types"])
     by_events = types_in(tools, trace, truth["types"], "--from=1ns", "--older")
-    failures.expect("types by the events", {name: row[:2] for name, row in by_events.items()},
+    failures.expect("types, computed from the events", {name: row[:2] for name, row in by_events.items()},
                     {name: row[:2] for name, row in truth["types"].items()})
 
 
@@ -154,7 +156,7 @@ def frames_are_interleaved(tools, guest, case, wanted):
     with recorded.Folder() as folder:
         _, traces = record(tools, guest, case, folder, failures)
         stacks = stacks_with(tools, guest, traces[0], wanted[0].split(":")[0])
-        failures.require("in order %s: %s" % (wanted, stacks), any(is_in_order(stack, wanted) for stack in stacks))
+        failures.require("a stack has the frames %s in this order: %s" % (wanted, stacks), any(is_in_order(stack, wanted) for stack in stacks))
         exact = [name for name in wanted if ":" in name]
         for stack in stacks:
             failures.expect("frames of the runtime in a stack of the case", [name for name in stack if ":" in name and not name.startswith(OUTERMOST)], exact)
@@ -173,7 +175,7 @@ def a_forked_child_goes_on(tools, guest):
         child, parent = truths
         compare(tools, by_pid[parent["pid"]], parent, failures)
         stacks = stacks_with(tools, guest, by_pid[child["pid"]], "leaf")
-        failures.require("the child's frames: %s" % stacks, any(guest.frames[0] in stack for stack in stacks))
+        failures.require("a stack of the child has the expected innermost frame: %s" % stacks, any(guest.frames[0] in stack for stack in stacks))
     return failures
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that are attached to and detached from again and again, and must not notice: a wait during which an ignored signal arrives,
-and children that run in the memory of their parent."""
+"""Attaches to a program and detaches again, many times; the program must run as without allogram. One program waits while an ignored
+signal arrives; the other starts children that run in the memory of their parent (clone with CLONE_VM)."""
 
 import os
 import subprocess

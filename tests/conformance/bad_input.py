@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Errors outside of allogram: in folders, disks, limits, commands and traces. Each must give one line on standard error and the
-documented exit status, and must not harm the program."""
+"""Errors outside of allogram: in folders, disks, limits, commands and traces. For each error allogram must print one line on standard
+error and exit with the documented status, and the recorded program must run as without allogram."""
 
 import argparse
 import json
@@ -32,10 +32,10 @@ class Case:
         return recorded.run([self.tools.allogram, *arguments], **how)
 
     def one_line(self, outcome, *words):
-        """An error message: one line, `allogram: ...`, no trailing dot, with these words."""
+        """Checks that standard error is one line that begins with `allogram`, does not end in a dot, and contains WORDS."""
         text = outcome.stderr.decode(errors="replace")
         self.fail_unless("not one line: %r" % text, text.count("\n") == 1 and text.endswith("\n"))
-        self.fail_unless("does not begin with its name: %r" % text, text.startswith("allogram"))
+        self.fail_unless("the message does not begin with the name of the program: %r" % text, text.startswith("allogram"))
         self.fail_unless("ends in a dot: %r" % text, not text.endswith(".\n"))
         for word in words:
             self.fail_unless("does not say %r: %r" % (word, text), word in text)
@@ -44,7 +44,7 @@ class Case:
 def make_trace(case, folder, program="million_blocks"):
     _, traces = recorded.record(case.tools, [case.tools.program(program)], folder)
     if not traces:
-        raise RuntimeError("no trace to spoil")
+        raise RuntimeError("no trace to damage")
     return traces[0]
 
 
@@ -86,7 +86,7 @@ def static_program(case, folder):
     outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program)
     case.one_line(outcome, "observe")  # the message recommends `allogram observe`
     case.fail_unless("status %d" % outcome.status, outcome.status in (5, 125))
-    case.fail_unless("ran and was silent", outcome.status == 125 or outcome.stdout == b"here\n")
+    case.fail_unless("the program ran without its output", outcome.status == 125 or outcome.stdout == b"here\n")
 
 
 def setuid_program(case, folder):
@@ -117,9 +117,9 @@ def closing_summary(case, folder):
     outcome = case.run("run", "-o", os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("temporary"))
     text = outcome.stderr.decode()
     case.expect("standard output", outcome.stdout, b"temporary\n")
-    case.fail_unless("no number of allocations: %r" % text, "6,010" in text or "6010" in text or "6.0" in text)
-    case.fail_unless("does not name the trace: %r" % text, recorded.traces_in(folder)[0] in text)
-    case.fail_unless("does not name the next command: %r" % text, "allogram report" in text)
+    case.fail_unless("the summary does not show the number of allocations: %r" % text, "6,010" in text or "6010" in text or "6.0" in text)
+    case.fail_unless("the summary does not name the trace: %r" % text, recorded.traces_in(folder)[0] in text)
+    case.fail_unless("the summary does not name the next command: %r" % text, "allogram report" in text)
 
 
 # ---- run: where the trace goes ---------------------------------------------------------------------------------------
@@ -131,8 +131,8 @@ def folder_does_not_exist(case, folder):
 
 
 def output_that_is_no_file(case, folder):
-    """A folder, a FIFO or a device as output is refused. It does not get a number as an existing file does: `-o /dev/null` must
-    not create /dev/null-2."""
+    """`run` refuses a folder, a FIFO or a device as output. (If a regular file with the name exists, `run` appends a number to the
+    name; `-o /dev/null` must not create /dev/null-2.)"""
     fifo = os.path.join(folder, "fifo")
     os.mkfifo(fifo)
     for path, word in ((folder, "folder"), (fifo, "regular"), ("/dev/null", "regular")):
@@ -163,7 +163,7 @@ def never_overwrites(case, folder):
         case.expect("status", outcome.status, 0)
         case.fail_unless("no " + name, os.path.exists(os.path.join(folder, name)))
     case.expect("mode", oct(os.stat(path).st_mode & 0o777), "0o600")
-    case.fail_unless("the first was overwritten", recorded.report(case.tools, path)["allocated_blocks"] == 6010)
+    case.fail_unless("the first trace was overwritten", recorded.report(case.tools, path)["allocated_blocks"] == 6010)
 
 
 def link_in_the_way(case, folder):
@@ -184,12 +184,12 @@ def folder_vanishes(case, folder):
     case.expect("status", outcome.status, 0)
     case.expect("standard output", outcome.stdout, b"a million\n")
     text = outcome.stderr.decode()
-    case.fail_unless("does not say what is missing: %r" % text, "could not be made: No such file or directory" in text)
+    case.fail_unless("the message does not say what could not be made: %r" % text, "could not be made: No such file or directory" in text)
     case.fail_unless("a message advises to read the missing trace: %r" % text, "allogram report" not in text)
 
 
 def trace_is_deleted(case, folder):
-    """The trace is deleted while it is written. It cannot be recovered, and no message may advise to read it."""
+    """The program deletes its trace during the recording. Nothing can recover the trace, and no message may advise to read it."""
     for mode in ("exact", "sample"):
         outcome = case.run("run", "--mode=" + mode, "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
                            'rm "$0/t.$$.allogram"; exit 3', folder)
@@ -200,14 +200,15 @@ def trace_is_deleted(case, folder):
 
 
 def expect_counted(case, outcome, traces, why, least):
-    """`run` reports the number of traces of other processes, and the number of processes without a trace with the reason."""
+    """Checks the numbers that `run` prints: how many other processes have a trace, and how many have none, with the reason WHY. The
+    two numbers must add up to at least LEAST."""
     text = outcome.stderr.decode()
     others = re.search(r"and (\d+) of other processes", text)
     case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
     missing = re.search(r"(\d+) process(?: has|es have) no trace: " + why, text)
     case.fail_unless("no message says how many processes have no trace, and why: %r" % text, missing)
     if missing:
-        case.fail_unless("%r of %d" % (text, least), int(missing.group(1)) + len(traces) - 1 >= least)
+        case.fail_unless("fewer than %d other processes with or without a trace: %r" % (least, text), int(missing.group(1)) + len(traces) - 1 >= least)
 
 
 def too_few_descriptors(case, folder):
@@ -262,13 +263,14 @@ def disk_full(case, folder):
         case.fail_unless("no trace", len(traces) == 1)
         if traces:
             summary = recorded.report(case.tools, traces[0])
-            case.fail_unless("nothing readable", summary["allocated_blocks"] > 0)
-            case.fail_unless("nothing counted as lost", summary["lost_events"]["total"] > 0)
+            case.fail_unless("the trace contains no allocation", summary["allocated_blocks"] > 0)
+            case.fail_unless("no event is counted as lost", summary["lost_events"]["total"] > 0)
             case.expect("end", summary["trace"]["end"], "cut")
 
 
 def disk_full_of_several(case, folder):
-    """Three processes on a small disk: `run` reports the error of any of them, and no trace takes more space than it needs."""
+    """A shell and two programs write their traces to a small disk: `run` reports if a trace could not be written to its end, and no
+    trace takes more space than it needs."""
     with SmallDisk(folder, 512 << 10) as disk:
         program = case.tools.program("million_blocks")
         outcome = case.run("run", "-o", os.path.join(disk, "t.%p.allogram"), "--", "sh", "-c", '"$0" & "$0" & wait; exit 7', program)
@@ -284,7 +286,8 @@ def disk_full_of_several(case, folder):
 
 
 def disk_of_the_live_file_full(case, folder):
-    """The shared memory is full: whatever allogram does then, the program must not be harmed."""
+    """There is too little shared memory: `run` either refuses to start the program, or the program runs as without allogram and all
+    its events are recorded or counted as lost."""
     if os.geteuid() != 0:
         return
     script = ("mount -t tmpfs -o size=1m none /dev/shm && exec \"$@\"")
@@ -297,7 +300,7 @@ def disk_of_the_live_file_full(case, folder):
         if traces:
             summary = recorded.report(case.tools, traces[0])
             got = summary["allocated_blocks"] + summary["freed_blocks"] + summary["lost_events"]["total"]
-            case.fail_unless("events in silence: %d of 1700001" % got, got >= 1700001)
+            case.fail_unless("%d of 1700001 events are recorded or counted as lost" % got, got >= 1700001)
 
 
 CROWD = """#include <pthread.h>
@@ -349,7 +352,7 @@ def file_size_limit(case, folder):
                        preexec=limit)
     case.fail_unless("status %d: %r" % (outcome.status, outcome.stderr), outcome.status in (0, 125))
     case.fail_unless("the program was harmed", outcome.status == 125 or outcome.stdout == b"a million\n")
-    case.fail_unless("says nothing", outcome.stderr != b"")
+    case.fail_unless("no message on standard error", outcome.stderr != b"")
 
 
 def max_size(case, folder):
@@ -364,8 +367,8 @@ def max_size(case, folder):
 
 
 def closed_descriptors(case, folder):
-    """allogram starts with descriptors 0, 1 and 2 closed: the program also finds them closed, and nothing is written into its
-    files."""
+    """allogram starts with descriptors 0, 1 and 2 closed. The program must find these descriptors closed, too, and allogram must not
+    write into a file that the program opens under one of these numbers."""
     program = ["sh", "-c", "ls -l /proc/self/fd > '%s/fds' 2>/dev/null; exit 4" % folder]
     script = 'exec 0<&- 1>&- 2>&-; exec "$@"'
     outcome = recorded.run(["sh", "-c", script, "sh", case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--",
@@ -390,7 +393,7 @@ def signals_of_the_program(case, folder):
 
 
 def interrupted(case, folder):
-    """Ctrl-C reaches the program and the profiler: the program decides whether it ends, and the trace is whole."""
+    """Ctrl-C sends SIGINT to the program and to `allogram run`. The program decides whether it ends, and the trace is whole."""
     process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
                                 "trap 'exit 9' INT; echo up; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, start_new_session=True)
     process.stdout.readline()
@@ -416,7 +419,7 @@ def spoiled(case, path, *words):
     case.expect("status of check", verdict.status, 1)
     case.fail_unless("not one line: %r" % said, said.count("\n") == 1)
     for word in words:
-        case.fail_unless("does not say %r: %r" % (word, said), word in said)
+        case.fail_unless("the verdict of check does not contain %r: %r" % (word, said), word in said)
 
 
 def empty_trace(case, folder):
@@ -438,7 +441,8 @@ def folder_as_trace(case, folder):
 
 
 def newer_trace(case, folder):
-    """The version is the u16 after the magic. The header's checksum may be wrong: readers look at the version first."""
+    """A trace with a newer version of the format; the version is the u16 after the magic. The test need not correct the checksum of the
+    header, because readers check the version first."""
     path = make_trace(case, folder, "temporary")
     with open(path, "r+b") as file:
         file.seek(8)
@@ -447,7 +451,7 @@ def newer_trace(case, folder):
 
 
 def cut_trace(case, folder):
-    """A trace cut at any place is readable up to there, and `check` says what is missing."""
+    """A trace that is cut at any place is readable up to that place, and `check` says what is missing."""
     path = make_trace(case, folder)
     with open(path, "rb") as file:
         data = file.read()
@@ -487,11 +491,11 @@ def flipped_trace(case, folder):
         with open(flipped, "wb") as file:
             file.write(data)
         outcome = case.run("check", flipped)
-        case.fail_unless("check: status %d at %d" % (outcome.status, at), outcome.status in (0, 1, 2))
+        case.fail_unless("check: status %d with a flipped bit at byte %d" % (outcome.status, at), outcome.status in (0, 1, 2))
         unseen += outcome.status == 0
         for reader in READERS[:2]:
             status = case.run(*reader, flipped).status
-            case.fail_unless("%s: status %d at %d" % (reader, status, at), status in (0, 1, 2))
+            case.fail_unless("%s: status %d with a flipped bit at byte %d" % (reader, status, at), status in (0, 1, 2))
         data[at] = original[at]
     case.fail_unless("%d of 60 flipped bits were not seen" % unseen, unseen <= 2)
 
@@ -535,14 +539,14 @@ def live_file_of(process):
 
 
 def live_file_cut(case, folder):
-    """The live file is cut to some size, or to nothing, while the program sleeps: `run`, its writer and `control` continue,
-    and `run` ends with the program's status."""
+    """The live file (the shared memory of the recording) is truncated, partly or to zero bytes, while the program sleeps. `run`, its
+    writer process and `control` must not crash, and `run` must end with the program's status."""
     for n_bytes in (0, 4096, 100000):
         process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1000"],
                                    stderr=subprocess.PIPE)
         live, child = live_file_of(process.pid)
         os.truncate(live, n_bytes)
-        time.sleep(0.1)  # the writer looks at the live file in that time
+        time.sleep(0.1)  # the writer reads the live file at least once in that time
         case.expect("control, cut to %d" % n_bytes, case.run("control", str(child), "pause").status, 1)
         os.kill(child, signal.SIGKILL)
         process.communicate(timeout=30)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that run as another user than the one who started the recording: by setpriv, runuser or su, as in the entry point of a
-container. Each must be recorded whole, and no process of another user may access the session's files."""
+"""Programs that change their user after the recording has started, with setpriv, runuser or su, as the entry point of a container does.
+Each must be recorded whole, and no process of another user may access the files of the recording."""
 
 import os
 import shutil
@@ -71,7 +71,7 @@ def live_folder_of(process):
 
 
 def strangers(tools):
-    """Another user can learn that a session exists, and nothing else: the user cannot read or change its files."""
+    """Another user can learn that a recording exists, and nothing else: this user can neither read nor change the recording's files."""
     failures = tap.Failures()
     with Place(tools) as place:
         process = subprocess.Popen([*place.command("-q"), "sh", "-c", "read line"], stdin=subprocess.PIPE)
@@ -80,7 +80,7 @@ def strangers(tools):
         while folder is None and time.monotonic() < deadline:
             time.sleep(0.02)
             folder = live_folder_of(process.pid)
-        failures.require("there is a live file", folder is not None)
+        failures.require("`run` has mapped a live file", folder is not None)
         names = os.listdir(folder)
         failures.expect("files in the folder of the live file", len(names), 1)
         failures.expect("length of the live file's name", len(names[0]), 32)

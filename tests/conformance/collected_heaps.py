@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The heap of the Boehm collector, with a program whose blocks are counted by hand: every entry point, deaths, collections,
-threads and a child process. The collector is a shared library or linked into the program. With --adapters=none it is not
-recorded."""
+"""The heap of the Boehm collector, with a program whose blocks are counted by hand: every function that allocates, frees by the
+collector, collections, threads and a child process. The collector is a shared library or linked into the program. With
+--adapters=none the collector's heap is not recorded."""
 
 import os
 import sys
@@ -13,7 +13,8 @@ COVERAGE_LEAST = 0.999
 
 
 def truth_of(outcome):
-    """{function: (blocks, bytes, freed)} and {word: number} (from the lines that begin with #) as the program printed them."""
+    """Parses the output of the program. Returns {function: (blocks, bytes, freed blocks)}, and {word: number} from the lines that
+    begin with #."""
     counts, said = {}, {}
     for line in outcome.stdout.decode().splitlines():
         words = line.split()
@@ -25,7 +26,7 @@ def truth_of(outcome):
 
 
 def record(failures, tools, program, case, folder, options=()):
-    """(counts, other numbers, traces): what the program printed (truth_of), and its traces."""
+    """Returns the two dictionaries of truth_of, and the traces of the program."""
     outcome, traces = recorded.record(tools, [program, case], folder, options)
     failures.expect("status of " + case, outcome.status, 0)
     return (*truth_of(outcome), traces)
@@ -70,7 +71,7 @@ def entries(tools, program):
         compare(failures, tools, traces[0], counts)
         covers(failures, tools, traces[0])
         listed = counts["by_many"][0] + counts["by_inline_refill"][0]
-        failures.require("lists are named", runtime(tools, traces[0])["note"].startswith("%d blocks were given to the program in lists" % listed))
+        failures.require("the report says how many blocks were given to the program in lists", runtime(tools, traces[0])["note"].startswith("%d blocks were given to the program in lists" % listed))
         is_clean(failures, tools, traces[0])
         text = recorded.run([tools.allogram, "report", traces[0], "--limit=0"]).stdout
         failures.fail_unless("the report lists a line of the agent's own code", b"collector_calls.c" not in text)
@@ -81,7 +82,7 @@ def dies_when_the_collector_says_so(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         counts, said, traces = record(failures, tools, program, "deaths", folder)
-        failures.require("some died", counts["dies_small"][2] > 4000 and counts["dies_large"][2] > 4000)
+        failures.require("the collector freed most blocks", counts["dies_small"][2] > 4000 and counts["dies_large"][2] > 4000)
         blocks = recorded.report(tools, traces[0], "--view=blocks")["blocks"]
         for function, size in (("dies_small", 24), ("dies_large", 6000)):
             of_size = [block for block in blocks if block["size"] == size and
@@ -89,14 +90,14 @@ def dies_when_the_collector_says_so(tools, program):
             failures.expect(function, len(of_size), 5000)
             failures.expect(function + " dead", sum(block["state"] == "closed" for block in of_size), counts[function][2])
         own = own_of(tools, traces[0])
-        failures.expect("in finalizers", own["in_finalizer"]["allocated_blocks"], counts["in_finalizer"][0])
-        failures.expect("finalized", own["finalized"]["allocated_blocks"], 100)
+        failures.expect("blocks allocated in finalizers", own["in_finalizer"]["allocated_blocks"], counts["in_finalizer"][0])
+        failures.expect("blocks with a finalizer", own["finalized"]["allocated_blocks"], 100)
         failures.require("finalizers ran", counts["in_finalizer"][0] >= 90)
         view = recorded.report(tools, traces[0], "--view=gc")["collections"]
         failures.expect("collections, as the collector counts them", len(view), said["collections"])
         failures.require("the program's own listener is notified of collections", said["heard"] >= 5)
-        failures.require("pauses", all(row["pause_ns"] > 0 and row["runtime"] == "bdwgc" for row in view))
-        failures.require("heap sizes", all(row["heap_after_bytes"] > 0 for row in view[1:]))
+        failures.require("each collection has a pause and the runtime's name", all(row["pause_ns"] > 0 and row["runtime"] == "bdwgc" for row in view))
+        failures.require("each collection but the first has a heap size", all(row["heap_after_bytes"] > 0 for row in view[1:]))
         covers(failures, tools, traces[0])
         is_clean(failures, tools, traces[0])
     return failures
@@ -119,7 +120,7 @@ def sampled(tools, program):
         counts, _, traces = record(failures, tools, program, "threads", folder, ["--mode=sample", "--interval=16K", "--seed=7"])
         row = own_of(tools, traces[0])["in_thread"]
         low, high = row["allocated_bytes_ci95"]
-        failures.require("%d bytes, between %d and %d" % (counts["in_thread"][1], low, high),
+        failures.require("%d bytes are between %d and %d" % (counts["in_thread"][1], low, high),
                          0.9 * low <= counts["in_thread"][1] <= 1.1 * high)
         failures.require("most are dead", row["in_use_blocks"] < counts["in_thread"][0] / 5)
         failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
@@ -137,22 +138,22 @@ def child(tools, program):
                 compare(failures, tools, trace, counts)
                 failures.require("blocks of the child die", own["in_child"]["freed_blocks"] > 400)
             else:
-                failures.expect("before the fork", own["before_fork"]["allocated_blocks"], 1000)
-                failures.expect("freed of the blocks from before the fork", own["before_fork"]["freed_blocks"], 0)
+                failures.expect("blocks allocated before the fork", own["before_fork"]["allocated_blocks"], 1000)
+                failures.expect("freed blocks among those allocated before the fork", own["before_fork"]["freed_blocks"], 0)
             is_clean(failures, tools, trace)
     return failures
 
 
 def wild(tools, program):
-    """Callbacks, weak links, threads and incremental collections of the program: it behaves as without allogram, and everything
-    is recorded."""
+    """A program with callbacks of the collector, weak links, threads and incremental collections: the program behaves as without
+    allogram, and all its blocks and collections are recorded."""
     failures = tap.Failures()
     for case in ("callbacks", "threads", "steps"):
         with recorded.Folder() as folder:
             counts, said, traces = record(failures, tools, program, case, folder)
             own = compare(failures, tools, traces[0], counts)
             if case == "callbacks":
-                failures.require("all were called: %s" % said, said["started"] >= 5 and said["roots"] >= 5 and said["notified"] >= 1 and
+                failures.require("all callbacks were called: %s" % said, said["started"] >= 5 and said["roots"] >= 5 and said["notified"] >= 1 and
                                  said["finalized"] >= 990)
             if case == "steps":
                 failures.require("most are dead", own["in_steps"]["in_use_blocks"] < 100000)
@@ -163,14 +164,14 @@ def wild(tools, program):
 
 
 def tracked(tools, program):
-    """The on_free callback of a tracker (callbacks of the program for sampled blocks, allogram.h) is called when the collector's lock is
-    free, once for each block, in exact and sampled recordings."""
+    """A tracker is a set of functions of the program (allogram.h) that allogram calls when a recorded block is allocated or freed. Its
+    function on_free is called once for each block, while the collector's lock is free, in exact and sampled recordings."""
     failures = tap.Failures()
     for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
         with recorded.Folder() as folder:
             counts, said, traces = record(failures, tools, program, "tracked", folder, options)
-            failures.expect("born, not in another's callback", (said["tracker"], said["born"], said["wrong"]), (1, counts["followed"][0], 0))
-            failures.require("dead: %s" % said, 4900 <= said["died"] <= 5200)
+            failures.expect("tracker, calls of on_alloc, wrong calls of on_free", (said["tracker"], said["born"], said["wrong"]), (1, counts["followed"][0], 0))
+            failures.require("on_free was called for about 5000 blocks: %s" % said, 4900 <= said["died"] <= 5200)
             failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
@@ -198,7 +199,7 @@ def main():
     for name in wild_programs:
         for case in (wild, tracked):
             plan.run("%s: %s" % (name, case.__name__), lambda case=case, name=name: case(tools, tools.program(name)))
-    plan.run("left alone", lambda: left_alone(tools, tools.program("collected")))
+    plan.run("--adapters=none", lambda: left_alone(tools, tools.program("collected")))
     return plan.status()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`allogram control PID` on a running recording: its contents, to the unit, with a program that allocates and frees by commands
-(commanded.c); and one line on standard error for each request that is refused."""
+"""`allogram control PID` during a recording. The program (commanded.c) allocates and frees on command, so the exact contents of the trace
+are known. For each request that is refused, `control` must print one line on standard error."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def control(tools, pid, action, *options):
 
 
 def ask(tools, pid, action, failures):
-    """What `control` printed."""
+    """Sends the request ACTION, which must succeed; returns what `control` printed."""
     outcome = control(tools, pid, action)
     failures.expect("control %s" % action, (outcome.status, outcome.stderr.decode()), (0, ""))
     time.sleep(SEEN_S)
@@ -54,10 +54,10 @@ def pause_and_resume(tools, *options):
         commanded.do("alloc 10 100")
         pid = program_of(commanded)
         ask(tools, pid, "pause", failures)
-        failures.require("paused twice", "paused already" in refused(tools, pid, "pause", failures))
+        failures.require("a second pause is refused", "paused already" in refused(tools, pid, "pause", failures))
         commanded.do("alloc 2000 200", "free 2005")
         ask(tools, pid, "resume", failures)
-        failures.require("resumed twice", "not paused" in refused(tools, pid, "resume", failures))
+        failures.require("a second resume is refused", "not paused" in refused(tools, pid, "resume", failures))
         commanded.do("alloc 7 50")
         finish(tools, commanded, failures, sums(17, 1350, 5, 850))
     return failures
@@ -82,7 +82,7 @@ def the_signal_goes_on_from_what_was_asked(tools):
 
 
 def reset(tools, *options):
-    """Reports begin at the reset: they no longer count what was allocated before it, but they do count what is in use."""
+    """Reports begin at the reset: blocks allocated before the reset count as in use, but not as allocated."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder, *options, is_quiet=False)
@@ -90,11 +90,12 @@ def reset(tools, *options):
         ask(tools, program_of(commanded), "reset", failures)
         commanded.do("alloc 7 50", "free 2")
         failures.expect("status", commanded.finish(), 0)
-        # the closing summary of an exact recording still counts what was before the reset; that of samples is read from the trace
-        failures.expect("closing words: %s" % commanded.said(), commanded.said().count("totals include the time before the reset"), 0 if options else 1)
+        # The closing summary of an exact recording includes the events before the reset. The closing summary of a sampled recording is
+        # read from the trace, which begins at the reset.
+        failures.expect("sentences about the time before the reset in the closing summary: %s" % commanded.said(), commanded.said().count("totals include the time before the reset"), 0 if options else 1)
         snapshots.is_whole(tools, commanded.trace, failures)
         seen = snapshots.own(tools, commanded.trace)
-        failures.expect("allocated since", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))
+        failures.expect("allocated and freed since the reset", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))
         failures.expect("in use", seen["in_use_bytes"], 10 * 100 + 5 * 50)
     return failures
 
@@ -114,7 +115,7 @@ def a_reset_that_no_event_follows(tools):
         commanded.process.stdin.close()
         snapshots.wait_for("the end", lambda: recorded.check(tools, commanded.trace)[1].get("whole"))
         summary = recorded.report(tools, commanded.trace)
-        failures.expect("allocated since", summary["allocated_blocks"], 0)
+        failures.expect("allocated since the reset", summary["allocated_blocks"], 0)
         failures.require("in use: %d" % summary["in_use_bytes_at_end"], summary["in_use_bytes_at_end"] >= 1000)
     return failures
 
@@ -129,18 +130,18 @@ def dumps(tools, *options):
         first = ask(tools, pid, "dump", failures)
         failures.expect("name of the first dump", first, os.path.join(folder, "t.dump1.allogram"))
         snapshots.is_whole(tools, first, failures)
-        failures.expect("the first", snapshots.own(tools, first), sums(10, 1000, 2, 800))
+        failures.expect("sums of the first dump", snapshots.own(tools, first), sums(10, 1000, 2, 800))
         commanded.do("alloc 5 10")
         askers = [subprocess.Popen([tools.allogram, "control", str(pid), "dump"], stdout=subprocess.PIPE) for _ in range(3)]
         names = sorted(os.path.basename(asker.communicate()[0].decode().strip()) for asker in askers)
-        failures.expect("three more", names, ["t.dump%d.allogram" % number for number in (2, 3, 4)])
-        failures.expect("the last", snapshots.own(tools, commanded.dump(4)), sums(15, 1050, 2, 850))
+        failures.expect("names of the three other dumps", names, ["t.dump%d.allogram" % number for number in (2, 3, 4)])
+        failures.expect("sums of the last dump", snapshots.own(tools, commanded.dump(4)), sums(15, 1050, 2, 850))
         finish(tools, commanded, failures, sums(15, 1050, 2, 850))
     return failures
 
 
 def a_dump_of_a_program_that_ends_meanwhile(tools):
-    """The program ends while its dump is written: the dump is whole, because everything in it had already happened."""
+    """The program ends while a dump is written: the dump is whole and contains all events up to the request."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder)
@@ -150,7 +151,7 @@ def a_dump_of_a_program_that_ends_meanwhile(tools):
         snapshots.wait_for("a dump that is being written", lambda: os.path.exists(path + ".part") or os.path.exists(path))
         failures.expect("status", commanded.finish(), 0)
         failures.expect("name of the dump", asker.communicate()[0].decode().strip(), path)
-        failures.expect("status of the asker", asker.returncode, 0)
+        failures.expect("status of control", asker.returncode, 0)
         snapshots.is_whole(tools, path, failures)
         failures.expect("own", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
     return failures
@@ -186,8 +187,8 @@ def stop(tools):
         pid = program_of(commanded)
         ask(tools, pid, "stop", failures)
         for action in ("stop", "pause", "resume"):
-            failures.require("stopped: " + action, "was stopped" in refused(tools, pid, action, failures))
-        commanded.process.send_signal(signal.SIGUSR1)  # a signal does not start the recording again either
+            failures.require("%s is refused after a stop" % action, "was stopped" in refused(tools, pid, action, failures))
+        commanded.process.send_signal(signal.SIGUSR1)  # this signal must not start the recording again
         time.sleep(SEEN_S)
         commanded.do("alloc 1000 30", "free 1008")
         finish(tools, commanded, failures, sums(10, 1000, 2, 800))
@@ -226,7 +227,7 @@ def an_attached_program(tools):
                 ask(tools, program.pid, "resume", failures)
                 tell("alloc 7 50")
                 dump = ask(tools, program.pid, "dump", failures)
-                failures.expect("the dump", snapshots.own(tools, dump), sums(17, 1350, 0, 1350))
+                failures.expect("sums of the dump", snapshots.own(tools, dump), sums(17, 1350, 0, 1350))
                 ask(tools, program.pid, "stop", failures)
                 failures.expect("status of attach", attach.wait(snapshots.SECONDS), 0)
                 attach.stderr.read()
@@ -244,15 +245,15 @@ def wrong_words(tools):
     failures = tap.Failures()
     sleeper = subprocess.Popen(["sleep", "1000"])
     try:
-        failures.require("who is not recorded", "allogram attach" in refused(tools, sleeper.pid, "pause", failures))
-        failures.require("an action", "not one of" in refused(tools, sleeper.pid, "begin", failures, status=2))
+        failures.require("the message for a process that is not recorded advises `allogram attach`", "allogram attach" in refused(tools, sleeper.pid, "pause", failures))
+        failures.require("an unknown action is refused", "not one of" in refused(tools, sleeper.pid, "begin", failures, status=2))
         outcome = control(tools, sleeper.pid, "pause", "--cookie-file=x")
-        failures.expect("a cookie", (outcome.status, len(outcome.stderr.splitlines())), (2, 1))
+        failures.expect("status, lines for --cookie-file with a pid", (outcome.status, len(outcome.stderr.splitlines())), (2, 1))
     finally:
         sleeper.kill()
         sleeper.wait()
-    failures.require("who is gone", "control: " in refused(tools, sleeper.pid, "pause", failures))
-    failures.require("what is no number", "neither" in refused(tools, "me", "pause", failures, status=2))
+    failures.require("a process that has ended is refused", "control: " in refused(tools, sleeper.pid, "pause", failures))
+    failures.require("a word that is neither a pid nor a node is refused", "neither" in refused(tools, "me", "pause", failures, status=2))
     return failures
 
 

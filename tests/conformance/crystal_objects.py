@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Crystal programs as their compiler builds them. The test covers the types of all objects in a debug and a release build; their
-stacks, also through a C library; deaths after GC.collect; four workers; the type names of a release build from a file, and the
-message about a wrong file. tests/roots runs the same cases with the newer release.
+"""Crystal programs, in a debug and a release build. The test covers the types of all objects; the stacks of objects, also through a C
+library; frees after GC.collect; four worker threads; the type names of a release build from a file, and the message about a wrong
+file. tests/roots runs the same cases with a newer release of Crystal.
 
-The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. So that
-code is left out here (-Dwithout_traces), unless AG_TEST_SCALE is full: then the build has it, and JSON too."""
+The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. The test
+leaves out this code (-Dwithout_traces), unless AG_TEST_SCALE is full: then the release build has this code, and code for JSON."""
 
 import concurrent.futures
 import os
@@ -24,7 +24,7 @@ EXACT_KINDS = {"Left": N, "Right": 2 * N}  # both are allocated on one line, in 
 EXACT_JSON = {"Hash(String, JSON::Any)": N, "Array(JSON::Any)": 1}
 HELLO_1_6 = {"Crystal::SpinLock": 19, "IO::FileDescriptor": 4, "Mutex": 2}
 HELLO_1_14 = {"IO::FileDescriptor": 4, "Hash(Thread, Crystal::EventLoop::Event)": 8, "Hash(Thread, Deque(Fiber))": 8}
-HELLO = {"1.6": HELLO_1_6, "1.14": HELLO_1_14}  # as counted by a compiler that was changed to print each object it allocates
+HELLO = {"1.6": HELLO_1_6, "1.14": HELLO_1_14}  # counted with a compiler whose programs print each object that they allocate
 
 
 class Programs:
@@ -66,7 +66,7 @@ class Programs:
         return self.build("wild", source, env={"CRYSTAL_PATH": "%s:%s" % (path, self.where.path(""))})
 
     def __getitem__(self, name):
-        """(the program, the table of its type numbers)"""
+        """Waits for the build NAME. Returns the path of the program, and the table of its type numbers that the compiler printed."""
         return self.built[name].result()
 
 
@@ -79,7 +79,7 @@ def judge(failures, where, program, folder, wanted, arguments=(), options=(), re
     failures.expect("status", outcome.status, 0)
     summary = where.report(trace)
     for name in ("bdwgc", "crystal"):
-        failures.require(name + " acts", any(row["name"] == name and row["hooked"] for row in summary["runtimes"]))
+        failures.require("the adapter %s has hooked its runtime" % name, any(row["name"] == name and row["hooked"] for row in summary["runtimes"]))
     coverage = [row["coverage"] for row in summary["runtimes"] if row["name"] == "bdwgc"]
     failures.require("coverage %s" % coverage, coverage and coverage[0] is not None and 0.999 <= coverage[0] <= 1)
     failures.expect("lost, cut, ghosts", (summary["lost_events"]["total"], summary["truncated_stacks"], summary["ghost_frees"]), (0, 0, 0))
@@ -104,16 +104,16 @@ def is_whole(stack):
 def through_the_library(failures, where, trace):
     """Crystal calls C, which allocates with malloc and calls Crystal back, which allocates an object."""
     stacks = stacks_of(where, trace, "Called")
-    failures.require("stacks of what is made in a callback: %s" % stacks, len(stacks) == 1 and stacks[0][0] == "Called.new" and
+    failures.require("an object made in a callback has one stack, from the callback to the C library: %s" % stacks, len(stacks) == 1 and stacks[0][0] == "Called.new" and
                      stacks[0][1].startswith("->(") and stacks[0][2:4] == ["kept_and_called", "bound"])
-    failures.require("to the beginning", all(map(is_whole, stacks)))
+    failures.require("the stacks go down to the start of the thread", all(map(is_whole, stacks)))
     own = [row for row in where.report(trace, "--view=sites")["sites"] if row["function"] == "kept_and_called"]
-    failures.expect("of malloc, in the library", [(row["own"]["allocated_blocks"], row["own"]["allocated_bytes"], row["runtime"]) for row in own],
+    failures.expect("blocks of malloc in the C library", [(row["own"]["allocated_blocks"], row["own"]["allocated_bytes"], row["runtime"]) for row in own],
                     [(BOUND, BOUND * 12345, "c")])
     leaks = where.report(trace, "--view=leaks", "--focus=^kept_and_called$")["stacks"]
     functions = [[frame["function"] for frame in row["frames"]] for row in leaks]
     mixed = [stack for stack in functions if stack[0] == "kept_and_called"]
-    failures.require("one stack through both: %s" % mixed, len(mixed) == 1 and mixed[0][1] == "bound" and is_whole(mixed[0]))
+    failures.require("one stack goes through C and Crystal: %s" % mixed, len(mixed) == 1 and mixed[0][1] == "bound" and is_whole(mixed[0]))
 
 
 def debug_with_four_workers(programs, where):
@@ -122,22 +122,22 @@ def debug_with_four_workers(programs, where):
         trace, types = judge(failures, where, programs["debug"][0], folder, {**EXACT, **EXACT_KINDS, **EXACT_JSON}, [str(N)])
         failures.expect("in use", [types[name]["in_use_blocks"] for name in ("Left", "Right", "Hash(String, JSON::Any)", "Node(Int64)")],
                         [N, 2 * N, N, 5 * N])
-        failures.require("what was forgotten is dead", types["Node(Int32)"]["in_use_blocks"] < N // 100)
-        failures.require("elements of hashes", types["Pointer(Hash::Entry(Int32, Point))"]["allocated_blocks"] > 5)
+        failures.require("unreachable objects are freed", types["Node(Int32)"]["in_use_blocks"] < N // 100)
+        failures.require("the memory of hashes has a type", types["Pointer(Hash::Entry(Int32, Point))"]["allocated_blocks"] > 5)
         points = stacks_of(where, trace, "Point")
         failures.expect("innermost frames of the stacks", {stack[0] for stack in points}, {"Point.new"})
-        failures.require("a fiber's stack", any("Fiber#run" in stack for stack in points))
-        failures.require("main's stack", any("points" in stack for stack in points))
-        failures.require("whole: %s" % points, all(map(is_whole, points)))
+        failures.require("a stack begins in a fiber", any("Fiber#run" in stack for stack in points))
+        failures.require("a stack contains the function `points`", any("points" in stack for stack in points))
+        failures.require("the stacks of points are whole: %s" % points, all(map(is_whole, points)))
         through_the_library(failures, where, trace)
-        failures.require("collections", where.report(trace, "--view=gc")["collections"])
+        failures.require("collections are reported", where.report(trace, "--view=gc")["collections"])
     return failures
 
 
 def hello(programs, where):
     failures = tap.Failures()
     wanted = HELLO.get(programs.version.rpartition(".")[0], {})
-    failures.require("a release that was counted: " + programs.version, wanted)
+    failures.require("the expected counts of this release are known: " + programs.version, wanted)
     with recorded.Folder() as folder:
         trace, types = judge(failures, where, programs["hello"][0], folder, wanted)
         if "Crystal::SpinLock" in wanted:
@@ -145,14 +145,14 @@ def hello(programs, where):
             failures.require("stacks of the spin locks", len(view) == 4 and all(
                 row["frames"][0]["function"] == "Crystal::SpinLock.new" and row["frames"][0]["runtime"] == "crystal" and
                 row["frames"][2]["function"] == "IO::FileDescriptor.new" for row in view))
-        failures.fail_unless("a number stayed: %s" % sorted(name for name in types if name), all(not name.startswith("#") for name in types if name))
+        failures.fail_unless("a type has a number in place of its name: %s" % sorted(name for name in types if name), all(not name.startswith("#") for name in types if name))
     return failures
 
 
 def kinds(version):
-    """The expected types of the line that allocates two kinds of objects. The compiler of 1.14 joins both branches into one
-    allocation and records only its line, as it does for the memory of a closure. Such a block may begin with any number of the
-    program instead of a type number, so allogram names only the place of the allocation."""
+    """Returns the expected types of the line that allocates objects of two types, in two branches. The compiler of 1.14 joins the two
+    branches into one allocation and records only its line. allogram cannot know whether a block of such an allocation begins with a type
+    number, so it shows the file and line of the allocation as type."""
     with open(recorded.source_of("crystal_objects.cr"), encoding="utf-8") as source:
         line = 1 + next(i for i, text in enumerate(source) if "Left.new : Right.new" in text)
     return EXACT_KINDS if version.startswith("1.6.") else {"(either @ crystal_objects.cr:%d)" % line: 3 * N}
@@ -179,20 +179,20 @@ def release(programs, where):
     with recorded.Folder() as folder:
         _, trace = where.record([program, str(N)], folder, options=["--mode=sample", "--interval=4K", "--seed=5"])
         types = types_of(where, trace, "--crystal-types=" + numbers)
-        # one type's objects live on, the other's die at once: the sampler must read the type number of both in time
+        # Nodes stay in use, points are freed at once: for both allogram must read the type number before the free.
         for name in ("Node(Int64)", "Point"):
             low, high = types[name]["allocated_blocks_ci95"]
             failures.require("sampled %s: %d between %d and %d" % (name, EXACT[name], low, high), 0.85 * low <= EXACT[name] <= 1.15 * high)
     if where.root:
-        return failures  # the preloaded library would look for the file inside the root, `run` outside of it
+        return failures  # the path of the file differs: `run` is outside of the root, the preloaded library inside
     with recorded.Folder() as folder:
         judge(failures, where, program, folder, wanted, [str(N)], options=["--crystal-types=" + where.path("types.txt")])
     return failures
 
 
 def wild(programs, where):
-    """Generics, modules, structs, closures, reuse, exceptions, finalizers, the library's collections, and memory managed by
-    hand."""
+    """A program with generics, modules, structs, closures, exceptions, finalizers, the collections of Crystal's library, reused objects,
+    and memory that the program frees itself."""
     failures = tap.Failures()
     n = 1000
     program = programs["wild"][0]
@@ -203,10 +203,10 @@ def wild(programs, where):
     failures.expect("strip", where.run(["strip", "-o", stripped, program]).status, 0)
     with recorded.Folder() as folder:
         trace, types = judge(failures, where, program, folder, wanted, [str(n)])
-        failures.require("what was finalized is dead", types["Finished"]["in_use_blocks"] < n // 10)
-        failures.require("structs are no objects", "Flat" not in types)
+        failures.require("finalized objects are freed", types["Finished"]["in_use_blocks"] < n // 10)
+        failures.require("structs are not counted as objects", "Flat" not in types)
         own = {row["function"]: row["own"] for row in where.report(trace, "--view=sites")["sites"]}
-        failures.expect("by hand", (own["by_hand"]["allocated_blocks"], own["by_hand"]["freed_blocks"] >= n + n // 2), (2 * n, True))
+        failures.expect("blocks that the program frees itself: allocated, enough are freed", (own["by_hand"]["allocated_blocks"], own["by_hand"]["freed_blocks"] >= n + n // 2), (2 * n, True))
     with recorded.Folder() as folder:
         outcome, trace = where.record([stripped, str(n)], folder)
         failures.expect("stripped", (outcome.status, outcome.stdout), (0, plain.stdout))
@@ -216,12 +216,12 @@ def wild(programs, where):
 
 
 def tracked(programs, where):
-    """The callbacks of a tracker (allogram.h) in the program: called once for each object, when its type number is known, and once for each
-    death, while the collector's lock is free."""
+    """A tracker is a set of functions of the program (allogram.h) that allogram calls for blocks. It is called once for each object, after
+    the program has written the object's type number, and once when the object is freed, while the collector's lock is free."""
     failures = tap.Failures()
     n = 1000
     program = programs["wild"][0]
-    failures.expect("alone nothing is called", where.run([program, str(n), "track"]).stdout, b"false 0 0 0 0 0 %d\n" % n)
+    failures.expect("without a recording no function of the tracker is called", where.run([program, str(n), "track"]).stdout, b"false 0 0 0 0 0 %d\n" % n)
     for options in ([], ["--mode=sample", "--interval=64K"]):
         with recorded.Folder() as folder:
             outcome, _ = where.record([program, str(n), "track"], folder, options=options)
@@ -236,8 +236,8 @@ def tracked(programs, where):
 
 def compiler(programs, where):
     """Records the Crystal compiler, which is itself a Crystal program (Debian's is stripped); all its memory must be recorded. In
-    a full run the compiler builds the same program as without allogram. Otherwise it stops before LLVM, which is not part of the
-    compiler, generates machine code."""
+    a full run the compiler builds the same program as without allogram. Otherwise the compiler stops before it calls LLVM, a library
+    of another language, to generate machine code."""
     failures = tap.Failures()
     made = where.path("again")
     if IS_FULL:
@@ -252,7 +252,7 @@ def compiler(programs, where):
         if IS_FULL:
             failures.expect("output of the compiled program", where.run([made]).stdout, b"Hello world!\n")
             with open(where.root + made, "rb") as file:
-                failures.require("the same program", file.read() == plain)
+                failures.require("the compiled program is the same as without allogram", file.read() == plain)
         summaries = [where.report(trace) for trace in recorded.traces_in(folder)]
         failures.expect("lost and incomplete", {(of["lost_events"]["total"], of["incomplete_stacks"]) for of in summaries}, {(0, 0)})
         itself = max(summaries, key=lambda of: of["allocated_blocks"])

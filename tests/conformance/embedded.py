@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that report their own memory with allogram.h: the reports of an example counted by hand, and every rule of the header.
-Each program runs with the library alone and under `allogram run`; one of them also runs with neither."""
+"""Programs that report their own memory with allogram.h: an example whose blocks are counted by hand, and programs that check every
+rule of the header. Each program runs alone, with liballogram, and under `allogram run`; one of them also runs with neither."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def compare_example(tools, trace, is_alone):
         failures.expect("blocks in all", (summary["allocated_blocks"], summary["freed_blocks"]), (119, 36))
         failures.expect("end of the recording", summary["trace"]["end"], "detached")
         outcome = recorded.run([tools.allogram, "dump", trace])
-        failures.require("the mark", b'mark name="the list is there"' in outcome.stdout)
+        failures.require("the dump contains the mark", b'mark name="the list is there"' in outcome.stdout)
     failures.expect("check", recorded.check(tools, trace)[0], 0)
     return failures
 
@@ -98,7 +98,8 @@ def example_under_run(tools):
 
 
 def containers_are_reported(tools):
-    """memory_resource.hpp: the sums in the first comment of containers.cc, alone and under `allogram run`."""
+    """The example containers.cc, which uses memory_resource.hpp, alone and under `allogram run`. Its first comment has the expected
+    sums."""
     wanted = {("numbers", "pmr"): (240, 0, 10, 0), ("frames", "allocator"): (400, 400, 1, 1)}
     failures = tap.Failures()
     program = os.path.join(tools.build, "examples/containers")
@@ -111,7 +112,7 @@ def containers_are_reported(tools):
             heaps = {(row["name"], row["allocator"]): (row["allocated_bytes"], row["in_use_bytes"], row["allocated_blocks"], row["in_use_blocks"])
                      for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
             for heap, sums in wanted.items():
-                # at the end of the program's own session the vector is still alive; under `run` the trace ends later, after its free
+                # The program frees its vector after its own session has ended. Under `run` the trace contains this free.
                 alive = heaps.get(heap)
                 if trace == traces[0] and heap[0] == "frames":
                     failures.expect("frames under run", alive, (400, 0, 1, 0))
@@ -121,7 +122,7 @@ def containers_are_reported(tools):
 
 
 def tokens_are_types(tools):
-    """alloc_tokens.c, alone and under `allogram run`: the counts in its first comment."""
+    """The example alloc_tokens.c, alone and under `allogram run`. Its first comment has the expected counts."""
     wanted = {"struct node": [15, 640, 11], "token 9": [3, 300, 3], None: [2, 16, 2]}
     failures = tap.Failures()
     program = os.path.join(tools.build, "examples/alloc_tokens")
@@ -162,13 +163,13 @@ def rule_alone(tools, case):
             compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=case != "dropped")
         traces = [name for name in os.listdir(folder) if name.endswith(".allogram")]
         failures.expect("traces", len(traces), len(truths))
-        failures.require("no live file stays", not [name for name in os.listdir(folder) if "live" in name])
+        failures.require("no live file is left", not [name for name in os.listdir(folder) if "live" in name])
         if case == "exit_without_stop":
             failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
-        if case == "killed":  # the process was killed without a chance to record it: the report names no signal
+        if case == "killed":  # nothing could record the signal that killed the process, so the report names no signal
             failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
             text = recorded.run([tools.allogram, "report", truths[0]["trace"]]).stdout.decode()
-            failures.fail_unless("claims to know: " + text[:300], "ended in an unknown way" in text)
+            failures.fail_unless("the report does not say that the end is unknown: " + text[:300], "ended in an unknown way" in text)
     return failures
 
 
@@ -178,8 +179,8 @@ def heap_sums(tools, trace, *options):
 
 
 def rule_under_run(tools, case):
-    """Under `run` all sessions of a program are one. The bytes that the program reported are compared with the sums of its
-    heaps."""
+    """Under `run` one trace contains all sessions that the program starts. The sum of the bytes that the program printed for each
+    session is compared with the sums of the trace."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("embedding"), case], folder)
@@ -215,16 +216,16 @@ def collections_are_reported(tools):
                         [("7", "30", "20", "64", "embedding", "minor"), ("1", "0", "0", "0", "", "inner"),
                          ("1", "0", "0", "0", "embedding", "")])
         text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
-        failures.fail_unless("a heap of no runtime: " + text[:800], "by the program, paused" in text)
-        failures.require("each has a stack", all(int(row[4]) >= 16 for row in rows))
+        failures.fail_unless("the report does not show a collection that the program reported: " + text[:800], "by the program, paused" in text)
+        failures.require("each collection has a stack", all(int(row[4]) >= 16 for row in rows))
         heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
         failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
     return failures
 
 
 def snapshots_are_whole(tools):
-    """Threads that free what they allocate: in each snapshot at most one block of each thread is alive, and every free has a
-    known block."""
+    """Each of two threads frees its block before it allocates the next one. So in each snapshot at most one block of each thread is in use,
+    and the allocation of each freed block is in the snapshot."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding"), "busy_snapshots"], cwd=folder)
@@ -235,7 +236,7 @@ def snapshots_are_whole(tools):
             failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
             summary = recorded.report(tools, trace)
             failures.expect("ghosts and lost", (summary["ghost_frees"], summary["lost_events"]["total"]), (0, 0))
-            failures.require("%d live" % summary["in_use_blocks_at_end"], summary["in_use_blocks_at_end"] <= 2)
+            failures.require("at most two blocks are in use: %d" % summary["in_use_blocks_at_end"], summary["in_use_blocks_at_end"] <= 2)
             failures.require("each snapshot has more blocks", summary["allocated_blocks"] > blocks)
             blocks = summary["allocated_blocks"]
     return failures
@@ -256,7 +257,7 @@ def dropped_under_run(tools):
 
 
 def exact_after_sampled(tools):
-    """The program leaves a sampled session of `allogram run`, which it joined as the library does, and starts an exact one of its own."""
+    """liballogram joins the sampled session of `allogram run`. The program leaves this session and starts an exact session of its own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         command = ["env", "-u", "LD_PRELOAD", tools.program("embedding"), "after_sampled"]
@@ -284,7 +285,7 @@ def tracker_rules(tools):
 
 
 def rule_of_trackers(tools, command, is_under_run):
-    """The program itself prints each rule that does not hold."""
+    """Runs a program that checks the rules of trackers and prints each rule that does not hold."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         if is_under_run:
@@ -323,8 +324,8 @@ def main():
     results.run("collections", lambda: collections_are_reported(tools))
     results.run("an exact session after a sampled one", lambda: exact_after_sampled(tools))
     results.run("types of merged processes", lambda: merged_types_are_reported(tools))
-    results.run("a program that goes on has whole snapshots", lambda: snapshots_are_whole(tools))
-    results.run("what is dropped under run", lambda: dropped_under_run(tools))
+    results.run("snapshots during the recording are whole", lambda: snapshots_are_whole(tools))
+    results.run("a reset under run", lambda: dropped_under_run(tools))
     for case in rules:
         if case in OF_THEIR_OWN:
             continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of `allogram attach NODE`: the counts between attach and detach are exact; nothing is left in the node, however the session
-ends; other tracers stay as they were; each error is reported in one line. All nodes of a test use an epmd
-(Erlang's port mapper) of their own, on loopback."""
+"""Tests of `allogram attach NODE`: the counts between attach and detach are exact; nothing of allogram is left in the node, however the
+recording ends; the trace settings of other tools do not change; each error is reported in one line. The test starts an epmd (Erlang's
+port mapper) for its nodes, on loopback."""
 
 import argparse
 import contextlib
@@ -31,8 +31,8 @@ def free_port():
 
 
 class Place:
-    """An epmd, a home folder with a cookie, and compiled programs. With ROOT the nodes run in another Debian root, in which the folders of the
-    test are mounted."""
+    """An epmd, a home folder with a cookie, and compiled programs. If ROOT (a folder with the root file system of another Debian release)
+    is given, the nodes run in ROOT, where the folders of the test are mounted."""
 
     def __init__(self, tools, folder, root=None):
         self.tools, self.folder, self.root, self.n_nodes = tools, folder, root, 0
@@ -64,7 +64,7 @@ class Place:
 
 
 class Node:
-    """A node that evaluates the expressions that the test sends to it, one a line."""
+    """A node that evaluates expressions. The test sends each expression as one line to the node's standard input."""
 
     def __init__(self, place, *options):
         place.n_nodes += 1
@@ -94,7 +94,7 @@ class Node:
     def answer(self):
         line = self.process.stdout.readline().decode()
         if not line:
-            raise RuntimeError("the node is gone: %s" % self.process.poll())
+            raise RuntimeError("the node has ended with status %s" % self.process.poll())
         return line.strip()
 
     def ask(self, expression):
@@ -157,7 +157,7 @@ def wait_until(what, seconds=20):
 # ---- what is counted ----
 
 def counts_are_exact(place):
-    """The counts contain what runs between attach and detach, and nothing that runs before or after."""
+    """The trace contains the calls between attach and detach, and no call before the attach or after the detach."""
     failures = tap.Failures()
     with Node(place) as node:
         node.ask("hand_counted:main(%d)" % N)
@@ -181,7 +181,7 @@ def counts_are_exact(place):
 
 
 def choices_are_kept(place):
-    """Only the selected functions and processes are traced, with each kind of name that an option accepts."""
+    """--trace and --process trace only the functions and processes that they select, by each kind of name that these options accept."""
     failures = tap.Failures()
     with Node(place) as node:
         with Attached(node, "--trace=hand_counted:cons/1,lists:_") as attached:
@@ -189,9 +189,9 @@ def choices_are_kept(place):
             attached.end()
         rows = rows_of(place, attached.trace)
         failures.expect("a function", rows.get("hand_counted:cons/1"), (2 * (N + 1) + 3, 4 * N + 4))
-        failures.require("a module", "lists:seq/2" in rows)
+        failures.require("the functions of a selected module are traced", "lists:seq/2" in rows)
         others = [name for name in rows if not name.startswith(("lists:", "hand_counted:cons/", "["))]
-        failures.expect("no other", others, [])
+        failures.expect("functions that are not selected", others, [])
         worker = ("spawn(fun() -> register(%s, self()), lists:seq(1, 3), receive go -> hand_counted:cons(%d) end, "
                   "receive stop -> ok end end)")
         for which, calls in (("first", 11), ("number", 21), ("first,third", 11 + 41)):
@@ -208,7 +208,7 @@ def choices_are_kept(place):
             time.sleep(0.2)
             attached.end()
         rows = rows_of(place, attached.trace)
-        failures.require("processes of an initial call", "attached_node:work/1" in rows and "io:get_line/1" not in rows)
+        failures.require("only the processes with the selected initial call are traced", "attached_node:work/1" in rows and "io:get_line/1" not in rows)
     return failures
 
 
@@ -225,14 +225,14 @@ def collections_are_seen(place):
         failures.require("attach prints the next command: %s" % said, "--view=gc" in said)
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
         failures.require("collections: %d" % len(found), len(found) > 0)
-        failures.require("of processes", all(row["process"] for row in found))
+        failures.require("each collection has a process", all(row["process"] for row in found))
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 
 def default_costs_little(place):
-    """While it is recorded, a server that begins a process for each request answers nearly as many requests for each second of CPU time
-    as while the recording is paused. After the detach, a node with 50,000 processes has as much memory as before the attach."""
+    """A server starts a process for each request. While it is recorded, it answers nearly as many requests for each second of CPU time as
+    while the recording is paused. After the detach, a node with 50,000 processes has as much memory as before the attach."""
     failures = tap.Failures()
     with Node(place, "+sbwt", "none") as node:
         ratios = []
@@ -248,11 +248,11 @@ def default_costs_little(place):
         print("# requests for each second of CPU time, recorded / paused: %.3f" % median)
         failures.require("requests, recorded / paused: %s" % sorted(ratios), median > (0.9 if FULL else 0.8))
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
-        failures.require("collections of processes that began meanwhile: %d" % len(found), len(found) > 100)
+        failures.require("collections of processes that started after the attach are in the trace: %d" % len(found), len(found) > 100)
         note = [row["note"] for row in recorded.report(place.tools, attached.trace)["runtimes"] if row["name"] == "beam"]
-        failures.require("it says that these are some: %s" % note, re.match(r"\d+ of \d+ collections: some", note[0]))
+        failures.require("the note says that the trace contains only some of the collections: %s" % note, re.match(r"\d+ of \d+ collections: some", note[0]))
         seen = int(re.search(r"of (\d+)", note[0])[1])
-        failures.require("of those that the tracer saw: %s" % note, note[0].startswith("%d of " % len(found)) and seen >= len(found))
+        failures.require("the note shows the number of collections in the trace, and the number that the tracer saw: %s" % note, note[0].startswith("%d of " % len(found)) and seen >= len(found))
         failures.expect("processes", node.ask("attached_node:many(50000)"), "50000")
         before = node.rss_kib()
         for _ in range(3):
@@ -290,23 +290,23 @@ def control_is_obeyed(place):
         with Attached(node, "--trace=hand_counted:_", name="c") as attached:
             node.ask("hand_counted:cons(9)")
             control("pause")
-            failures.expect("nothing is traced while it is paused", node.ask("element(1, attached_node:left())"), "[]")
-            failures.expect("nor has a function a pattern", node.ask("element(2, attached_node:left())"), "[]")
+            failures.expect("traced processes while the recording is paused", node.ask("element(1, attached_node:left())"), "[]")
+            failures.expect("functions with a trace pattern while the recording is paused", node.ask("element(2, attached_node:left())"), "[]")
             node.ask("hand_counted:cons(99)")
             control("resume")
             node.ask("hand_counted:cons(19)")
             control("dump")
             dump = attached.trace[:-len(".allogram")] + ".dump1.allogram"
             whole = lambda: os.path.exists(dump) and recorded.check(place.tools, dump)[0] == 0
-            failures.require("a dump", wait_until(whole))
-            failures.expect("the dump has all until then", rows_of(place, dump).get("hand_counted:cons/1"), (30, 2 * 28))
+            failures.require("the dump is written", wait_until(whole))
+            failures.expect("calls, words of cons/1 in the dump", rows_of(place, dump).get("hand_counted:cons/1"), (30, 2 * 28))
             control("reset")
             node.ask("hand_counted:cons(4)")
             control("reset")
             node.ask("hand_counted:cons(2)")
             control("pause")
             control("reset")
-            failures.expect("paused also after a reset", node.ask("element(1, attached_node:left())"), "[]")
+            failures.expect("traced processes after a reset of a paused recording", node.ask("element(1, attached_node:left())"), "[]")
             control("resume")
             node.ask("hand_counted:cons(3)")
             control("stop")
@@ -319,15 +319,15 @@ def control_is_obeyed(place):
             os.remove(trace)
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
         outcome = place.allogram("control", node.name, "pause")
-        failures.expect("nothing is recorded any more", (outcome.status, outcome.stderr.decode()),
+        failures.expect("status, message of `control` after the stop", (outcome.status, outcome.stderr.decode()),
                         (1, "allogram: %s: nothing is recorded there\n" % node.name))
     return failures
 
 
 def pausing_costs_nothing(place):
-    """Compares CPU times of the same work: untraced, paused, untraced again, and traced. A shared CPU is slower now and then, so
-    the fastest of several runs is compared. The bound is far below the cost of a traced call, which takes some twenty times as
-    long."""
+    """Compares CPU times of the same work: without a recording, paused, again without a recording, and traced. A shared CPU is slower now
+    and then, so the fastest of several runs is compared. The bound is far below the cost of a traced call, which takes some twenty times
+    as long as an untraced call."""
     failures = tap.Failures()
     measure = "begin statistics(runtime), [hand_counted:odd(200000) || _ <- lists:seq(1, 10)], element(2, statistics(runtime)) end"
     with Node(place, "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none") as node:
@@ -374,8 +374,8 @@ def cycles_leave_nothing(place):
 
 
 def nothing_stays_mapped(place):
-    """After a detach neither allogram's code nor its memory is in the node, so `attach PID` can record it. While a dirty scheduler
-    is busy the library stays, and the next attach removes it."""
+    """After a detach neither allogram's code nor its memory is in the node, so `attach PID` can record the node. If a dirty scheduler is
+    busy at the detach, allogram's library stays loaded, and the next attach and detach remove it."""
     failures = tap.Failures()
 
     def mapped(node):
@@ -387,19 +387,19 @@ def nothing_stays_mapped(place):
     with Node(place) as node:
         with Attached(node, "--mode=exact") as attached:
             node.ask("attached_node:work(100)")
-            failures.require("it is loaded", len(mapped(node)) > 1)
+            failures.require("allogram's library is mapped during the recording", len(mapped(node)) > 1)
             status, said = attached.end()
         failures.expect("status", status, 0)
-        failures.expect("mapped", mapped(node), [])
+        failures.expect("mappings of allogram after the detach", mapped(node), [])
         outcome = place.allogram("attach", str(node.process.pid), "-q", "-o", "pid.allogram", "--duration=100ms")
         failures.expect("attach PID", (outcome.status, outcome.stderr), (0, b""))
         node.ask("register(blocked, spawn(fun() -> file:open(\"fifo\", [read, raw]) end))")
         with Attached(node, "--mode=exact") as attached:
             node.ask("hand_counted:cons(9)")
             status, said = attached.end()
-        failures.expect("with a busy scheduler", status, 0)
-        failures.require("it is said: %s" % said, "dirty schedulers are busy" in said)
-        failures.require("and mapped", mapped(node))
+        failures.expect("status with a busy scheduler", status, 0)
+        failures.require("attach says that dirty schedulers are busy: %s" % said, "dirty schedulers are busy" in said)
+        failures.require("the library stays mapped", mapped(node))
         with open(fifo, "wb"):
             failures.require("the scheduler is free", wait_until(lambda: node.ask("whereis(blocked)") == "undefined"))
         for _ in range(2):
@@ -407,7 +407,7 @@ def nothing_stays_mapped(place):
                 node.ask("hand_counted:cons(9)")
                 attached.end()
             failures.expect("counts", rows_of(place, attached.trace).get("hand_counted:cons/1"), (10, 18))
-            failures.expect("mapped in the end", mapped(node), [])
+            failures.expect("mappings of allogram, the schedulers not busy", mapped(node), [])
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
@@ -426,7 +426,7 @@ def ends_in_every_way(place):
         with Attached(node, "--mode=exact", name="k") as attached:
             node.ask("exit(whereis(allogram_attached), kill)")
             status, said = attached.end()
-        failures.expect("the keeper was killed", status, 0)
+        failures.expect("status: the keeper was killed", status, 0)
         failures.require("attach says that its process was killed: %s" % said, "was killed" in said)
         failures.require("nothing of allogram is left in the node", gone(node))
         node.ask("register(victim, spawn(attached_node, spin, [0]))")
@@ -434,7 +434,7 @@ def ends_in_every_way(place):
             time.sleep(0.1)
             failures.expect("kill", node.ask("exit(whereis(victim), kill)"), "true")
             status, _ = attached.end()
-        failures.expect("a process was killed", status, 0)
+        failures.expect("status: the recorded process was killed", status, 0)
         failures.require("the calls of the killed process are in the trace", "attached_node:work/1" in rows_of(place, attached.trace))
         with Attached(node, "--trace=hand_counted:cons/1", name="k") as attached:
             node.ask("hand_counted:cons(9)")
@@ -443,7 +443,7 @@ def ends_in_every_way(place):
             time.sleep(1.6)
             node.ask("hand_counted:cons(19)")
             status, said = attached.end()
-        failures.expect("code was loaded anew", status, 0)
+        failures.expect("status: code was loaded again", status, 0)
         failures.require("attach says that the module was loaded anew: %s" % said, "hand_counted was loaded anew" in said)
         failures.expect("the calls of the new code are counted", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 56))
         with Attached(node, "--mode=exact", name="k") as attached:
@@ -469,8 +469,8 @@ def node_goes_away(place):
                     node.send("halt()")
                 status, said = attached.end(number=None)
         failures.expect("status (%s)" % how, status, 125)
-        failures.require("%s: one line says so: %s" % (how, said), "cannot be reached" in said)
-        failures.expect("what was recorded (%s)" % how, rows_of(place, attached.trace).get("hand_counted:cons/1"), (N + 1, 2 * N))
+        failures.require("%s: a line says that the node cannot be reached: %s" % (how, said), "cannot be reached" in said)
+        failures.expect("calls, words of cons/1 in the trace (%s)" % how, rows_of(place, attached.trace).get("hand_counted:cons/1"), (N + 1, 2 * N))
         failures.expect("the trace is whole (%s)" % how, recorded.check(place.tools, attached.trace)[0], 0)
     return failures
 
@@ -478,8 +478,8 @@ def node_goes_away(place):
 # ---- other tracers ----
 
 def others_are_left_alone(place):
-    """Trace patterns and flags of other tools are as before, or as these tools have set them meanwhile, and these tools receive
-    exactly the trace messages that they asked for."""
+    """After the detach, the trace patterns and flags of other tools are those that the other tools set before or during the recording. The
+    other tools receive exactly the trace messages that they requested."""
     failures = tap.Failures()
     theirs = ("[erlang:trace_info(F, match_spec) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,reverse,1}]] ++ "
               "[erlang:trace_info(F, traced) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,map,2}]] ++ "
@@ -507,8 +507,8 @@ def others_are_left_alone(place):
             status, said = attached.end()
         failures.expect("status", status, 0)
         failures.expect("patterns set while all was traced", node.ask(patterns), meanwhile)
-        failures.expect("no other is left", node.ask("length(element(2, attached_node:left()))"), "4")
-        failures.expect("nor what watched them", node.ask("erlang:trace_info({erts_internal,trace_pattern,3}, meta)"), "{meta,false}")
+        failures.expect("number of traced functions", node.ask("length(element(2, attached_node:left()))"), "4")
+        failures.expect("allogram's trace of trace_pattern/3 is removed", node.ask("erlang:trace_info({erts_internal,trace_pattern,3}, meta)"), "{meta,false}")
         node.ask("[erlang:trace_pattern({lists,seq,2}, [{['_','_'],[],[{message,hello}]}], [global])] ++ "
                  "[erlang:trace_pattern({lists,Name,Arity}, false, [Scope]) || {Name, Arity, Scope} <- "
                  "[{sum,1,local}, {nth,2,local}, {max,1,global}]]")
@@ -518,12 +518,12 @@ def others_are_left_alone(place):
             failures.require("attach reports the process with another tracer: %s" % said, "1 processes have a tracer already" in said)
         else:
             cons += 10
-        failures.expect("what is counted", rows_of(place, attached.trace).get("hand_counted:cons/1"),
+        failures.expect("calls, words of cons/1", rows_of(place, attached.trace).get("hand_counted:cons/1"),
                         (cons, 2 * (cons - (1 if cons == 20 else 2))))
         failures.expect("patterns and flags of the other tool", node.ask(theirs), before)
         failures.expect("messages that the other tool received", node.ask("tool ! {seen, self()}, receive {seen, Seen} -> Seen end"),
                         "[{hand_counted,odd},{hand_counted,odd}]")
-        failures.expect("modules", node.ask("element(4, attached_node:left())"), "[]")
+        failures.expect("modules of allogram left in the node", node.ask("element(4, attached_node:left())"), "[]")
     return failures
 
 
@@ -537,8 +537,8 @@ def refusals_are_one_line(place):
         said = outcome.stderr.decode()
         failures.expect(what + ": status", outcome.status, status)
         said = re.sub(r"allogram: \S+: each [^\n]* takes about [^\n]*\n", "", said)  # the line about the cost
-        failures.require("%s: one line: %s" % (what, said), said.count("\n") == 1 and re.search(pattern, said))
-        failures.require(what + ": no trace stays", not os.path.exists(os.path.join(place.folder, "no.allogram")))
+        failures.require("%s: the message is one line with the expected text: %s" % (what, said), said.count("\n") == 1 and re.search(pattern, said))
+        failures.require(what + ": no trace is left", not os.path.exists(os.path.join(place.folder, "no.allogram")))
 
     wrong = os.path.join(place.folder, "wrong_cookie")
     with open(wrong, "w", encoding="utf-8") as file:
@@ -561,8 +561,8 @@ def refusals_are_one_line(place):
         refused("no such initial call", "no process began with it", node.name, "--process=initial:lists:seq/2")
         refused("no such function", "no function that is loaded", node.name, "--trace=lists:seq/7")
         refused("no such module", "the node has no", node.name, "--trace=module_that_nobody_has:_")
-        refused("no function", "not of the form", node.name, "--trace=lists")
-        refused("a bad place", "No such file", node.name, output="/nonexistent/t.allogram")
+        refused("a function without a module", "not of the form", node.name, "--trace=lists")
+        refused("an output folder that does not exist", "No such file", node.name, output="/nonexistent/t.allogram")
         hidden = os.path.join(place.folder, "moved")
         shutil.copytree(os.path.join(place.tools.build, "adapters/erlang/inside"), os.path.join(hidden, "beam"),
                         ignore=shutil.ignore_patterns("*.p"))
@@ -571,22 +571,22 @@ def refusals_are_one_line(place):
         shutil.copy(os.path.join(place.tools.build, "adapters/libc/liballogram-agent.so"), hidden)
         refused("a native half that does not load", "cannot load", node.name,
                 env={"ALLOGRAM_AGENT": os.path.join(hidden, "liballogram-agent.so")})
-        failures.expect("the node is as before", node.ask("attached_node:left()"), LEFT_NOTHING)
-        failures.expect("and works", node.ask("attached_node:work(10)"), "ok")
+        failures.expect("left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("work of the node after the refusals", node.ask("attached_node:work(10)"), "ok")
         with Attached(node, "--mode=exact", "--cookie-file=" + right, name="w") as attached:
-            refused("a second one", "recorded already", node.name)
+            refused("a second recording", "recorded already", node.name)
             failures.expect("the first recording continues", node.ask("whereis(allogram_attached) =/= undefined"), "true")
-            failures.expect("status of the first", attached.end()[0], 0)
+            failures.expect("status of the first recording", attached.end()[0], 0)
         node.ask("begin {ok, D} = file:get_cwd(), file:write_file(\"allogram.erl\", \"-module(allogram).\\n\"), "
                  "{ok, allogram} = compile:file(\"allogram.erl\"), code:add_patha(D), code:load_file(allogram) end")
         refused("a module of the node that is called allogram", "another module called allogram", node.name)
-        failures.expect("which stays", node.ask("erlang:module_loaded(allogram)"), "true")
+        failures.expect("the node's module allogram stays loaded", node.ask("erlang:module_loaded(allogram)"), "true")
         os.remove(os.path.join(place.folder, "allogram.erl"))
         os.remove(os.path.join(place.folder, "allogram.beam"))
     with Node(place) as node:
         outcome = place.allogram("attach", node.name, "--duration=50ms", "-q", "-o", "e.allogram",
                                  env={"HOME": "/nonexistent", "ALLOGRAM_COOKIE": COOKIE})
-        failures.expect("the cookie of the environment", (outcome.status, outcome.stderr), (0, b""))
+        failures.expect("status, output with the cookie in the environment", (outcome.status, outcome.stderr), (0, b""))
     return failures
 
 
@@ -616,11 +616,11 @@ def load_does_not_grow(place):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--case", default="", help="only those whose name has it")
+    parser.add_argument("--case", default="", help="run only the cases whose names contain this text")
     arguments = parser.parse_args()
     tools = recorded.Tools(arguments.build)
     cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
-             ("collections", collections_are_seen), ("cost", default_costs_little), ("price", price_comes_first), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
+             ("collections", collections_are_seen), ("cost of recording", default_costs_little), ("the printed cost", price_comes_first), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
              ("cycles", cycles_leave_nothing), ("mappings", nothing_stays_mapped), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
              ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
     cases = [(name, case) for name, case in cases if arguments.case in name]

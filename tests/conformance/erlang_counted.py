@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Traces Erlang nodes from the inside, by `allogram run` and by allogram:run/4. The words and calls of the functions of
-hand_counted.erl, their callers, and the messages and arguments, which are counted apart, must equal counts by hand exactly. A program
-that is not recorded must see nothing of the tracer."""
+"""Traces Erlang nodes with the tracer inside the node, by `allogram run` and by allogram:run/4. The words and calls of the functions of
+hand_counted.erl, and their callers, must equal counts by hand exactly. Messages and the arguments of started processes are reported
+separately. After a recording no trace settings are left in the node."""
 
 import os
 import shutil
@@ -15,7 +15,8 @@ N = 1000
 
 
 class Erlang:
-    """The installed emulator, or that of another Debian below `root`, with the tracer and the compiled programs."""
+    """The installed Erlang emulator, or the emulator of another Debian release, whose root file system is in the folder ROOT; with the
+    tracer and the compiled programs."""
 
     def __init__(self, tools, folder, root=None, programs=("hand_counted", "attached_node")):
         self.tools, self.folder = tools, folder
@@ -26,7 +27,7 @@ class Erlang:
         self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
 
     def compile(self, source):
-        """Compiles with this emulator's own compiler. The source is copied first, because a root sees only this folder."""
+        """Compiles with this emulator's own compiler. The source is copied first, because in ROOT only the folder of the test is visible."""
         shutil.copy(source, self.folder)
         compiled = recorded.run([*self.inside, "erlc", os.path.basename(source)], cwd=self.folder)
         if compiled.status != 0:
@@ -52,9 +53,9 @@ class Erlang:
 
 def wanted_table(n, release):
     """Own words and calls of the functions of hand_counted:main(n)."""
-    closure = 6 if release < 26 else 4 # words of a closure: one variable, and a header of 5 words before OTP 26, of 3 words since
-    # A match context (a position in a binary) takes 5 words. On OTP 25 the emulator itself copies it for each traced call, as a
-    # binary of 5 words (allogram-run(1)).
+    closure = 6 if release < 26 else 4 # words of a closure: one variable and a header (before OTP 26: 5 words, then 3 words)
+    # A match context (a position in a binary) takes 5 words. On OTP 25 the emulator copies the match context for each traced call, into
+    # a binary of 5 words (allogram-run(1)).
     matched = 5 * (n + 1) if release < 26 else 5
     return {
         "hand_counted:bytes/2": (n + 1, matched), "hand_counted:matched/1": (1, 0),
@@ -100,19 +101,19 @@ def program_is_counted(erlang):
     failures.expect("who calls setelement", callers.get("hand_counted:repeat/2"), (2 * N, 15 * N))
     for caller, words in (("set_one", 5), ("set_two", 10)):
         rows = rows_of(tools, trace, "--focus=^hand_counted:%s/1" % caller)
-        failures.expect("through " + caller, rows.get("erlang:setelement/3"), (N, words * N))
+        failures.expect("setelement/3 below " + caller, rows.get("erlang:setelement/3"), (N, words * N))
     callers = callers_of(tools, trace, "hand_counted:cons/1")
-    failures.expect("tail calls and a catcher", callers,
+    failures.expect("callers: tail calls and a function that catches", callers,
                     {"hand_counted:main/1": (N + 1, 2 * N), "hand_counted:tail_second/1": (N + 1, 2 * N),
                      "hand_counted:thrown/1": (3, 4)})
     callers = callers_of(tools, trace, "hand_counted:loop_b/1")
-    failures.expect("a loop of tail calls", callers, {"hand_counted:loop_a/1": (N, 0)})
+    failures.expect("callers in a loop of tail calls", callers, {"hand_counted:loop_a/1": (N, 0)})
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
     return failures
 
 
 def changes_are_counted(erlang):
-    """`diff` and `--fail-if` show by how much main(200) calls and allocates more than main(100), as counted by hand."""
+    """`diff` and `--fail-if` show how many more calls and words main(200) has than main(100). The test counts them by hand."""
     failures, tools = tap.Failures(), erlang.tools
     traces = [erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % n], name="n%d" % n)[1]
               for n in (100, 200)]
@@ -125,7 +126,7 @@ def changes_are_counted(erlang):
 
 
 def processes_have_their_own(erlang):
-    """Functions by initial call and by process, with the call tree of each, and the collections of the listed processes."""
+    """Reports functions by initial call and by process, with a call tree for each process, and the collections of each process."""
     failures, tools = tap.Failures(), erlang.tools
     _, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval",
                               "register(hand, self()), hand_counted:main(%d), proc_lib:start(hand_counted, begun, [%d]), " % (N, N) +
@@ -138,29 +139,29 @@ def processes_have_their_own(erlang):
 
     by_call, by_process = rows("initial_call", "initial_calls"), rows("process", "processes")
     busy = by_call.get("hand_counted:busy/2", (0, 0, 0))
-    failures.expect("eight that are busy", (busy[0], busy[2]), (8, 8 * N * 60))
-    failures.expect("what proc_lib began", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
+    failures.expect("processes, words of the eight busy processes", (busy[0], busy[2]), (8, 8 * N * 60))
+    failures.expect("processes that proc_lib started", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
     failures.expect("calls in the row of the server, whose initial call is init/1", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
     failures.require("a process has its registered name", "hand" in by_process)
     report = recorded.report(tools, trace, "--view=functions", "--by=process", "--tree")
     tops = {node["function"]: node["acc_words"] for node in report["root"]["children"]}
-    failures.expect("a tree of each", tops, {name: row[2] for name, row in by_process.items() if name in tops})
+    failures.expect("words of each process in the call trees", tops, {name: row[2] for name, row in by_process.items() if name in tops})
     total = report["total"]
-    failures.expect("all together", (sum(row[1] for row in by_process.values()), sum(row[2] for row in by_process.values())),
+    failures.expect("calls, words of all processes together", (sum(row[1] for row in by_process.values()), sum(row[2] for row in by_process.values())),
                     (total["calls"], total["own_words"]))
     gc = recorded.report(tools, trace, "--view=gc", "--by=process")
     sums = {}
     for row in gc["collections"]:
         count, reclaimed = sums.get(row["process"], (0, 0))
         sums[row["process"]] = count + 1, reclaimed + max(0, row["heap_before_bytes"] - row["heap_after_bytes"])
-    failures.expect("collections of each", {row["process"]: (row["collections"], row["reclaimed_bytes"]) for row in gc["processes"]}, sums)
-    failures.require("collected", "hand" in sums)
+    failures.expect("collections, reclaimed bytes of each process", {row["process"]: (row["collections"], row["reclaimed_bytes"]) for row in gc["processes"]}, sums)
+    failures.require("the process `hand` has collections", "hand" in sums)
     return failures
 
 
 def times_are_right(erlang):
-    """Five hundred calls of a function that does nothing must not outrank three long calls of some 9 ms each. When the kernel
-    preempts a scheduler within one of the five hundred calls, that wait counts as time of the empty function; the long calls last longer
+    """Five hundred calls of a function that does nothing must take less time in the report than three calls of some 9 ms each. If the
+    kernel preempts a scheduler during a call of the empty function, the wait counts as time of that function. The three calls last longer
     than such a wait."""
     failures = tap.Failures()
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "List = lists:duplicate(5000000, x), " +
@@ -169,19 +170,19 @@ def times_are_right(erlang):
     rows = {row["function"]: row["own_ns"]
             for row in recorded.report(erlang.tools, trace, "--view=functions")["functions"]}
     tiny, long = rows["hand_counted:tiny/1"], rows["hand_counted:long/1"]
-    failures.require("three long ones take longer: %d ns, tiny %d ns" % (long, tiny), long > tiny)
+    failures.require("the three long calls take longer: %d ns; the 500 empty calls %d ns" % (long, tiny), long > tiny)
     return failures
 
 
 def stands_apart(erlang):
-    """The words of sent messages, of copied arguments and of the tracer's events are reported apart from those of functions."""
+    """The words of sent messages, of copied arguments and of the tracer's events are reported separately from the words of functions."""
     failures = tap.Failures()
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % N], name="apart")
     report = recorded.report(erlang.tools, trace, "--view=functions")
     n = N // 10
-    failures.require("messages of at least what was sent: %s" % report["messages"],
+    failures.require("all sent messages are counted: %s" % report["messages"],
                      report["messages"]["count"] >= n and report["messages"]["words"] >= n * 103)
-    failures.require("arguments of nine processes: %s" % report["spawn_arguments"], report["spawn_arguments"]["count"] >= 9)
+    failures.require("the arguments of nine processes are counted: %s" % report["spawn_arguments"], report["spawn_arguments"]["count"] >= 9)
     failures.expect("the tuple of an event has four words", report["profiler"]["words"], 4 * report["profiler"]["count"])
     return failures
 
@@ -192,8 +193,8 @@ MEASURE = """Words = fun(M, F, A, Of) -> {_, T} = allogram:run(M, F, A, #{output
 
 
 def from_erlang(erlang):
-    """allogram:run/4 returns the result with the table, for heaps of all sizes from tiny ones to those that are collected
-    late."""
+    """allogram:run/4 returns the result of the function and a table of counts. The counts are right for heaps of all sizes: small heaps are
+    collected often, large heaps rarely."""
     failures = tap.Failures()
     sizes = [0, 1, 2, 3, 10, 100, 1000, 10000, 100000, 300000]
     printed = erlang.evaluate(MEASURE % sizes)
@@ -204,16 +205,16 @@ def from_erlang(erlang):
     printed = erlang.evaluate("{R, T} = allogram:run(erlang, list_to_tuple, [lists:seq(1, 200)]), " +
                               "io:format(\"~w ~w\", [tuple_size(R), lists:sum([W || {_, _, {erlang, list_to_tuple, 1}, _, W, _} <- T])])")
     failures.expect("result and table", printed, "200 201")
-    failures.expect("without an output no trace stays", [file for file in os.listdir(erlang.folder) if file.startswith("allogram.")], [])
+    failures.expect("traces of a run without the option output", [file for file in os.listdir(erlang.folder) if file.startswith("allogram.")], [])
     printed = erlang.evaluate("S = spawn(fun() -> receive stop -> ok end end), P = spawn(fun() -> receive stop -> ok end end), " +
                               "erlang:trace(P, true, [call, {tracer, S}]), {_, _} = allogram:run(lists, seq, [1, 9]), " +
                               "io:format(\"~w\", [erlang:trace_info(P, tracer) =:= {tracer, S}])")
-    failures.expect("another tracer's process stays traced", printed, "true")
+    failures.expect("a process with another tracer keeps that tracer", printed, "true")
     outcome, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval",
                                     "io:format(\"~0p\", [catch allogram:run(lists, seq, [1, 9])]), hand_counted:tiny(1), halt()."],
                                    name="twice")
     failures.require("allogram:run is refused under `run`: %s" % outcome.stdout, b"counted already" in outcome.stdout)
-    failures.expect("and the node is counted on", rows_of(erlang.tools, trace).get("hand_counted:tiny/1"), (1, 0))
+    failures.expect("calls, words of tiny/1 after the refusal", rows_of(erlang.tools, trace).get("hand_counted:tiny/1"), (1, 0))
     return failures
 
 
@@ -231,7 +232,7 @@ def run_takes_funs(erlang):
     printed = erlang.evaluate(UNTRACED + "{R, T} = allogram:run(fun() -> length(hand_counted:cons(50)) end), "
                               "{R, T2} = allogram:run(fun() -> length(hand_counted:cons(50)) end, #{trace => [{hand_counted, '_', '_'}]}), "
                               "io:format(\"~w ~w ~w ~w ~w\", [R, Of(T), Of(T2), allogram:table(), Untraced()])")
-    failures.expect("funs", printed, "50 {51,100} {51,100} undefined true")
+    failures.expect("results and counts of two runs with a fun", printed, "50 {51,100} {51,100} undefined true")
     for raised in ("throw:ball", "error:badarith", "exit:normal"):
         name, reason = raised.split(":")
         output = os.path.join(erlang.folder, name + ".allogram")
@@ -241,16 +242,16 @@ def run_takes_funs(erlang):
             "io:format(\"~w:~w ~w ~w ~w ~w\", [C, Y, is_list(S), Of(allogram:table()), Untraced(), processes() -- [self() | Before]])")
             .replace("F =", "Before = processes(), F =", 1) % (name, reason, output))
         failures.expect(raised, printed, raised + " true {51,100} true []")
-        failures.expect("the trace of it", rows_of(erlang.tools, output).get("hand_counted:cons/1"), (51, 100))
+        failures.expect("calls, words of cons/1 in the trace of %s" % raised, rows_of(erlang.tools, output).get("hand_counted:cons/1"), (51, 100))
     printed = erlang.evaluate(UNTRACED + "{'EXIT', Why} = (catch allogram:run(fun() -> hand_counted:cons(50), exit(self(), kill), "
                               "timer:sleep(infinity) end)), io:format(\"~w ~w ~w\", [Why, Of(allogram:table()), Untraced()])")
-    failures.expect("killed", printed, "killed {51,100} true")
+    failures.expect("the function kills its process", printed, "killed {51,100} true")
     return failures
 
 
 def run_ends_with_its_caller(erlang):
-    """Nothing stays traced when the process that called allogram:run is killed, or when the process that keeps the run is killed. A
-    second run at the same time is refused."""
+    """Nothing stays traced if the process that called allogram:run is killed, or if the keeper (allogram's own process) is killed. A second
+    run at the same time is refused."""
     failures = tap.Failures()
     begin = UNTRACED + ("Before = processes(), Self = self(), "
                         "Caller = spawn(fun() -> Self ! {failed, catch allogram:run(fun() -> Self ! runs, Endless() end, #{output => \"%s\"})} end), "
@@ -260,7 +261,7 @@ def run_ends_with_its_caller(erlang):
                               "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~w ~w\", [Of(T), Untraced()])")
     failures.expect("the caller is killed", printed, "{10,18} true")
     calls, words = rows_of(erlang.tools, output).get("hand_counted:cons/1", (0, 0))
-    failures.require("its trace is whole: %d calls, %d words" % (calls, words), calls > 0 and abs(words - 1.8 * calls) < 20)
+    failures.require("the trace of a run whose caller is killed is whole: %d calls, %d words" % (calls, words), calls > 0 and abs(words - 1.8 * calls) < 20)
     printed = erlang.evaluate(begin % output + "exit(whereis(allogram_run), kill), Wait(Untraced), "
                               "Wait(fun() -> processes() -- Before =:= [] end), "
                               "receive {failed, {'EXIT', {{allogram, Why}, _}}} -> ok end, "
@@ -272,15 +273,16 @@ def run_ends_with_its_caller(erlang):
                               "receive {failed, Failed} -> {'EXIT', {{allogram, _}, _}} = Failed end, "
                               "Wait(Untraced), Wait(fun() -> processes() -- Before =:= [] end) end || Ms <- [0, 1, 3, 5, 8, 12, 20, 30, 40, 50]], "
                               "{_, T} = allogram:run(hand_counted, cons, [9]), io:format(\"~w\", [Of(T)])")
-    failures.expect("the keeper is killed while it begins", printed, "{10,18}")
+    failures.expect("the keeper is killed while it starts", printed, "{10,18}")
     printed = erlang.evaluate(begin % output + "{'EXIT', {{allogram, Why}, _}} = (catch allogram:run(fun() -> 1 end)), "
                               "exit(Caller, kill), Wait(Untraced), io:format(\"~s\", [Why])")
-    failures.expect("a second one", printed, "this node is counted already")
+    failures.expect("message of a second run", printed, "this node is counted already")
     return failures
 
 
 def others_are_left_alone(erlang):
-    """--adapters=none and --mode=sample trace no call; an environment variable that the user has set keeps its value."""
+    """With --adapters=none or --mode=sample no call is traced. If the user has set the environment variable ERL_AFLAGS, these flags of the
+    emulator stay in effect."""
     failures = tap.Failures()
     command = ["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(10), halt()."]
     for name, options in (("none", ["--adapters=none"]), ("sample", ["--mode=sample"])):
@@ -322,14 +324,14 @@ def elixir_is_named(erlang):
 
 
 def why_not(tools):
-    """Returns what is missing on this machine to trace Erlang; "": nothing is missing."""
+    """Returns the reason why Erlang cannot be traced on this machine; "": it can."""
     return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
         "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
 
 
 def run_cases(tools, cases, of_elixir, **options):
-    """Runs the (name, case) pairs of CASES with one Erlang, which is made with OPTIONS; runs those in OF_ELIXIR only where Elixir
-    is installed. Returns the exit status."""
+    """Runs the (name, case) pairs of CASES with one object Erlang, which is made with OPTIONS. Skips the cases in OF_ELIXIR if Elixir is
+    not installed. Returns the exit status."""
     results = tap.Plan(len(cases))
     why = why_not(tools)
     with recorded.Folder() as folder:

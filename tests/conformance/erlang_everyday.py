@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Common Erlang code, function by function of everyday.erl: the words that allogram counts must equal the growth of the heap in a
-process that is not traced and never collects. Servers, processes that hibernate or are killed, and ports are compared with counts
-by hand and with what the program itself measures. Then nodes are started in the usual ways: by escript, by elixir -e, by a
-release's script."""
+"""Runs each function of everyday.erl, which contains common Erlang code. The words that allogram counts must equal the growth of the
+heap in a process that is not traced and never collects. For servers, processes that hibernate or are killed, and ports, the test
+compares with counts by hand. Then nodes are started by elixir -e and by the script of a release."""
 
 import os
 import sys
@@ -31,14 +30,14 @@ def compare(erlang, cases):
     return rows
 
 
-# A built-in function that yields keeps a few words for the rest of its work: 3 each time. How often it yields varies.
+# Tolerance, in words: a built-in function that yields allocates 3 words each time, and the number of yields varies.
 YIELDS = {"maps": 8, "yielding": 200}
 
 
 def heaps_grow_by_what_is_counted(erlang):
     failures = tap.Failures()
     rows = compare(erlang, "everyday:cases()" if erlang.release >= 26 else "everyday:cases() -- everyday:matching()")
-    failures.require("some cases: %d" % len(rows), len(rows) >= 28)
+    failures.require("at least 28 cases ran: %d" % len(rows), len(rows) >= 28)
     for name, (heap, words) in rows.items():
         if name in YIELDS:
             failures.fail_unless("%s: %d words, should be %d" % (name, words, heap), abs(words - heap) <= YIELDS[name])
@@ -48,8 +47,8 @@ def heaps_grow_by_what_is_counted(erlang):
 
 
 def servers_and_sleepers(erlang):
-    """Counts the callbacks of a server, a process that hibernates ten times, processes that are killed, some before they begin, and a
-    port."""
+    """The program has a server, a process that hibernates ten times, a port, and processes that are killed, some of them before they have
+    called a function."""
     failures = tap.Failures()
     outcome, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval", "everyday:main(%d), halt(4)." % N],
                                    name="servers")
@@ -60,8 +59,8 @@ def servers_and_sleepers(erlang):
     for name, counts in wanted.items():
         failures.expect(name, rows.get("everyday:" + name), counts)
     calls, words = rows["everyday:slept/1"]
-    # The emulator sends no event for the collection at hibernation, so what the process made since its last call is not counted:
-    # 2 words each time.
+    # The emulator sends no event for the collection at hibernation, so the 2 words that the process allocates between its last call and
+    # each hibernation are not counted.
     failures.require("slept/1: %d calls, %d words" % (calls, words), 11 <= calls <= 11 + N // 10 and words <= 2 * calls)
     report = recorded.report(erlang.tools, trace, "--view=functions")
     failures.require("messages: %s" % report["messages"], report["messages"]["count"] >= 4 * N + N // 10 + 30)
@@ -76,7 +75,8 @@ RELEASE = """[{ok, _} = {ok, application:load(App)} || App <- [kernel, stdlib]],
 
 
 def release_is_counted(erlang):
-    """Counts a node of a release as mix and relx make it: a shell script starts the node in embedded mode with the release's boot file."""
+    """Records a node that is started like the releases of mix and relx: a shell script starts the node in embedded mode with the boot file
+    of the release."""
     failures = tap.Failures()
     erlang.evaluate(RELEASE)
     script = os.path.join(erlang.folder, "shop")
@@ -89,7 +89,7 @@ def release_is_counted(erlang):
     rows = erlang_counted.rows_of(erlang.tools, trace)
     failures.expect("first function of the release", rows.get("everyday:mutual/1"), (1, 0))
     calls = [rows.get("everyday:" + name, (0, 0))[0] for name in ("hop/2", "skip/2")]
-    failures.expect("what it calls: %s" % calls, sum(calls), N + 1)
+    failures.expect("calls of hop/2 and skip/2: %s" % calls, sum(calls), N + 1)
     return failures
 
 
@@ -98,7 +98,7 @@ def elixir_evaluates(erlang):
     outcome, trace = erlang.record(["elixir", "-e", "IO.write(Enum.sum(Enum.map(1..50, fn x -> x * 2 end)))"], name="elixir")
     failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"2550"))
     rows = erlang_counted.rows_of(erlang.tools, trace)
-    failures.require("functions by Elixir's names", "Enum.map/2" in rows and "Enum.sum/1" in rows)
+    failures.require("functions have the names that Elixir uses", "Enum.map/2" in rows and "Enum.sum/1" in rows)
     return failures
 
 

@@ -14,7 +14,8 @@ PROCESSES = 100000 if os.environ.get("AG_TEST_SCALE") == "full" else 10000
 
 
 def traced(erlang, call, name, *options):
-    """Calls a function of hard_to_trace under `allogram run`. Returns (what the program printed, its functions by name, the trace)."""
+    """Calls a function of hard_to_trace under `allogram run`. Returns what the program printed, the (calls, words) of each function by name,
+    and the path of the trace."""
     outcome, trace = erlang.record(["erl", "+P", "300000", *options, "-noshell", "-pa", erlang.folder, "-eval",
                                     "hard_to_trace:%s, halt(7)." % call], name=name)
     if outcome.status != 7 or outcome.stderr:
@@ -26,15 +27,15 @@ def traced(erlang, call, name, *options):
 
 
 def many_processes(erlang):
-    """Each process has its own counters, but there are far fewer mappings than processes: the kernel allows a node 65,530
-    mappings."""
+    """Each Erlang process has its own counters in memory. The tracer must need far fewer mappings than there are processes, because the
+    kernel limits the mappings of a node to 65,530."""
     failures = tap.Failures()
     printed, rows, trace = traced(erlang, "many(%d)" % PROCESSES, "many")
-    failures.expect("what each called", rows["hard_to_trace:kept/1"], (PROCESSES, 0))
+    failures.expect("calls, words of kept/1 in all processes", rows["hard_to_trace:kept/1"], (PROCESSES, 0))
     groups = recorded.report(erlang.tools, trace, "--view=functions", "--by=initial_call")["initial_calls"]
     of_one = [row for row in groups if row["initial_call"] == "hard_to_trace:one/0"]
     failures.expect("processes", [row["processes"] for row in of_one], [PROCESSES])
-    failures.require("mappings: %s" % printed, int(printed) < 2000)
+    failures.require("the node has fewer than 2000 mappings: %s" % printed, int(printed) < 2000)
     return failures
 
 
@@ -42,9 +43,9 @@ def killed_in_a_call(erlang):
     failures = tap.Failures()
     _, rows, trace = traced(erlang, "killed(20)", "killed")
     endless, kept = rows["hard_to_trace:endless/1"], rows["hard_to_trace:kept/1"]
-    failures.require("calls of the killed processes: %s" % (endless,), endless[0] > 20)
-    failures.require("within one of each other: %s %s" % (endless, kept), abs(endless[0] - (kept[0] - 20)) <= 20)
-    failures.require("two words a turn, four at the last: %s" % (endless,), abs(endless[1] - 2 * endless[0]) <= 2 * 20)
+    failures.require("the calls of the killed processes are counted: %s" % (endless,), endless[0] > 20)
+    failures.require("the calls of endless/1 and kept/1 differ by one for each process: %s %s" % (endless, kept), abs(endless[0] - (kept[0] - 20)) <= 20)
+    failures.require("endless/1 allocates two words for each call, four for the last: %s" % (endless,), abs(endless[1] - 2 * endless[0]) <= 2 * 20)
     failures.expect("lost", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)
     return failures
 
@@ -53,7 +54,7 @@ def code_is_reloaded(erlang):
     """If several versions of a module are loaded, the counts of a function in all versions are added up in one row."""
     failures = tap.Failures()
     _, rows, _ = traced(erlang, "reloaded(12)", "reloaded")
-    failures.expect("of twelve versions", rows.get("versions:which/1"), (120, 0))
+    failures.expect("calls, words in all twelve versions", rows.get("versions:which/1"), (120, 0))
     return failures
 
 
@@ -62,10 +63,10 @@ def names_are_odd(erlang):
     _, rows, trace = traced(erlang, "odd()", "odd", "+pc", "unicode")
     odd = {name: row for name, row in rows.items() if name.startswith("'odd ")}
     failures.expect("ten functions, three calls each", sorted(row for row in odd.values()), [(3, 0)] * 10)
-    failures.require("names as they are written: %s" % sorted(odd), "'odd \\'module\\'':'a b'/0" in odd)
+    failures.require("names are quoted as in Erlang's source: %s" % sorted(odd), "'odd \\'module\\'':'a b'/0" in odd)
     shown = recorded.run([erlang.tools.allogram, "report", trace, "--view=functions", "--limit=0", "--color=never"])
     failures.expect("report", (shown.status, shown.stderr), (0, b""))
-    failures.require("no name acts on the terminal", b"\x1b" not in shown.stdout)
+    failures.require("the report contains no escape character", b"\x1b" not in shown.stdout)
     return failures
 
 
@@ -81,22 +82,22 @@ def broken_tracer(erlang):
 
 
 def native_half_is_missing(erlang):
-    """The node goes on, and one line says why it is not traced. Under allogram:run, counters built into the emulator are used in
-    place of the tracer."""
+    """The native library of the tracer cannot be loaded. The node runs, and one line says why it is not traced. allogram:run uses counters
+    that are built into the emulator, in place of the tracer."""
     failures = tap.Failures()
     broken = broken_tracer(erlang)
     outcome = recorded.run([*erlang.inside, "erl", "-noshell", "-pa", broken, "-s", "allogram", "inject", "-eval",
                             "io:put_chars(\"fine\"), halt(3)."], cwd=erlang.folder)
     failures.expect("the node", (outcome.status, outcome.stdout), (3, b"fine"))
     lines = outcome.stderr.decode().splitlines()
-    failures.require("one line that says why: %s" % lines, lines and lines[-1].startswith("allogram: ") and "not loaded" in lines[0])
+    failures.require("a line says that the library is not loaded: %s" % lines, lines and lines[-1].startswith("allogram: ") and "not loaded" in lines[0])
     outcome = recorded.run([*erlang.inside, "erl", "-noshell", "-pa", broken, "-pa", erlang.folder, "-eval",
                             "{ok, T} = allogram:run(hand_counted, main, [1000]), "
                             "{'EXIT', killed} = (catch allogram:run(fun() -> exit(self(), kill) end)), true = is_list(allogram:table()), "
                             "[io:format(\"~w:~w ~w ~w~n\", [M, F, C, W]) || {_, 0, {M, F, _}, C, W, _} <- T, M =:= hand_counted], halt()."],
                            cwd=erlang.folder)
     failures.expect("status", outcome.status, 0)
-    failures.require("says what stands in: %s" % outcome.stderr, b"call_time" in outcome.stderr)
+    failures.require("the message names the counters that are used, call_time: %s" % outcome.stderr, b"call_time" in outcome.stderr)
     rows = {}
     for line in outcome.stdout.decode().splitlines():
         name, calls, words = line.split()
@@ -121,7 +122,7 @@ def built_in_counters_of_a_node(erlang):
     failures.expect("calls", rows["hand_counted:tuples/1"], wanted if erlang.release >= 26 else (wanted[0], 0))
     runtimes = recorded.report(erlang.tools, trace)["runtimes"]
     note = [(row["hooked"], row["note"]) for row in runtimes if row["name"] == "beam"]
-    failures.require("the summary says so: %s" % note, len(note) == 1 and not note[0][0] and "not traced" in note[0][1])
+    failures.require("the summary says that the node was not traced: %s" % note, len(note) == 1 and not note[0][0] and "not traced" in note[0][1])
     return failures
 
 

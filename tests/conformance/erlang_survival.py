@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The function counters of an Erlang node are complete however the node ends, in each dump, and for the phases that `control`, --delay and
---duration choose. The node runs phases.erl, which calls one function by commands."""
+"""The function counters of an Erlang node are complete in the trace, however the node ends, and in each dump. They count exactly the calls
+in the time that `control`, --delay and --duration select. The node runs phases.erl, which calls one function on command."""
 
 import argparse
 import glob
@@ -37,7 +37,7 @@ class Node:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
             if self.process.stdout.readline() != b"ok\n":
-                raise RuntimeError("phases.erl did not do: " + line)
+                raise RuntimeError("phases.erl did not confirm the command: " + line)
 
     def work(self, n):
         """Returns the CPU time of N calls, in ms."""
@@ -91,7 +91,8 @@ def idle_node_is_killed(erlang):
 
 
 def busy_node_is_killed(erlang):
-    """The calls that the node had made when it printed its last line before its end are in the table."""
+    """The node prints its number of calls now and then. The trace must contain at least the calls of the last number that was printed before
+    the node was killed."""
     failures = tap.Failures()
     for i in range(KILLS):
         with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
@@ -105,8 +106,8 @@ def busy_node_is_killed(erlang):
             node.finish()
             calls, words = kept_of(erlang.tools, node.trace(), failures)
             last = int(printed[-1]) if printed else 1000
-            failures.require("round %d: printed %d, in the table %d calls" % (i, last, calls), last <= calls < last + 100000)
-            failures.require("two words a call: %d, %d" % (calls, words), abs(words - 2 * calls) <= 2)
+            failures.require("round %d: the node printed %d calls, the trace has about as many: %d" % (i, last, calls), last <= calls < last + 100000)
+            failures.require("each call has two words: %d calls, %d words" % (calls, words), abs(words - 2 * calls) <= 2)
         if failures:
             break
     return failures
@@ -142,10 +143,9 @@ def pause_and_resume(erlang):
 
 
 def pause_is_fast(erlang):
-    """After each of several pauses, a paused node is as fast as a node that is not traced; calls are counted from the end of `control
-    resume` on.
-    The fastest of several runs is compared, since a shared CPU is slower now and then; a traced call takes some twenty times as
-    long as an untraced one."""
+    """A paused node is as fast as a node that is not traced, in each of several pauses. Calls count again when `control resume` has
+    returned. The fastest of several runs is compared, since a shared CPU is slower now and then; a traced call takes some twenty times
+    as long as an untraced call."""
     failures = tap.Failures()
     n = 300000
     untraced = int(erlang.evaluate("io:put_chars(integer_to_list(phases:time(%d)))" % n))
@@ -169,7 +169,7 @@ def pause_is_fast(erlang):
 
 
 def reset(erlang):
-    """Resets the counts twice; after the second reset, no function is called any more."""
+    """Resets the counts twice; no function is called after the second reset."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)
@@ -179,7 +179,7 @@ def reset(erlang):
         dump = node.ask("dump", failures)
         node.ask("reset", failures)
         failures.expect("status", node.finish(), 0)
-        failures.expect("before the second", kept_of(erlang.tools, dump, failures), (30, 60))
+        failures.expect("between the first and the second reset", kept_of(erlang.tools, dump, failures), (30, 60))
         failures.expect("after the second reset", kept_of(erlang.tools, node.trace(), failures), (0, 0))
     return failures
 
@@ -189,10 +189,10 @@ def delay_and_duration(erlang):
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, "--delay=4", "--duration=3")
         node.tell("calls 100")
-        failures.require("the first calls came in the delay", time.monotonic() < node.begun + 3.5)
+        failures.require("the first calls happened during the delay", time.monotonic() < node.begun + 3.5)
         wait_until(node.begun + 5)
         node.tell("calls 20")
-        failures.require("the second calls came in the duration", time.monotonic() < node.begun + 6.5)
+        failures.require("the second calls happened during the recording", time.monotonic() < node.begun + 6.5)
         wait_until(node.begun + 8)
         node.tell("calls 3")
         failures.expect("status", node.finish(), 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`run --filter` records exactly the blocks that the filter selects from a full recording of the same program: no other block, no
-ghost (a free of an unknown block) and no loss."""
+"""`run --filter` records exactly the blocks that the filter selects, compared with a full recording of the same program. No other block,
+no ghost free (the free of a block whose allocation is not in the trace) and no lost event may be in the trace."""
 
 import fnmatch
 import os
@@ -12,8 +12,8 @@ import tap
 LUA = "/usr/bin/lua5.4"
 LUA_SCRIPT = recorded.source_of("lua_cases.lua")
 
-# A filter expression, and the same condition in Python on a block's size, domain, allocator and type (None: not known when the
-# block is allocated).
+# A filter expression, and the same condition as a function of a block's size, domain, allocator and type (None: the type is not known
+# when the block is allocated).
 FILTERS = {
     "size=4K..": lambda size, domain, allocator, kind: size >= 4096,
     "!size=0..100": lambda size, domain, allocator, kind: size > 100,
@@ -34,7 +34,7 @@ LUA_FILTERS = {
     "type=table": lambda size, domain, allocator, kind: kind == "table",
     "allocator=lua,size=40..60": lambda size, domain, allocator, kind: allocator == "lua" and 40 <= size <= 60,
 }
-NO_TYPES = {"malloc", "new"} # the reader finds the types of these blocks by their stacks, so a filter does not know them
+NO_TYPES = {"malloc", "new"} # `report` derives the types of these blocks from their stacks; a filter cannot know these types
 
 
 def blocks_of(tools, trace):
@@ -76,11 +76,11 @@ def filter_takes_what_it_says(tools, expression, takes):
             is_ghost = takes(999, "cpu", "malloc", None)
             failures.expect("ghosts of the parent", ghosts(tools, traces[0]), 0)
             failures.require("ghosts of the child: %d" % ghosts(tools, traces[1]), ghosts(tools, traces[1]) >= is_ghost)
-            failures.require("no ghost of what was left out", is_ghost or "allocator" in expression or ghosts(tools, traces[1]) == 0)
+            failures.require("no ghost free of a block that the filter leaves out", is_ghost or "allocator" in expression or ghosts(tools, traces[1]) == 0)
         texts = [recorded.run([tools.allogram, "report", trace]).stdout.decode() for trace in traces]
         failures.require("every report names the filter", all("only --filter=" + expression in text for text in texts))
         undecided = recorded.report(tools, traces[0])["trace"]["filter_undecided"]
-        failures.expect("what could not be decided", undecided != [], "type" in expression)
+        failures.expect("blocks are reported that the filter could not decide", undecided != [], "type" in expression)
     return failures
 
 
@@ -93,10 +93,10 @@ def filter_of_lua(tools, expression, takes):
         failures.expect("traces", len(traces), len(all_traces))
         wanted = [block for block in blocks_of(tools, all_traces[0]) if takes(*block[1:4], block[4] or None)]
         found = blocks_of(tools, traces[0])
-        # Lua does not collect the same blocks in every run: the seeds of its string hashes are addresses
+        # The number of Lua's blocks differs between runs, because Lua seeds its string hashes with addresses.
         count = lambda blocks: len(blocks)
-        failures.require("%d blocks of %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
-        failures.require("some", wanted != [])
+        failures.require("the filter selects %d blocks, about %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
+        failures.require("the full recording has blocks that the filter selects", wanted != [])
         failures.require("only blocks that the filter selects", all(takes(*block[1:4], block[4] or None) for block in found))
         failures.expect("ghosts", ghosts(tools, traces[0]), 0)
     return failures
@@ -119,13 +119,13 @@ def run_says_it(tools):
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.allogram, "run", "-o", "t", "--filter=type=*node", "--", tools.program("filtered")], cwd=folder)
         text = outcome.stderr.decode()
-        failures.require("which: " + text, "recorded only --filter=type=*node" in text)
-        failures.require("what could not be decided: " + text, "the type of a block in malloc" in text)
-        failures.require("one line each", text.count("\n") == 4)
+        failures.require("the summary names the filter: " + text, "recorded only --filter=type=*node" in text)
+        failures.require("the summary names the blocks that the filter could not decide: " + text, "the type of a block in malloc" in text)
+        failures.require("the summary has four lines", text.count("\n") == 4)
         outcome = recorded.run([tools.program("filtered")], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
         failures.expect("status without `run`, with ALLOGRAM_FILTER set", outcome.status, 0)
         outcome = recorded.run([tools.allogram, "run", "true"], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
-        failures.expect("the twin in the environment", (outcome.status, outcome.stderr.startswith(b"allogram: ALLOGRAM_FILTER=size=1: ")),
+        failures.expect("status, message for a wrong ALLOGRAM_FILTER", (outcome.status, outcome.stderr.startswith(b"allogram: ALLOGRAM_FILTER=size=1: ")),
                         (125, True))
     return failures
 
@@ -142,7 +142,7 @@ def main():
             else:
                 results.skip("%s: %s" % (name, expression), "%s is not here" % name)
     results.run("a sampled recording with a filter", lambda: sampled_with_a_filter(tools))
-    results.run("run says it", lambda: run_says_it(tools))
+    results.run("the closing summary of run names the filter", lambda: run_says_it(tools))
     return results.status()
 
 

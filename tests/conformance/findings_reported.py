@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A program with one planted fault gets exactly that finding, at its line and with its numbers; a program without faults gets
-none. Options of `report` and merged traces that remove the evidence also remove the finding."""
+"""A finding is a line of the summary that names a likely fault of the program, with the number that is the reason. For a program with one
+deliberate fault, `report` must show exactly one finding, with the line and the numbers of this fault; for a program without faults,
+none. If an option of `report`, or a merge of traces, removes the evidence, `report` must not show the finding."""
 
 import json
 import os
@@ -56,25 +57,25 @@ def finds(tools, fault, wanted):
         failures.expect("function", finding["function"], function)
         failures.expect("line", finding["line"], planted_line(fault))
         command = re.search(r"-> allogram report (.*)", text)[1]
-        failures.fail_unless("the command is not that of the JSON", command.endswith(finding["options"]))
+        failures.fail_unless("the text and the JSON name different commands", command.endswith(finding["options"]))
         more = subprocess.run('"%s" report %s' % (tools.allogram, command), shell=True, capture_output=True, text=True,
                               check=False)
         failures.expect("status of the command that shows more", more.returncode, 0)
-        failures.fail_unless("the command of the finding does not show its function", function in more.stdout or kind == "foreign_frees")
+        failures.fail_unless("the command of the finding does not show the finding's function", function in more.stdout or kind == "foreign_frees")
     return failures
 
 
 def unseen(tools, folder, finding):
-    """The finding that allocations were not recorded. It concerns the whole process; with --free-stacks it also names the line that frees
-    most of the unknown blocks, and its object file."""
+    """Checks the finding that allocations were not recorded. With --free-stacks the finding also names the line that frees most of the
+    blocks without a recorded allocation, and the object file of this line."""
     failures = tap.Failures()
-    failures.require("blocks: %d of 60000 less the first of each address" % finding["blocks"], 59000 <= finding["blocks"] < 60000)
-    failures.require("no line without stacks of frees", "function" not in finding)
+    failures.require("nearly 60000 blocks, because the first free of each address does not count: %d" % finding["blocks"], 59000 <= finding["blocks"] < 60000)
+    failures.require("the finding names no line if frees have no stacks", "function" not in finding)
     shutil.rmtree(folder)
     os.mkdir(folder)
     _, traces = recorded.record(tools, [tools.program("faults"), "unseen"], folder, ["--free-stacks"])
     findings = recorded.report(tools, traces[0])["findings"]
-    failures.expect("with stacks of frees", [(row["kind"], row["function"], row["line"], os.path.basename(row["image"])) for row in findings],
+    failures.expect("kind, function, line and object file with stacks of frees", [(row["kind"], row["function"], row["line"], os.path.basename(row["image"])) for row in findings],
                     [("unseen_allocations", "unseen", planted_line("unseen"), "faults")])
     return failures
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A signal handler interrupts a hook (a function of allogram that the program calls in place of an allocation function) and forks,
-so that both processes return into the hook. The child must go on unharmed, with a trace of its own, and must not write into its
-parent's chunk (the part of the recording's shared memory that a thread writes events to): the parent's counts stay exact to the
-unit."""
+so that both processes return into the hook. The child must run as without allogram, and must have a trace of its own. The child must not
+write into its parent's chunk (the part of the recording's shared memory to which a thread writes its events), so the parent's counts are
+exact."""
 
 import sys
 
@@ -17,8 +17,8 @@ MODES = {"exact": [], "sampled": ["--mode=sample", "--interval=64"]}
 def look_at_child(failures, tools, trace, is_exact, n_first):
     summary = recorded.report(tools, trace)
     status, verdict = recorded.check(tools, trace)
-    failures.expect("a child: check", (status, verdict.get("whole"), summary["lost_events"]["total"]), (0, True, 0))
-    if is_exact:  # the block of the interrupted round is in the parent's trace or in the child's
+    failures.expect("a child: status of check, whole, lost events", (status, verdict.get("whole"), summary["lost_events"]["total"]), (0, True, 0))
+    if is_exact:  # the block that was being allocated at the fork is in the trace of the parent or in that of the child
         blocks = summary["allocated_blocks"] - n_first
         failures.require("a child: %d blocks" % blocks, CHILD_ROUNDS - 1 <= blocks <= CHILD_ROUNDS + 1)
 
@@ -31,9 +31,9 @@ def fork_often(tools, mode, *arguments):
         failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
         words = outcome.stdout.split()
         if failures or len(words) != 4:
-            return failures or ["it said %r" % outcome.stdout]
+            return failures or ["the program printed %r" % outcome.stdout]
         rounds, n_bad = int(words[1]), int(words[3])
-        failures.expect("children that ended otherwise", n_bad, 0)
+        failures.expect("children with a wrong status", n_bad, 0)
         failures.expect("traces", len(traces), 1 + FORKS)
         parent = recorded.report(tools, traces[0])
         failures.expect("parent: lost", parent["lost_events"]["total"], 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Threads of forked children: threads that begin all at the same time, threads that record events before the forked thread does, and
-children that begin and end while the writer (the process that writes the traces) does not run. All their events are in the traces
-when `run` returns."""
+"""Threads of forked children: threads that start all at the same time, threads that record events before the thread that returned from
+fork does, and children that start and end while the writer (the process that writes the traces) does not run. When `run` returns, the
+traces must contain all events of these threads and children."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def look_at_traces(failures, tools, traces, n_children, n_threads):
     failures.expect("traces", len(traces), 1 + n_children)
     found = [blocks_in(tools, trace) for trace in traces]
     wanted = (n_threads + 1) * BLOCKS
-    failures.expect("processes without all of their %d blocks" % wanted, [n for n in found if n != wanted], [])
+    failures.expect("numbers of blocks of the processes that do not have %d blocks" % wanted, [n for n in found if n != wanted], [])
 
 
 def all_at_once(tools, how, n_children, n_threads):
@@ -37,14 +37,14 @@ def all_at_once(tools, how, n_children, n_threads):
 
 
 def unseen(tools, n_children):
-    """All processes run on one CPU, and the writer gets no time on it until the first process has ended."""
+    """All processes run on one CPU, and the writer gets no time on this CPU until the first process has ended."""
     failures = tap.Failures()
     cpu = min(os.sched_getaffinity(0))
     with recorded.Folder() as folder:
         outcome, _ = recorded.record(tools, ["chrt", "-f", "1", tools.program("forked_threads"), "fork", str(n_children), "1"], folder,
                                      ["--mode=exact"], preexec=lambda: os.sched_setaffinity(0, [cpu]))
         copies = os.path.join(folder, "copies")
-        # copies of the traces as they are when `run` returns: a moment later they would be whole in any case
+        # Copy the traces as soon as `run` has returned, because a little later the traces would be whole in any case.
         shutil.copytree(folder, copies)
         failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
         look_at_traces(failures, tools, recorded.traces_in(copies)[1:], n_children, 1)  # without the trace of chrt

@@ -8,7 +8,7 @@ import sys
 import recorded
 import tap
 
-# Innermost first, from the allocation to the function that began the case; script frames as `function:line`.
+# Stacks, innermost frame first, from the function that allocates to the function of the case. Script frames are `function:line`.
 RUN = ["on_click:12", "dispatch:80", "main:3", "interpret"]
 ONE = ["make_block", *RUN, "one_run"]
 TWO = ["make_block", "paint:5", "interpret_paint", "draw", "paint_natively", *RUN]
@@ -44,7 +44,8 @@ def stacks_of(tools, trace, sizes=(100, 1, 2, 3)):
 
 
 def in_order(got, wanted):
-    """Cuts each stack to the length of the wanted one that it begins with, since libc's names for the outermost frames differ."""
+    """Sorts the stacks. If a stack begins with a wanted stack, its outer frames are dropped, because their names depend on the release of
+    the C library."""
     return sorted((blocks, frames[:length]) for blocks, frames in got
                   for length in {len(names) for count, names in wanted if frames[:len(names)] == names} or {len(frames)})
 
@@ -75,12 +76,12 @@ def is_interleaved(tools, case, is_under_run):
         compare(case, stacks_of(tools, traces[0]), STACKS[case], failures)
         if case == "forked" and is_under_run:
             failures.expect("traces", len(traces), 2)
-            compare("the child's", stacks_of(tools, traces[1]), STACKS[case], failures)
+            compare("stacks of the child", stacks_of(tools, traces[1]), STACKS[case], failures)
     return failures
 
 
 def is_cut(tools, is_under_run):
-    """Of a stack of 1000 frames the innermost frames are kept."""
+    """The recorder keeps the innermost frames of a stack of 1000 frames."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "deep", is_under_run, folder, failures)[0]
@@ -91,7 +92,8 @@ def is_cut(tools, is_under_run):
 
 
 def frames_in_handler(tools, is_under_run):
-    """The stack of a handler that interrupts native code called by a script has the script's frames below the handler's own."""
+    """A signal handler interrupts native code that a script called. The stack of a block that the handler allocates contains the handler's
+    frames, and then the frames of the script."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "signal_handler", is_under_run, folder, failures)[0]
@@ -108,7 +110,7 @@ def frames_of_malloc(tools):
         stacks = [frames for _, frames in stacks_of(tools, trace, (12345,)) if frames[0] == "make_by_malloc"]
         failures.expect("malloc", [frames[:6] for frames in stacks], [["make_by_malloc", *RUN, "by_malloc"]])
         views = recorded.run([tools.allogram, "report", "--view=leaks", trace]).stdout.decode()
-        failures.require("shown with runtime, file and line: " + views, re.search(r"\[script\] on_click +app\.script:12\n", views))
+        failures.require("the text shows runtime, file and line of a script frame: " + views, re.search(r"\[script\] on_click +app\.script:12\n", views))
     return failures
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""With run --free-stacks every block that was freed has the stack of its free: by free, by realloc to a larger size or to 0, by the forms
-of delete, in another thread, in a child; in merged traces too. Without the option a trace has no bytes for such stacks."""
+"""With `run --free-stacks` the trace has a stack for each freed block: the stack of the call that freed the block. The blocks are freed by
+free, by realloc to a larger size or to 0, by the forms of delete, in another thread, and in a child process. Merged traces have these
+stacks, too. Without the option a trace contains no such stacks."""
 
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 import recorded
 import tap
 
-# size of a block: the function that frees blocks of that size, and how many
+# block size: the function that frees blocks of this size, and the number of these blocks
 DEATHS = {101: ("frees", 100), 102: ("grows", 100), 5000: ("frees", 100), 103: ("empties", 100), 104: ("frees", 100),
           203: ("deletes", 100), 406: ("deletes_array", 100), 192: ("deletes_aligned", 100), 106: ("frees_for_another", 100)}
 
@@ -40,18 +41,18 @@ def every_death_has_its_stack(tools):
         outcome, traces = recorded.record(tools, [tools.program("free_stacks")], folder, options=["--free-stacks"])
         failures.expect("exit status", outcome.status, 0)
         view = recorded.report(tools, traces[0], "--view=blocks")
-        failures.expect("deaths", deaths_of(view["blocks"]), WANTED)
+        failures.expect("freed blocks by size and freeing function", deaths_of(view["blocks"]), WANTED)
         failures.expect("free_stacks_recorded", view["free_stacks_recorded"], True)
         failures.fail_unless("an open block has a free_stack", all(block["free_stack"] is None for block in view["blocks"]
                                                                if block["state"] == "open"))
         main_thread = [block for block in view["blocks"] if block["size"] == 101]
-        failures.fail_unless("the stack does not reach main", all("main" in [plain_name(frame["function"]) for frame in block["free_stack"]]
+        failures.fail_unless("the stack of a free does not reach main", all("main" in [plain_name(frame["function"]) for frame in block["free_stack"]]
                                                               for block in main_thread))
         failures.expect("check", recorded.check(tools, traces[0])[0], 0)
         text = subprocess.run([tools.allogram, "report", traces[0], "--view=blocks", "--state=closed"], capture_output=True, text=True,
                               check=True).stdout
-        failures.fail_unless("the text does not say who freed", "freed by\n      frees " in text)
-        failures.expect("stacks that allocate", recorded.report(tools, traces[0])["unique_stacks"] > 0, True)
+        failures.fail_unless("the text does not show the function that freed a block", "freed by\n      frees " in text)
+        failures.expect("the trace has stacks of allocations", recorded.report(tools, traces[0])["unique_stacks"] > 0, True)
     return failures
 
 
@@ -62,11 +63,11 @@ def a_child_frees_what_it_inherited(tools):
         _, traces = recorded.record(tools, [tools.program("free_stacks"), "fork"], folder, env=environment)
         failures.expect("traces", len(traces), 2)
         ghosts = [block for trace in traces for block in recorded.report(tools, trace, "--view=blocks", "--state=ghost")["blocks"]]
-        failures.expect("who freed the ghost", [plain_name(block["free_stack"][0]["function"]) for block in ghosts], ["frees_inherited"])
+        failures.expect("functions that freed ghosts (blocks whose allocation is in another trace)", [plain_name(block["free_stack"][0]["function"]) for block in ghosts], ["frees_inherited"])
         merged = recorded.run([tools.allogram, "report", "--merge", "--json", "--view=blocks", *traces])
         blocks = json.loads(merged.stdout)["blocks"]
-        failures.expect("deaths of both", deaths_of(blocks), WANTED)
-        failures.expect("ghosts of both", [plain_name(block["free_stack"][0]["function"]) for block in blocks
+        failures.expect("freed blocks of both processes", deaths_of(blocks), WANTED)
+        failures.expect("ghosts of both processes", [plain_name(block["free_stack"][0]["function"]) for block in blocks
                                            if block["state"] == "ghost"], ["frees_inherited"])
     return failures
 
@@ -79,13 +80,13 @@ def without_the_option_nothing_is_there(tools):
         failures.expect("free_stacks_recorded", view["free_stacks_recorded"], False)
         failures.expect("free stacks", [block for block in view["blocks"] if block["free_stack"] is not None], [])
         dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
-        failures.expect("lines of free_stack", [line for line in dump.splitlines() if " free_stack " in line], [])
-        failures.fail_unless("no event at all", " free address=" in dump)
+        failures.expect("lines with free_stack in the dump", [line for line in dump.splitlines() if " free_stack " in line], [])
+        failures.fail_unless("the dump contains no free", " free address=" in dump)
     return failures
 
 
 def sums_are_the_same(tools):
-    """Recording the stacks of frees changes no number of any other view."""
+    """A recording with the stacks of frees has the same summary as a recording without."""
     failures = tap.Failures()
     numbers = []
     with recorded.Folder() as folder:
@@ -112,7 +113,7 @@ def another_unwinder_agrees(tools, judge):
                 made, failed = re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups()
                 failures.expect("%s %s: stacks that differ" % (program, options), int(failed), 0)
                 checks.append(int(made))
-        failures.fail_unless("%s: %s checks, frees are not among them" % (program, checks), checks[1] > checks[0] * 3 // 2 > 0)
+        failures.fail_unless("%s: stacks checked without and with --free-stacks: %s; the stacks of frees are not checked" % (program, checks), checks[1] > checks[0] * 3 // 2 > 0)
     return failures
 
 

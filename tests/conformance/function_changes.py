@@ -1,4 +1,4 @@
-"""Compares what `allogram diff` and `report --fail-if` say of function counters with the view `functions` of the same traces."""
+"""Checks that the function counters in `allogram diff` and in `report --fail-if` agree with the view `functions` of the same traces."""
 
 import json
 import os
@@ -9,7 +9,8 @@ METRICS = "calls own_words own_bytes own_ns acc_words acc_bytes acc_ns".split()
 
 
 def counts_of(view):
-    """{(runtime, file, function, index): {metric: count}}. The index numbers, by line, the functions that agree in the first three."""
+    """Returns {(runtime, file, function, index): {metric: count}}. If functions agree in runtime, file and name, index numbers them in the
+    order of their lines."""
     counts, numbers = {}, {}
     for row in sorted(view["functions"], key=lambda row: row["line"] or 0):
         key = row["runtime"], os.path.basename(row["file"] or ""), row["function"]
@@ -23,13 +24,13 @@ def change_of(before, after):
 
 
 def gate(tools, trace, condition, *options):
-    """The exit status of `report --fail-if`: 3 if the condition is true, 0 if it is not."""
+    """Returns the exit status of `report --fail-if`: 3 if the condition is true, 0 if it is false."""
     return recorded.run([tools.allogram, "report", trace, "--json", *options, "--fail-if=" + condition]).status
 
 
 def compare(tools, before, after, failures):
-    """The change of each function and of the totals must be the difference of the two views. Returns {function: its changes} for
-    functions with unique names."""
+    """Checks that the change of each function, and of the totals, is the difference between the two traces' views. Returns {function: its
+    changes} for functions with unique names."""
     views = [recorded.report(tools, trace, "--view=functions", "--limit=0") for trace in (before, after)]
     counts = [counts_of(view) for view in views]
     outcome = recorded.run([tools.allogram, "diff", before, after, "--json"])
@@ -53,8 +54,8 @@ def compare(tools, before, after, failures):
 
 
 def compare_gates(tools, before, after, views, failures):
-    """Conditions that name each total, and the counts of the functions with the most words, are true for the numbers of the view and
-    for no others."""
+    """Checks conditions on each total, and on the counts of the functions with the most words: each is true for the number in the view
+    and false for other numbers."""
     names = [row["function"] for row in views[1]["functions"]]
     rows = [row for row in views[1]["functions"] if names.count(row["function"]) == 1 and '"' not in row["function"]][:5]
     for metric in METRICS:

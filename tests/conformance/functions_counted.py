@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Programs that count their functions with allogram.h: the table of an example counted by hand, built with pkg-config as a user
-would, and every rule of the header, with the library alone and under `allogram run`."""
+"""Programs that count the calls of their functions with allogram.h: an example whose table is counted by hand, and programs that check
+every rule of the header. The programs run alone, with liballogram, and under `allogram run`. The example is also built with pkg-config,
+as users build programs."""
 
 import glob
 import os
@@ -59,7 +60,7 @@ def compare_example(tools, trace):
     failures.expect("runtimes", {row["runtime"] for row in report["functions"]}, {"calc"})
     failures.expect("bytes", {row["own_bytes"] - 8 * row["own_words"] for row in report["functions"]}, {0})
     failures.expect("total", (report["total"]["calls"], report["total"]["own_words"]), (152, 200))
-    failures.expect("time of all is that of the outermost", report["total"]["own_ns"],
+    failures.expect("total time, compared with the time of main and its callees", report["total"]["own_ns"],
                     next(row["acc_ns"] for row in report["functions"] if row["function"] == "main"))
     failures.require("the total time is above 0", report["total"]["own_ns"] > 0)
     for name, wanted in (("cons", {"range": (10, 30), "loop": (10, 30)}), ("fib", {"main": (9, 27)}),
@@ -92,7 +93,7 @@ def example_under_run(tools):
 # ---- built as a user builds it ----
 
 def built_with_pkg_config(tools):
-    """The .pc file, the header and the library are put where an installation puts them."""
+    """Copies the header and the library to a folder like that of an installation, and builds the example with the .pc file."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         libraries, headers = os.path.join(folder, "lib"), os.path.join(folder, "include")
@@ -128,7 +129,7 @@ def compare(tools, trace, wanted, failures):
         by_name[row["function"]] = [sum(pair) for pair in zip(counts, (row["calls"], row["own_words"], row["own_ns"]))]
     failures.expect(os.path.basename(trace), by_name, wanted["functions"])
     places = {(row["function"], row["file"], row["line"], row["runtime"]) for row in rows}
-    failures.expect("rows, each of a function", len(rows), len(places))
+    failures.expect("number of rows, compared with the number of functions", len(rows), len(places))
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], wanted["lost"])
 
 
@@ -154,8 +155,8 @@ def rule(tools, case, is_under_run):
 
 
 def one_name(tools):
-    """Every view distinguishes functions of one name by file and line; --callers shows all functions of a name together, or one
-    of them."""
+    """Every view distinguishes functions with the same name by file and line. --callers accepts a name, for all functions with this name
+    together, or a name with file and line, for one function."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("function_counters"), "one_name"], cwd=folder)
@@ -170,7 +171,7 @@ def one_name(tools):
         for name in ("new a.vm:1", "new b.vm:9", "new line 7", "new", "f"):
             failures.expect("lines of " + name, names.count(name), 1)
         tree = recorded.run(view + ["--tree", "--min=0"]).stdout.decode()
-        failures.require("the tree tells them apart: " + tree, "[vm] new a.vm:1\n" in tree and "[vm] new b.vm:9\n" in tree)
+        failures.require("the tree distinguishes the two functions `new`: " + tree, "[vm] new a.vm:1\n" in tree and "[vm] new b.vm:9\n" in tree)
         for name, wanted in (("new", {"[root]": (14, 1008), "f": (20, 1010)}), ("new b.vm:9", {"[root]": (10, 1000), "f": (10, 1000)}),
                              ("[vm] new a.vm:1", {"f": (10, 10)})):
             callers = recorded.report(tools, trace, "--view=functions", "--callers=" + name)["callers"]
@@ -182,23 +183,23 @@ FOLDED = {("g",): (1, 10), ("g", "f"): (510, 507), ("g", "f", "g"): (499, 4990),
 
 
 def folded_paths(tools):
-    """A recursion of two functions, a thousand levels deep, is folded into three paths; the folding changes no function's
-    share."""
+    """Two functions call each other a thousand levels deep. The report merges these calls into three call paths, and the sums of each
+    function do not change."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = recorded.record(tools, [tools.program("function_counters"), "folded"], folder)
         root = recorded.report(tools, traces[0], "--view=functions", "--tree")["root"]
         wanted = dict(FOLDED)
-        wanted[("g",)] = (2, 10) # the last call in the program
+        wanted[("g",)] = (2, 10) # with the last call of the program
         failures.expect("paths", dict(paths_below(root)), wanted)
         rows = {row["function"]: row["acc_words"] for row in recorded.report(tools, traces[0], "--view=functions")["functions"]}
-        failures.expect("with all that they call", rows, {"g": 5507, "f": 5497 + 100003})
+        failures.expect("words of g and f with their callees", rows, {"g": 5507, "f": 5497 + 100003})
     return failures
 
 
 def changes(tools):
-    """`diff` and `--fail-if` have the counts by hand of the example, as what is new and as what is gone; the same program twice differs
-    in its times only."""
+    """`diff` shows the example's counts, which are counted by hand, as an increase if only the second trace has the example's functions,
+    and as a decrease if only the first has them. Two traces of the same program differ only in times."""
     failures = tap.Failures()
     example = os.path.join(tools.build, "examples/function_table")
     with recorded.Folder() as first, recorded.Folder() as second, recorded.Folder() as third:
@@ -206,25 +207,25 @@ def changes(tools):
                   for folder, command in ((first, [example]), (second, [example]),
                                           (third, [tools.program("function_counters"), "folded"]))]
         changed = function_changes.compare(tools, traces[2], traces[0], failures)
-        failures.expect("what is new", {name: (row["calls"], row["own_words"], row["acc_words"]) for name, row in changed.items()
+        failures.expect("functions of the second trace only", {name: (row["calls"], row["own_words"], row["acc_words"]) for name, row in changed.items()
                                         if name in TABLE},
                         {name: (calls, words, acc_words) for name, (calls, words, _, _, acc_words) in TABLE.items()})
         changed = function_changes.compare(tools, traces[0], traces[2], failures)
-        failures.expect("what is gone", {name: (row["calls"], row["own_words"]) for name, row in changed.items() if name in TABLE},
+        failures.expect("functions of the first trace only", {name: (row["calls"], row["own_words"]) for name, row in changed.items() if name in TABLE},
                         {name: (-calls, -words) for name, (calls, words, _, _, _) in TABLE.items()})
         changed = function_changes.compare(tools, traces[0], traces[1], failures)
-        failures.expect("twice the same", {(row["calls"], row["own_words"], row["acc_words"]) for row in changed.values()} - {(0, 0, 0)},
+        failures.expect("changes between two traces of the same program", {(row["calls"], row["own_words"], row["acc_words"]) for row in changed.values()} - {(0, 0, 0)},
                         set())
         for command, status, says in (([tools.allogram, "diff", *traces[:2], "--sort=calls", "--by=line"], 2, "does not apply"),
                                       ([tools.allogram, "report", traces[0], '--fail-if=functions["f"].own_wrds > 1'], 2, "the metrics are")):
             outcome = recorded.run(command)
             failures.expect(says, (outcome.status, says in outcome.stderr.decode()), (status, True))
-        failures.expect("a function that is not there", function_changes.gate(tools, traces[0], 'functions["f"].own_words > 0'), 0)
+        failures.expect("a condition on a function that is not in the trace", function_changes.gate(tools, traces[0], 'functions["f"].own_words > 0'), 0)
     return failures
 
 
 def without_counters(tools):
-    """A condition on counters that a trace does not have is an error, and not false."""
+    """If a trace has no function counters, a condition on function counters is an error; it is not just false."""
     failures = tap.Failures()
     with recorded.Folder() as folder, recorded.Folder() as other:
         plain = recorded.record(tools, [tools.program("temporary")], folder)[1][0]
@@ -253,7 +254,7 @@ def apart_and_collected(tools):
 
 
 def rule_without_the_library(tools):
-    """Without the library every call of allogram.h does nothing; under `run` the functions are counted all the same."""
+    """The program is not linked with liballogram. Then every call of allogram.h does nothing; under `run` the functions are counted."""
     failures = tap.Failures()
     program = tools.program("function_counters_alone")
     with recorded.Folder() as folder:
@@ -265,8 +266,8 @@ def rule_without_the_library(tools):
     return failures
 
 
-NOT_UNDER_RUN = {"sessions_in_turn"} # cases about sessions that the program itself starts
-ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # ends of a process that only the library preloaded by `run` notices
+NOT_UNDER_RUN = {"sessions_in_turn"} # the program starts recordings of its own
+ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # only the library that `run` preloads is called at these ends
 
 
 def main():
@@ -284,7 +285,7 @@ def main():
     results.run("one name, several functions", lambda: one_name(tools))
     results.run("changes from trace to trace", lambda: changes(tools))
     results.run("traces without counters", lambda: without_counters(tools))
-    results.run("what stands apart, and a process' collection", lambda: apart_and_collected(tools))
+    results.run("messages, arguments, profiler words, and a process's collection", lambda: apart_and_collected(tools))
     for case in rules:
         if case not in ONLY_UNDER_RUN:
             results.run("alone: " + case, lambda case=case: rule(tools, case, False))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The table of memory in the heaps view: what malloc, the Boehm collector, Lua and OCaml report of themselves. Each byte counts
-once, and the numbers agree with the other views."""
+"""The table `memory` in the view `heaps`. It shows how much memory malloc, the Boehm collector, Lua and OCaml have, by their own
+figures. Each byte counts once, and the numbers agree with the other views. *Lent* memory is memory that a heap obtained from malloc."""
 
 import json
 import os
@@ -14,23 +14,23 @@ MIB = 1 << 20
 
 
 def picture(tools, trace):
-    """(heaps by name, rows of the memory table by name, total)"""
+    """Returns the heaps by name, the rows of the memory table by name, and the table's total."""
     view = recorded.report(tools, trace, "--view=heaps")
     return {row["name"]: row for row in view["heaps"]}, {row["name"]: row for row in view["memory"]}, view["memory_total"]
 
 
 def agrees(failures, tools, trace):
-    """Checks the rules for every program: sums are those of the heaps and of the summary, and nothing is counted twice."""
+    """Checks rules that hold for every program: the sums agree with the summary, and no byte is counted twice."""
     heaps, rows, total = picture(tools, trace)
     summary = recorded.report(tools, trace)
-    failures.expect("in use, of all rows", sum(row["in_use_bytes"] for row in rows.values()), summary["in_use_bytes_at_end"])
-    failures.expect("in use, in the total", total["in_use_bytes"], summary["in_use_bytes_at_end"])
-    failures.expect("lent is taken", sum(row["lent_bytes"] for row in rows.values()), sum(row["of_malloc_bytes"] or 0 for row in rows.values()))
-    failures.expect("reserved", total["reserved_bytes"],
+    failures.expect("sum of the bytes in use of all rows", sum(row["in_use_bytes"] for row in rows.values()), summary["in_use_bytes_at_end"])
+    failures.expect("bytes in use in the total", total["in_use_bytes"], summary["in_use_bytes_at_end"])
+    failures.expect("bytes that malloc lent, compared with the bytes that heaps obtained from malloc", sum(row["lent_bytes"] for row in rows.values()), sum(row["of_malloc_bytes"] or 0 for row in rows.values()))
+    failures.expect("reserved bytes in the total", total["reserved_bytes"],
                     sum((row["reserved_bytes"] or 0) - (row["of_malloc_bytes"] or 0) for row in rows.values()))
     for name, row in rows.items():
         if row["fragmentation_bytes"] is not None:
-            failures.expect(name + " adds up", row["in_use_bytes"] + row["lent_bytes"] + row["fragmentation_bytes"], row["committed_bytes"])
+            failures.expect(name + ": in use, lent and fragmentation, compared with committed", row["in_use_bytes"] + row["lent_bytes"] + row["fragmentation_bytes"], row["committed_bytes"])
         if row["committed_bytes"] is not None:
             failures.require(name + " commits no more than it reserves", row["committed_bytes"] <= row["reserved_bytes"])
     return heaps, rows
@@ -64,11 +64,11 @@ def boehms(tools, name):
         heaps, rows = agrees(failures, tools, traces[0])
         row = rows["bdwgc"]
         failures.require("the collector has unmapped pages: %s" % said, said["unmapped"] > 0)
-        failures.expect("free", row["free_bytes"], said["free"] - said["unmapped"])
+        failures.expect("free bytes of the collector", row["free_bytes"], said["free"] - said["unmapped"])
         failures.expect("reserved bytes of the collector, compared with its mappings", row["reserved_bytes"], heaps["bdwgc"]["mapped_bytes"])
         failures.require("the reserved bytes are the heap and at most 4 MiB more: %s %s" % (row, said), said["heap"] <= row["reserved_bytes"] < said["heap"] + 4 * MIB)
-        failures.expect("committed", row["committed_bytes"], row["reserved_bytes"] - said["unmapped"])
-        failures.require("what is kept is in use", said["kept"] * 5000 <= row["in_use_bytes"] < (said["kept"] + 20) * 5000)
+        failures.expect("committed bytes of the collector", row["committed_bytes"], row["reserved_bytes"] - said["unmapped"])
+        failures.require("the blocks that the program keeps are in use", said["kept"] * 5000 <= row["in_use_bytes"] < (said["kept"] + 20) * 5000)
         failures.require("the collector's mappings do not count as the program's", heaps.get("mmap", {"mapped_bytes": 0})["mapped_bytes"] < MIB)
     return failures
 

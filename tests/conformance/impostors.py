@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Programs that define names which allogram knows from allocators and runtimes, with another meaning: as functions with other
-arguments, or as data. They compute the same as without the recorder, and what they allocate is counted.
+"""Programs that define symbols with the names of functions that allogram looks for in allocators and runtimes, but with another meaning:
+as functions with other arguments, or as data. These programs must compute the same as without allogram, and their allocations must be
+counted.
 
 The names come from the adapters' sources: all strings and .def entries that look like a symbol of an allocator or of a
 runtime."""
@@ -40,7 +41,8 @@ def known_names():
 
 
 def function_source(names):
-    """Each name is a function of doubles and longs; the sum that it changes depends on every argument."""
+    """Returns C source that defines each name as a function of doubles and longs. The function adds a number that depends on every argument
+    to a sum, so a changed argument or register changes the program's output."""
     lines = ["double names_sum;"]
     for number, name in enumerate(names):
         lines.append("double %s(double a, long b, double c, long d, long e, long f, long g, long h, double i) "
@@ -91,7 +93,7 @@ def a_program(tools, kind, is_shared):
     with recorded.Folder() as folder:
         program = build(folder, [name for name in known_names() if kind != "functions" or name not in CALLED_TO_KNOW_IT], kind, is_shared)
         plain = recorded.run([program])
-        failures.expect("status, plainly", plain.status, 3)
+        failures.expect("status without allogram", plain.status, 3)
         for number, mode in enumerate((["--mode=exact"], ["--mode=sample", "--interval=64"])):
             inner = os.path.join(folder, str(number))
             os.mkdir(inner)
@@ -109,7 +111,7 @@ def a_program(tools, kind, is_shared):
                     while b"attached to" not in said[-1] and said[-1]:
                         said.append(attach.stderr.readline())
                     failures.require("attached: %r" % said, b"attached to" in said[-1])
-                    process.stdin.close()  # the program goes on when its standard input is closed
+                    process.stdin.close()  # the program waits until its standard input is closed
                     failures.expect("output, attached", process.stdout.read(), plain.stdout)
                     failures.expect("status, attached", process.wait(60), plain.status)
                     attach.stderr.read()
@@ -121,13 +123,13 @@ def a_program(tools, kind, is_shared):
 
 
 def compare_counts(tools, trace, kind, failures):
-    """Blocks that a function with the name of an allocator returns are recorded as blocks; apart from these, the counts are
-    right."""
+    """If the names are functions, allogram takes what they return for blocks, so the trace may have additional blocks. If the names are
+    data, the counts must be right."""
     summary = recorded.report(tools, trace)
     surplus = summary["allocated_blocks"] - N_BLOCKS
-    failures.require("%d blocks in %s" % (summary["allocated_blocks"], os.path.basename(trace)), 0 <= surplus)
+    failures.require("all blocks are in the trace: %d in %s" % (summary["allocated_blocks"], os.path.basename(trace)), 0 <= surplus)
     if kind != "functions":
-        failures.fail_unless("%d blocks too many" % surplus, surplus <= OUTSIDE)
+        failures.fail_unless("the trace has %d additional blocks" % surplus, surplus <= OUTSIDE)
         failures.expect("ghosts", summary["ghost_frees"], 0)
 
 

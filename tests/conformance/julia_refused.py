@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""julia_refused --build BUILD: Julia releases that were not verified are not hooked, and the summary shows that. Prints TAP."""
+"""julia_refused --build BUILD: allogram does not hook Julia releases that were not verified, and the summary says so. Prints TAP."""
 
 import os
 import sys

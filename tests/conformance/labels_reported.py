@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Labels of allogram.h, from the program to every report and export that shows them: the program and its table of counts are
-labelled.c."""
+"""Labels that a program sets with allogram.h (labelled.c), in every report and export that shows them. The comment at the top of
+labelled.c has the expected counts."""
 
 import csv
 import json
@@ -40,11 +40,11 @@ def sites(tools):
                         {"request 1": NODES["request 1"], "request 2": NODES["request 2"]})
         by_function = {row["function"]: row["own"]["allocated_blocks"]
                        for row in recorded.report(tools, trace, "--view=sites")["sites"] if row["own"]["allocated_blocks"] > 0}
-        failures.expect("by function, whatever the label", by_function, {"work": 10, "load": 3, "idle": 4})
+        failures.expect("blocks by function, of all labels", by_function, {"work": 10, "load": 3, "idle": 4})
         text = recorded.run([tools.allogram, "report", trace, "--view=sites", "--by=label"]).stdout.decode()
-        failures.require("as text: " + text, "request 2" in text and "no label" in text)
+        failures.require("the text has the labels: " + text, "request 2" in text and "no label" in text)
         both = by_label(tools, trace, alone(tools, folder), "--merge")
-        failures.expect("two processes as one", both, {label: tuple(2 * n for n in sums) for label, sums in NODES.items()})
+        failures.expect("two merged traces", both, {label: tuple(2 * n for n in sums) for label, sums in NODES.items()})
     return failures
 
 
@@ -53,12 +53,12 @@ def under_run(tools):
     with recorded.Folder() as folder:
         _, traces = recorded.record(tools, [tools.program("labelled")], folder)
         found = by_label(tools, traces[0])
-        failures.expect("malloc's too", {label: found.get(label) for label in WITH_MALLOC}, WITH_MALLOC)
-        failures.expect("of scratch()", by_label(tools, traces[0], "--focus=^scratch$"),
+        failures.expect("blocks by label, with those of malloc", {label: found.get(label) for label in WITH_MALLOC}, WITH_MALLOC)
+        failures.expect("blocks of scratch() by label", by_label(tools, traces[0], "--focus=^scratch$"),
                         {"request 1": (1, 500, 0), "request 2": (1, 500, 0)})
         _, traces = recorded.record(tools, [tools.program("labelled")], folder, ["--mode=sample", "--interval=1"])
         found = by_label(tools, traces[-1])
-        failures.expect("each a sample", {label: found.get(label) for label in WITH_MALLOC}, WITH_MALLOC)
+        failures.expect("blocks by label, sampled at an interval of one byte", {label: found.get(label) for label in WITH_MALLOC}, WITH_MALLOC)
     return failures
 
 
@@ -73,14 +73,14 @@ def blocks_and_lives(tools):
         failures.expect("blocks", counted, {("load", 100, None, "open"): 3, ("request 1", 10, "job", "closed"): 5,
                                             ("request 2", 10, "job", "closed"): 5, (None, 7, None, "open"): 4})
         text = recorded.run([tools.allogram, "report", trace, "--view=blocks"]).stdout.decode()
-        failures.require("as text", text.count("  job  in request 1\n") == 5)
+        failures.require("the text has type and label of five blocks", text.count("  job  in request 1\n") == 5)
         lives = recorded.report(tools, trace, "--view=lifetimes", "--by=label")["sites"]
         failures.expect("lifetimes", {row["label"]: (row["blocks"], row["ended"]) for row in lives},
                         {"load": (3, 0), "request 1": (5, 5), "request 2": (5, 5), None: (4, 0)})
         _, traces = recorded.record(tools, [tools.program("labelled")], folder)
         outcome = recorded.run([tools.allogram, "diff", trace, traces[0], "--by=label", "--json"])
         rows = {row["label"]: row["allocated_bytes"] for row in json.loads(outcome.stdout)["sites"]}
-        failures.expect("with malloc and without", {label: rows.get(label) for label in WITH_MALLOC},
+        failures.expect("diff of a trace without malloc and one with malloc", {label: rows.get(label) for label in WITH_MALLOC},
                         {label: sums[1] - NODES[label][1] for label, sums in WITH_MALLOC.items()})
     return failures
 

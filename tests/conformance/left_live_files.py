@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Live files (the shared memory of recordings) that killed recordings left behind, as `check` and `report` read them: whole, damaged at
-random, enlarged with a hole, cut, and owned by another user.
+"""Live files (the shared memory of recordings) that remain after a recording was killed. `check` and `report` read such files: whole,
+damaged at random, enlarged with a hole, cut, and owned by another user.
 
-The test stops the writer of a recording while its programs run, then kills all processes. So the live file is full of events that are not
-in a trace yet. Programs can write anything into it, so it is untrusted input. When live file, traces and output occupy N bytes together, a
-command takes at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. Whatever the
-live file contains, the command does not crash, and changes no file except traces."""
+The test stops the writer (the process that copies events from the live file into traces) while the programs run, then kills all
+processes. So the live file is full of events that no trace contains. Programs can write anything into the live file, so it is untrusted
+input. If live file, traces and output occupy N bytes together, a command may use at most 2 s + N / (10 MB/s) of CPU time and 256 MiB +
+64 N of memory. Whatever the live file contains, the command must not crash, and must change no file except traces."""
 
 import argparse
 import glob
@@ -38,7 +38,7 @@ def wait_for(what, seconds=30):
         if found:
             return found
         time.sleep(0.01)
-    raise RuntimeError("does not come")
+    raise RuntimeError("a condition did not become true in time")
 
 
 def live_file(pid):
@@ -50,7 +50,7 @@ def live_file(pid):
 
 
 def leave_behind(tools, folder):
-    """Kills a running session. Returns the live file's folder, moved to below FOLDER, and the trace's path."""
+    """Starts a recording and kills it. Returns the path of the live file's folder, which is moved into FOLDER, and the path of the trace."""
     script = 'read x; "$0" 20000 24 >/dev/null; "$0" 5000 8 >/dev/null & wait; echo done; read y'
     run = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c", script,
                             tools.program("random_paths")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -69,9 +69,9 @@ def leave_behind(tools, folder):
             os.kill(pid, signal.SIGKILL)
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate(timeout=30)
-    # Wait for the end of all processes: a copy of the live file loses the locks that show that they live.
+    # Wait until all processes have ended: a copy of the live file has no locks, by which readers recognize live processes.
     wait_for(lambda: all(has_gone(os.kill, pid) for pid in writers) and has_gone(os.killpg, run.pid))
-    # Move the trace away from the path that the live file names. Otherwise a reader would seal it there, and not its copies.
+    # Move the trace away from the path that the live file names. Otherwise a reader would complete this trace, not a copy of it.
     moved = folder + ".moved"
     os.rename(folder, moved)
     left = os.path.join(moved, os.path.basename(os.path.dirname(live)))
@@ -93,7 +93,7 @@ def copy(source, target):
 
 
 class Case:
-    """A copy of the files left behind, in a folder of its own."""
+    """A copy of the killed recording's files, in a folder of its own."""
 
     def __init__(self, left, trace, folder):
         self.folder = os.path.join(folder, "case")
@@ -154,7 +154,7 @@ def measure(failures, tools, case, what):
         if contents is not None:
             failures.fail_unless("%s: the command changed a file" % name, case.contents() == contents)
         failures.require("%s: %.1f s of CPU time" % (name, seconds), seconds <= 2 + n_bytes / 10e6)
-        # the live file's own pages, which are mapped, count as memory of the process that reads them
+        # the mapped pages of the live file count as memory of the command
         failures.require("%s: %d MiB of memory" % (name, memory // MIB), memory <= 256 * MIB + 64 * n_bytes)
         if words == ["check", "--json"]:
             verdict = json.loads(stdout) if stdout.strip() else None
@@ -163,7 +163,7 @@ def measure(failures, tools, case, what):
 
 
 def without_cost(report):
-    """The report without the cost of sealing, which differs in each run."""
+    """Removes the numbers that differ in each run, the cost of completing the trace, from the report."""
     return {key: value for key, value in report.items() if key != "profiler"}
 
 
@@ -175,10 +175,10 @@ def whole(tools, left, trace, folder):
         failures.expect("the report before and after sealing", unsealed, without_cost(recorded.report(tools, case.trace)))
         failures.require("the trace is whole: %s" % verdict, verdict and verdict["whole"])
         traces = glob.glob(case.folder + "/t.*.allogram")
-        failures.require("traces of all processes: %d" % len(traces), len(traces) >= 3)
+        failures.require("there are traces of all processes: %d" % len(traces), len(traces) >= 3)
         blocks = sum(recorded.report(tools, path)["allocated_blocks"] for path in traces)
-        failures.require("blocks that were left are sealed: %d" % blocks, blocks > 10000)
-        failures.expect("the live file is left", os.path.exists(case.live_folder), False)
+        failures.require("the events of the live file are in the traces: %d blocks" % blocks, blocks > 10000)
+        failures.expect("the live file still exists", os.path.exists(case.live_folder), False)
     return failures
 
 
@@ -201,7 +201,8 @@ def used_places(path):
 
 
 def damaged(tools, left, trace, folder, seed):
-    """Replaces words of the file, mostly in its first pages. The session's number stays: without it no reader finds the file."""
+    """Replaces words of the live file, mostly in its first pages, but not its first 32 bytes: they contain the number of the recording, by
+    which readers find the file."""
     chance = random.Random(seed)
     failures = tap.Failures()
     with Case(left, trace, folder) as case:
@@ -223,7 +224,8 @@ def damaged(tools, left, trace, folder, seed):
 
 
 def blown_up(tools, left, trace, folder):
-    """The file is enlarged to 1 TiB by a hole at its end; in one of two cases the size in its header says so too."""
+    """The live file is enlarged to 1 TiB by a hole at its end. In the first case the size in its header does not change; in the second case
+    the header has the new size."""
     failures = tap.Failures()
     for says_so in (False, True):
         with Case(left, trace, folder) as case:
@@ -246,7 +248,8 @@ def cut(tools, left, trace, folder):
 
 
 def of_a_stranger(tools, left, trace, folder):
-    """Another user's live file is not changed, whoever owns the trace that leads to it, and whoever reads the trace."""
+    """Another user owns the live file, its folder, the trace, or all three. `report` and `check` must not change the live file. They may
+    remove it only if its owner runs them."""
     failures = tap.Failures()
     for whose in ("the live file", "the folder", "the trace", "all"):
         with Case(left, trace, folder) as case:
@@ -256,13 +259,13 @@ def of_a_stranger(tools, left, trace, folder):
                 os.chown(path, STRANGER, STRANGER)
             with open(case.live, "rb") as file:
                 before = file.read(1 << 20)
-            measure(failures, tools, case, "%s of a stranger" % whose)
+            measure(failures, tools, case, "%s of another user" % whose)
             with open(case.live, "rb") as file:
                 failures.fail_unless("%s of another user: the live file was changed" % whose, file.read(1 << 20) == before)
-            failures.expect("%s of a stranger: traces" % whose, len(glob.glob(case.folder + "/t.*.allogram")), 1)
+            failures.expect("%s of another user: traces" % whose, len(glob.glob(case.folder + "/t.*.allogram")), 1)
             outcome = recorded.run([tools.allogram, "check", case.live])
-            failures.fail_unless("%s of a stranger, checked itself: %d" % (whose, outcome.status), outcome.status in (0, 1))
-            failures.expect("%s of a stranger is left" % whose, os.path.exists(case.live), whose not in ("the folder", "the trace"))
+            failures.fail_unless("%s of another user: status of check on the live file: %d" % (whose, outcome.status), outcome.status in (0, 1))
+            failures.expect("%s of another user: the live file still exists" % whose, os.path.exists(case.live), whose not in ("the folder", "the trace"))
     return failures
 
 
@@ -283,7 +286,7 @@ def main():
         plan = tap.Plan(5)
         plan.run("whole", lambda: whole(tools, left, trace, folder))
         plan.run("damaged", all_damaged)
-        plan.run("blown up", lambda: blown_up(tools, left, trace, folder))
+        plan.run("enlarged with a hole", lambda: blown_up(tools, left, trace, folder))
         plan.run("cut", lambda: cut(tools, left, trace, folder))
         if os.geteuid() == 0:
             plan.run("of another user", lambda: of_a_stranger(tools, left, trace, folder))

@@ -94,7 +94,7 @@ def alike_stacks_are_distinguished(tools):
         for text, wanted in (("local first =", 100), ("local second =", 100), ("local third, name =", 300)):
             failures.expect(text, blocks.get(line(text)), wanted)
         rows = recorded.report(tools, trace, "--view=sites", "--by=stack", "--limit=0", "--focus=alike")["sites"]
-        failures.expect("stacks: three of closures, of a number as text, of a name",
+        failures.expect("stacks (closures, a number as text, and a name)",
                         [row["own"]["allocated_blocks"] for row in rows].count(100), 5)
     return failures
 
@@ -133,10 +133,10 @@ def deep_frames(tools, guest, folder, failures):
     cannot fail; tests/roots/run_in_roots.py tests a later release."""
     _, traces = recorded.record(tools, guest, folder, env={"GLIBC_TUNABLES": "glibc.malloc.perturb=85"})
     stacks = adapter_kit.stacks_with(tools, Interpreter, traces[-1], "dig")
-    failures.require("stacks of calls that are deep: %s" % [len(stack) for stack in stacks], any(len(stack) > 100 for stack in stacks))
+    failures.require("a stack has more than 100 frames: %s" % [len(stack) for stack in stacks], any(len(stack) > 100 for stack in stacks))
     types = adapter_kit.types_in(tools, traces[-1], ["vector"], "--focus=dig")
     # 300 calls take 64 bytes each, and the stack doubles up to 640 slots
-    failures.require("the stack is in them: %s" % types, types["vector"][1] >= 300 * 64 + 16 * (160 + 320 + 640))
+    failures.require("the blocks of Lua's stack are in the trace: %s" % types, types["vector"][1] >= 300 * 64 + 16 * (160 + 320 + 640))
 
 
 def a_stack_that_moves_has_frames(tools):
@@ -149,8 +149,8 @@ def a_stack_that_moves_has_frames(tools):
 
 
 def a_callback_that_leaves_keeps_no_frames(tools):
-    """While Lua reallocates an array or a stack, the adapter uses frames that it read before. When a callback of the program (a tracker of
-    allogram.h) raises an error in that time, these frames must not be used for later stacks."""
+    """While Lua reallocates an array or a stack, the adapter uses frames that it read earlier. If a function of the program that allogram
+    calls for the new block (a tracker of allogram.h) raises an error, the adapter must not use these frames for later stacks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         guest = [tools.program("lua_guest"), SCRIPT, "left_while_it_moves"]
@@ -167,7 +167,7 @@ def a_callback_that_leaves_keeps_no_frames(tools):
 
 
 def coverage_is_reported(tools):
-    """At the end the trace and Lua's own count have the same bytes in use."""
+    """At the end of the program, the bytes in use in the trace (told) equal those that Lua itself counts (counted)."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         guest = [tools.program("lua_guest"), SCRIPT, "counts"]
@@ -178,7 +178,7 @@ def coverage_is_reported(tools):
         runtime = [row for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"][0]
         failures.require("hooked: %s" % runtime, runtime["hooked"])
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
-        failures.require("told and counted are %d" % heap["in_use_bytes"],
+        failures.require("told and counted are both %d" % heap["in_use_bytes"],
                          "told=%d counted=%d" % (heap["in_use_bytes"], heap["in_use_bytes"]) in dump)
     return failures
 
@@ -192,7 +192,8 @@ CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 1},
 
 
 def calls_are_counted(tools):
-    """Calls are counted through errors, tail calls and coroutines, and only when the option is given."""
+    """With --calls, the calls of functions are counted, also if errors, tail calls or coroutines occur. Without --calls, no calls are
+    counted."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run(tools, "calls_and_words", folder, failures, options=("--calls",))
@@ -211,8 +212,8 @@ def calls_are_counted(tools):
 
 
 def changes_of_calls(tools):
-    """The changes in `diff` and `--fail-if` are the counts made by hand, because the script of the first trace has none of the
-    functions."""
+    """The script of the first trace has none of the counted functions. So the changes in `diff` and `--fail-if` are the counts made by
+    hand."""
     failures = tap.Failures()
     with recorded.Folder() as folder, recorded.Folder() as other:
         after = run(tools, "calls_and_words", folder, failures, options=("--calls",))
@@ -234,7 +235,8 @@ collectgarbage()
 
 
 def finalizers_have_words_without_calls(tools):
-    """Lua calls no hooks in __gc: the words are counted, the calls are not, and the runtime's note says so."""
+    """Lua calls no hooks in __gc finalizers. Words that finalizers allocate are counted; calls in finalizers are not, and the runtime's note
+    says so."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         script = os.path.join(folder, "finalizers.lua")
@@ -244,14 +246,14 @@ def finalizers_have_words_without_calls(tools):
         for options in ((), ("--calls",)):
             _, traces = recorded.record(tools, [INTERPRETER, script], folder, options)
             text = recorded.run([tools.allogram, "report", traces[0]]).stdout.decode()
-            failures.expect("said in the text too", "lua 5.4" in text and "calls in __gc finalizers are not counted" in " ".join(text.split()),
+            failures.expect("the text says that calls in finalizers are not counted (with %s)" % (options,), "lua 5.4" in text and "calls in __gc finalizers are not counted" in " ".join(text.split()),
                             bool(options))
             notes.append([row["note"] or "" for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"][0])
             if options:
                 rows = {row["function"]: row for row in recorded.report(tools, traces[0], "--view=functions", "--limit=0")["functions"]}
                 failures.expect("helper", (rows["helper"]["calls"], rows["helper"]["own_words"] >= 1001 * 7), (1, True))
             os.remove(traces[0])
-        failures.expect("said where calls are counted: %s" % notes, ["__gc" in note for note in notes], [False, True])
+        failures.expect("the notes without and with --calls mention __gc: %s" % notes, ["__gc" in note for note in notes], [False, True])
     return failures
 
 
@@ -294,18 +296,18 @@ def an_unknown_release_is_refused(tools):
         path = patched(folder, b"$LuaVersion: Lua 5.4.", b"$LuaVersion: Lua 5.9.")
         trace = run(tools, "counts", folder, failures, path)
         runtimes = [row for row in recorded.report(tools, trace)["runtimes"] if row["name"] == "lua"]
-        failures.expect("refused", [row["hooked"] for row in runtimes], [False])
-        failures.require("why: %s" % runtimes, runtimes and "no release that is known" in runtimes[0]["note"])
-        failures.expect("its heap", adapter_kit.heap_in(tools, trace, "lua"), None)
+        failures.expect("the unknown release is hooked", [row["hooked"] for row in runtimes], [False])
+        failures.require("the note says that the release is not known: %s" % runtimes, runtimes and "no release that is known" in runtimes[0]["note"])
+        failures.expect("Lua's heap", adapter_kit.heap_in(tools, trace, "lua"), None)
         plain = run(tools, "counts", folder, failures, path, ("--adapters=none",))
         heaps = [adapter_kit.heap_in(tools, one, "malloc")["allocated_bytes"] for one in (trace, plain)]
-        failures.require("malloc is reported as without it: %s" % heaps, abs(heaps[0] - heaps[1]) <= 64)
+        failures.require("malloc has about as many bytes as with --adapters=none: %s" % heaps, abs(heaps[0] - heaps[1]) <= 64)
     return failures
 
 
 def a_plugin(tools):
-    """A Lua library that the program loads by dlopen is recorded only if it was loaded at the program's start (by LD_PRELOAD), as the
-    man page says."""
+    """The program loads the Lua library with dlopen. Lua is recorded only if the library was also loaded at the program's start, here by
+    LD_PRELOAD."""
     failures = tap.Failures()
     for environment, wanted in (({}, (None, None)), ({"LD_PRELOAD": "liblua5.4.so.0"}, (True, 101))):
         with recorded.Folder() as folder:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of what the Lua adapter remembers between two stacks (lua_call_memo.c): the cost of a block does not depend on the depth of a
-recursion, and the stacks are those that a full walk finds."""
+"""Tests of the memo of the Lua adapter (lua_call_memo.c), which keeps the last stack of a thread, so that the next walk reads only the
+calls that have changed. The cost of a block must not depend on the depth of a recursion, and the stacks must be those that a walk of
+all calls finds."""
 
 import os
 import re
@@ -16,14 +17,15 @@ STEPS = 150
 
 
 def deep_blocks_cost_as_much_as_others(tools):
-    """At 10,000 calls a block costs about as much as at 10 (measured: 1.0 to 1.8 times). Without the memo: 8 to 10 times."""
+    """A block that is allocated 10,000 calls deep costs 1.0 to 1.8 times as much as a block that is allocated 10 calls deep. Without the
+    memo it costs 8 to 10 times as much."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, _ = recorded.record(tools, [INTERPRETER, recorded.source_of("deep_blocks.lua")], folder)
         rows = [[float(value) for value in line.split()] for line in outcome.stdout.decode().splitlines()]
         failures.expect("lines", len(rows), 2)
         for shallow, deep in rows:
-            failures.fail_unless("%.0f ns per block at 10 calls, %.0f ns at 10,000" % (shallow, deep), deep < 3 * shallow)
+            failures.fail_unless("%.0f ns per block at a depth of 10 calls, %.0f ns at 10,000" % (shallow, deep), deep < 3 * shallow)
     return failures
 
 
@@ -41,8 +43,8 @@ def remembered_stacks_are_read_stacks(tools, judge):
                 made, failed = re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups()
                 blocks = recorded.report(tools, traces[0])["allocated_blocks"]
                 failures.expect("seed %d %s: stacks that differ" % (seed, options), int(failed), 0)
-                # one check with libunwind, and for blocks of Lua two more
-                failures.fail_unless("%s checks of %d blocks: Lua's are not among them" % (made, blocks), int(made) > 2 * blocks)
+                # each block has one check with libunwind; blocks of Lua have two more checks
+                failures.fail_unless("%s checks of %d blocks: the stacks of Lua's blocks are not checked" % (made, blocks), int(made) > 2 * blocks)
     return failures
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The rules of trackers (callbacks of a program for sampled blocks, allogram.h) with Lua as the allocator. Each rule that
-embedded.py tests with the C API is tested again with the tables of a script. The Lua adapter reports the events; the
-program starts trackers with allogram.h. Each rule is one test with the same name."""
+"""Tests the rules of trackers with Lua as the allocator. A tracker is a set of functions of the program (allogram.h) that allogram calls
+for sampled blocks. embedded.py tests each rule with blocks that a C program reports; this test repeats each rule, under the same name,
+with tables of a Lua script, which the Lua adapter reports."""
 
 import os
 import sys

@@ -9,8 +9,8 @@ import tap
 
 INTERPRETER = "/usr/bin/luajit"
 
-# Allocates objects of all kinds, prints LuaJIT's count of bytes, and leaves without closing the state. Nothing is allocated between
-# the count and the exit: the buffer of io.write has been used, and the collector is stopped.
+# Allocates objects of all kinds, and prints LuaJIT's count of bytes. With the argument "exit" the script exits without closing the state.
+# Nothing is allocated between the count and the exit, because io.write has a buffer already, and the collector is stopped.
 SCRIPT = """
 local kept, seed = {}, tonumber(arg[1])
 math.randomseed(seed)

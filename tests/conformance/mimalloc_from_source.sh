@@ -1,6 +1,6 @@
 #!/bin/sh
-# mimalloc_from_source.sh FOLDER: compiles mimalloc from Debian's source package into FOLDER/mimalloc.o. Its malloc replaces the C
-# library's in a program that is linked with it. Debian's own package has only the shared library.
+# mimalloc_from_source.sh FOLDER: compiles mimalloc from Debian's source package into FOLDER/mimalloc.o. In a program that is linked with
+# mimalloc.o, mimalloc's malloc replaces that of the C library. Debian's binary package has only the shared library.
 set -eu
 folder=$1
 [ ! -f "$folder/mimalloc.o" ] || exit 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Heaps of garbage collectors that a program reports with allogram.h: blocks that move, are promoted or are found dead, and types
-that become known late. Every rule of the header is tested with a program whose blocks are counted by hand, with the library alone
-and under `allogram run`."""
+that the program reports only after the allocation. A program whose blocks are counted by hand checks every rule of the header, alone
+with liballogram and under `allogram run`."""
 
 import re
 import sys
@@ -32,13 +32,13 @@ def compare(tools, trace, truth, failures, is_alone):
     failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
     summary = recorded.report(tools, trace)
     if is_alone:
-        for name, report in (("counts", summary), ("by the events", recorded.report(tools, trace, "--from=1ns", "--older"))):
+        for name, report in (("counts", summary), ("counts, computed from the events", recorded.report(tools, trace, "--from=1ns", "--older"))):
             failures.expect(name, {key: report[key] for key in COUNTED}, {key: truth[key] for key in COUNTED})
     failures.expect("lost", summary["lost_events"]["total"], 0)
     for options in ((), ("--from=1ns", "--older")) if is_alone else ((),):
         heap = heaps_of(tools, trace, *options)["young"]
-        failures.expect("what collectors did", {key: heap[key] for key in BY_COLLECTORS}, {key: truth[key] for key in BY_COLLECTORS})
-        failures.expect("kind and unit", (heap["kind"], heap["unit"]), ("moving", "words"))
+        failures.expect("moved, promoted and collected blocks", {key: heap[key] for key in BY_COLLECTORS}, {key: truth[key] for key in BY_COLLECTORS})
+        failures.expect("kind and unit of the heap", (heap["kind"], heap["unit"]), ("moving", "words"))
         failures.expect("types", types_of(tools, trace, truth["types"], *options), truth["types"])
     blocks = recorded.report(tools, trace, "--view=blocks", "--limit=0")["blocks"]
     states = [block["state"] for block in blocks if block["tag"]["allocator"] == "vm"]
@@ -61,7 +61,7 @@ def rule(tools, case, is_under_run):
 
 
 def a_moved_block_stays_itself(tools):
-    """A block that moved keeps its allocation site, its size and its time of birth, and has its new address."""
+    """A block that moved has its new address, and keeps its allocation site, its size and the time of its allocation."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("moving_heap"), "moves"], cwd=folder)
@@ -81,8 +81,8 @@ def a_moved_block_stays_itself(tools):
 
 
 def threads_that_stop_are_in_order(tools):
-    """Other threads use the same addresses again after each collection. The recorded order of events needs no repair, because the
-    program stops its threads for the collection."""
+    """After each collection, threads reuse addresses from which other threads' blocks moved. The program stops its threads during the
+    collection, so the recorded order of events must need no repair."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder)
@@ -99,7 +99,7 @@ SURVIVAL = ("young_blocks", "survived_blocks", "died_young_blocks", "promoted_bl
 
 
 def what_survives(tools):
-    """A block that was moved or promoted has survived that collection, and counts once when both were reported."""
+    """A block that a collection moved or promoted has survived this collection. If the program reports both, the block counts once."""
     failures = tap.Failures()
     for case, options, wanted in (("generations", (), (30, 10, 10, 10, 145)), ("stopped_threads", (), (16000, 1600, 14400, 0, 0)),
                                   ("stopped_threads", ("--from=1ns", "--older"), (16000, 1600, 14400, 0, 0))):
@@ -108,15 +108,15 @@ def what_survives(tools):
             sites = recorded.report(tools, traces[0], "--view=lifetimes", *options)["sites"]
             rows = [row for row in sites if row["young_blocks"]]
             failures.expect(case, tuple(sum(row[key] for row in rows) for key in SURVIVAL), wanted)
-            failures.expect(case + ": collections", max(row["survived_collections"]["max"] for row in rows), 1)
+            failures.expect(case + ": most collections that a block survived", max(row["survived_collections"]["max"] for row in rows), 1)
             mean = sum(row["survived_collections"]["mean"] * row["young_blocks"] for row in rows)
-            failures.require("mean %s" % mean, abs(mean - wanted[1]) < 0.1)
+            failures.require("the mean number of survived collections agrees: %s" % mean, abs(mean - wanted[1]) < 0.1)
             failures.expect("survived blocks of malloc's sites are unknown", {row["survived_blocks"] for row in sites if row not in rows} - {None}, set())
     return failures
 
 
 def samples_move(tools):
-    """With an interval of one byte nearly every block is a sample; a sample that moves is still a sample at its new address."""
+    """With a sampling interval of one byte nearly every block is a sample. A sample that moves is still a sample, at its new address."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder, ("--mode=sample", "--interval=1"))
@@ -124,10 +124,10 @@ def samples_move(tools):
         summary = recorded.report(tools, traces[0])
         failures.expect("ghosts", summary["ghost_frees"], 0)
         heap = heaps_of(tools, traces[0])["young"]
-        failures.expect("of a sample that is not counted", heap["moved_blocks"], None)
+        failures.expect("moved blocks, which a sampled trace does not count", heap["moved_blocks"], None)
         for key in ("allocated_blocks", "allocated_bytes"):
-            failures.require("%s: %d" % (key, heap[key]), abs(heap[key] - truth[key]) <= 0.02 * truth[key])
-        failures.require("in use: %d" % heap["in_use_blocks"], 36 <= heap["in_use_blocks"] <= 44)
+            failures.require("%s is nearly exact: %d" % (key, heap[key]), abs(heap[key] - truth[key]) <= 0.02 * truth[key])
+        failures.require("about 40 blocks are in use: %d" % heap["in_use_blocks"], 36 <= heap["in_use_blocks"] <= 44)
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "many_late_types"], folder,
                                           ("--mode=sample", "--interval=1"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Shared objects that are loaded and unloaded: iconv's modules, plugins in turn, and more plugins than any fixed-size table
-holds. The program behaves as without allogram, and every block belongs to the function that allocated it, in the object that was
-loaded at that time."""
+"""Shared objects that are loaded and unloaded: iconv's modules, plugins in turn, and more than 4096 plugins at once. The program must
+behave as without allogram, and every block must belong to the function that allocated it, in the object that was loaded at the time of
+the allocation."""
 
 import os
 import re
@@ -23,8 +23,8 @@ def plugin_files(tools, numbers):
 
 
 def compare_sites(failures, tools, trace, numbers, n_runs=None):
-    """The blocks of each plugin function have its own size and no other; n_runs: how many blocks each function must have (None:
-    any number)."""
+    """Checks that all blocks of a plugin function have the size that only this function allocates. n_runs: the number of blocks that each
+    function must have (None: any number)."""
     view = recorded.report(tools, trace, "--view=sites")
     summary = recorded.report(tools, trace)
     failures.expect("lost", summary["lost_events"]["total"], 0)
@@ -77,7 +77,7 @@ def reloaded(tools, numbers, n_rounds, threads):
 
 
 def kept(tools, n_plugins):
-    """Keeps N_PLUGINS plugins loaded. They are copies of one file, because the loader recognizes a file by its inode."""
+    """Keeps N_PLUGINS plugins loaded. Each plugin is a copy of one file, because the loader would load one file only once."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         original = plugin_files(tools, [0])[0]
@@ -106,7 +106,7 @@ def attached(tools, threads):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
             try:
                 time.sleep(0.2)
-                for _ in range(2):  # the second attach finds nothing left over from the first
+                for _ in range(2):  # the first attach must leave nothing that disturbs the second
                     outcome = recorded.run([tools.allogram, "attach", str(program.pid), "--mode=exact", "-q", "-o", trace,
                                             "--duration=%g" % ATTACHED_SECONDS])
                     failures.expect("attach: %s" % outcome.stderr.decode(errors="replace"), outcome.status, 0)
@@ -126,16 +126,16 @@ def main():
     tools = recorded.tools_of_arguments()
     cases = {
         "converters": lambda: converters(tools, 0),
-        "converters beside threads": lambda: converters(tools, 3),
+        "converters, and threads that allocate": lambda: converters(tools, 3),
         "converters, sampled": lambda: converters(tools, 3, "--mode=sample", "--interval=1"),
         "converters, with the stacks of frees": lambda: converters(tools, 1, "--free-stacks"),
         "a plugin that is loaded again and again": lambda: reloaded(tools, [1], 4500, 0),
         "plugins by turns": lambda: reloaded(tools, [1, 2, 3, 4, 5, 6], 600, 0),
-        "plugins by turns, beside threads": lambda: reloaded(tools, [3, 1, 6, 2, 5, 4], 600, 3),
-        "more plugins at once than fit into 4096": lambda: kept(tools, 4200),
+        "plugins by turns, and threads that allocate": lambda: reloaded(tools, [3, 1, 6, 2, 5, 4], 600, 3),
+        "more than 4096 plugins at once": lambda: kept(tools, 4200),
     }
     attached_cases = {"attached, plugins by turns": lambda: attached(tools, 0),
-                      "attached, plugins by turns beside threads": lambda: attached(tools, 2)}
+                      "attached, plugins by turns, and threads that allocate": lambda: attached(tools, 2)}
     results = tap.Plan(len(cases) + len(attached_cases))
     for name, case in cases.items():
         results.run(name, case)

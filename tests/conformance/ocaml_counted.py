@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records OCaml programs that were not changed for it: their blocks, words, source lines, stacks and deaths must equal the counts made
-by hand and the runtime's own counters."""
+"""Records OCaml programs that do not use allogram's library. The recorded blocks, words, source lines, stacks and frees must equal the counts
+made by hand and the runtime's own counters."""
 
 import argparse
 import math
@@ -17,7 +17,7 @@ import views_agree
 from ocaml_programs import SOURCES, Toolchain, expect_all_reported, own, paths, runtime
 
 def nearly_all(failures, tools, trace):
-    """By the coverage in the summary, the trace has at least 99.9 % of the words that the runtime itself counted."""
+    """Checks the coverage in the summary: the trace has at least 99.9 % of the words that the runtime itself counted."""
     coverage = runtime(recorded.report(tools, trace)).get("coverage")
     failures.require("coverage %s" % coverage, coverage is not None and coverage >= 0.999)
 
@@ -32,7 +32,7 @@ PAIRS = {
 
 
 def counted(tools, folder, chain):
-    """The table of counts in counted.ml. Bytecode also allocates a closure for each function, on the function's first line."""
+    """Compares with the table of counts in counted.ml. Bytecode also allocates a closure for each function, on the function's first line."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["counted.ml"])
     words = int(recorded.run([program, "report"]).stdout) # the words that work allocates in the minor heap, with headers
@@ -58,7 +58,7 @@ def counted(tools, folder, chain):
     large = [row for row in recorded.report(tools, trace, "--view=blocks", "--state=open,closed")["blocks"]
              if row["tag"]["allocator"] != "ocaml" and any(frame["function"].startswith("caml_shared_try_alloc") for frame in row["stack"])]
     summary = recorded.report(tools, trace)
-    failures.expect("counts twice; freed and never seen allocated", (large, summary["ghost_frees"] if chain.root else 0), ([], 0))
+    failures.expect("blocks that are counted twice; ghost frees", (large, summary["ghost_frees"] if chain.root else 0), ([], 0))
     failures.expect("note of the runtime", runtime(summary).get("note"), "")
     return failures
 
@@ -78,43 +78,43 @@ def deaths_and_sources(tools, folder, chain):
     failures.expect("blocks of malloc that are counted twice, or that allogram allocated", twice, [])
     collections = recorded.report(tools, traces[0], "--view=gc")["collections"]
     kinds = [row["kind"] for row in collections]
-    failures.require("minor collections and whole major cycles: %s" % kinds, kinds.count("minor") >= 1 and
+    failures.require("the trace has minor collections and whole major cycles: %s" % kinds, kinds.count("minor") >= 1 and
                      kinds.count("major") >= 2)
-    failures.require("all have a pause", all(row["pause_ns"] for row in collections))
+    failures.require("all collections have a pause", all(row["pause_ns"] for row in collections))
     return failures
 
 
 def survivors(tools, folder, chain):
-    """For each source line, compares the number of blocks that a minor collection kept and of those that died in it with counts by hand.
+    """For each source line, compares two numbers with counts by hand: the blocks that a minor collection kept, and the blocks that it freed.
     The promoted words must equal the runtime's own count."""
     failures = tap.Failures()
     program = chain.program(folder, "survivors", ["survivors.ml"])
     outcome, traces = recorded.record(tools, [program], folder)
-    by_hand, since_first = map(int, outcome.stdout.split()) # the first collection also promotes blocks from before the program's own code
+    by_hand, since_first = map(int, outcome.stdout.split()) # the first collection also promotes blocks of the runtime's start
     failures.expect("words of a thousand pairs and cells", by_hand, 1000 * 2 * 3)
     view = recorded.report(tools, traces[0], "--view=lifetimes", "--runtime=ocaml")["sites"]
     rows = {row["function"]: row for row in view}
     keys = ("young_blocks", "survived_blocks", "died_young_blocks", "promoted_blocks", "promoted_bytes", "ended")
-    # a function's closure lives on; the closures of a file are promoted, or not, by the first collections
+    # In bytecode each function has one more block, its closure, which stays in use.
     closure = 1 if chain.is_bytecode else 0
     for name, wanted in (("stays", (1010, 1000, 10, 1000, 16000, 1010)), ("cell", (1010, 1000, 10, 1000, 16000, 1010)),
                          ("goes", (1010, 0, 1010, 0, 0, 1010))):
         row = rows["Survivors." + name]
         survived = (closure, closure, 0, closure, closure * (24 if name == "cell" else 16), 0)
         failures.expect(name, tuple(row[key] for key in keys), tuple(a + b for a, b in zip(wanted, survived)))
-        failures.expect(name + ": collections", row["survived_collections"]["max"], 1 if name != "goes" else closure)
-    failures.expect("what is born old survives no collection", rows["Survivors.in_major"]["young_blocks"], closure or None)
+        failures.expect(name + ": most collections that a block survived", row["survived_collections"]["max"], 1 if name != "goes" else closure)
+    failures.expect("blocks allocated in the major heap that count as young", rows["Survivors.in_major"]["young_blocks"], closure or None)
     gc = recorded.report(tools, traces[0], "--view=gc")["collections"]
     minor = [row for row in gc if row["kind"] == "minor"]
-    failures.expect("each minor one tells", [row for row in minor if row["promoted_bytes"] is None], [])
+    failures.expect("minor collections without promoted bytes", [row for row in minor if row["promoted_bytes"] is None], [])
     promoted = sum(row["promoted_bytes"] for row in minor)
     before = [i for i in range(len(minor)) if sum(row["promoted_bytes"] for row in minor[:i + 1]) == promoted - 8 * since_first]
-    failures.require("promoted since the first: %s of %s" % (since_first, [row["promoted_bytes"] for row in minor]), before)
+    failures.require("the minor collections after the first promote %s words; bytes of each: %s" % (since_first, [row["promoted_bytes"] for row in minor]), before)
     first = minor[before[0] if before else 0]
     summary = next(row for row in recorded.report(tools, traces[0])["gc"] if row["runtime"] == "ocaml")
-    failures.expect("in the summary", summary["promoted_bytes"], promoted)
+    failures.expect("promoted bytes in the summary", summary["promoted_bytes"], promoted)
     later = recorded.report(tools, traces[0], "--view=lifetimes", "--from=%dns" % (first["start_ns"] + first["pause_ns"]))["sites"]
-    failures.expect("of blocks and headers", sum(row["promoted_bytes"] // 8 + row["promoted_blocks"] for row in later if row["young_blocks"]),
+    failures.expect("promoted words after the first collection, with headers", sum(row["promoted_bytes"] // 8 + row["promoted_blocks"] for row in later if row["young_blocks"]),
                     since_first)
     text = recorded.run([tools.allogram, "report", traces[0], "--view=lifetimes"]).stdout.decode()
     failures.require("the text has the columns about survival", " survived a collection, " in text and re.search("survived +promoted", text) is not None)
@@ -122,8 +122,8 @@ def survivors(tools, folder, chain):
 
 
 def owners(tools, folder, chain):
-    """Memory outside of the heap counts once, as a block of malloc; its type is the identifier of its owner's custom
-    operations."""
+    """If an OCaml block owns memory outside of OCaml's heap, this memory counts once, as a block of malloc. Its type is the identifier of
+    the custom operations of the OCaml block."""
     failures = tap.Failures()
     program = chain.program(folder, "owners", ["owners_stubs.c", "owners.ml"])
     _, traces = recorded.record(tools, [program], folder)
@@ -135,27 +135,27 @@ def owners(tools, folder, chain):
     for name, counts in wanted.items():
         failures.expect(name, tuple(rows.get(name, {}).get(key) for key in keys), counts)
     if not chain.root: # OCaml 5 does not report the memory that a channel owns
-        failures.require("channels: %s" % sorted(map(str, rows)), rows.get("_chan", {}).get("freed_blocks", 0) >= 1)
+        failures.require("the memory of channels has a type: %s" % sorted(map(str, rows)), rows.get("_chan", {}).get("freed_blocks", 0) >= 1)
     blocks = recorded.report(tools, traces[0], "--view=blocks", "--state=open,closed")["blocks"]
     for bytes, name, count in ((8000, "_bigarr02", 20), (700, "owners.resource", 30), (900, in_two_calls, 4)):
         mine = [row for row in blocks if row["size"] == bytes and row["tag"]["allocator"] != "ocaml"]
-        failures.expect("of %d bytes" % bytes, (len(mine), {row["type"] for row in mine}), (count, {name}))
+        failures.expect("blocks of %d bytes, and their types" % bytes, (len(mine), {row["type"] for row in mine}), (count, {name}))
     stacks = recorded.report(tools, traces[0], "--view=types", "--type=_bigarr02")["stacks"]
     functions = [[frame["function"] for frame in row["frames"]] for row in stacks]
-    failures.require("stacks of the bigarrays: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
+    failures.require("the stacks of the bigarrays are whole: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
     failures.extend(views_agree.agree(tools, traces[0])) # every view agrees, although these types became known late
     return failures
 
 
 def everything(tools, folder, chain):
-    """Records, floats, closures, lazy values, exceptions, functors, objects, Marshal, Str, Scanf, weak tables, finalisers,
-    compaction."""
+    """A program that uses records, floats, closures, lazy values, exceptions, functors, objects, Marshal, Str, Scanf, weak tables,
+    finalisers and compaction."""
     return compare_with_runtime(tools, folder, chain, "everything", chain.libraries("str"))
 
 
 def signals(tools, folder, chain):
-    """Allocations in the handler of a timer's signal are recorded, although the interpreter may run the handler inside of a callback of
-    Memprof."""
+    """Allocations in a signal handler are recorded, although the interpreter may run the handler inside of a callback of Memprof, OCaml's
+    sampler, by which allogram records."""
     return compare_with_runtime(tools, folder, chain, "signals", chain.libraries("unix"))
 
 
@@ -170,7 +170,7 @@ def compare_with_runtime(tools, folder, chain, name, libraries):
 
 
 def between(tools, folder, chain):
-    """OCaml calls C, which calls OCaml: the allocations of all three have one complete stack each."""
+    """An OCaml function calls C, and C calls another OCaml function. The blocks that each of the three allocates have complete stacks."""
     failures = tap.Failures()
     program = chain.program(folder, "between", ["between_stubs.c", "between.ml"])
     _, traces = recorded.record(tools, [program], folder)
@@ -178,7 +178,7 @@ def between(tools, folder, chain):
     exn = ["caml_callback_exn"] if chain.root else []
     wanted = ["Between.(toplevel)", *stub, "between_caller", "caml_callback", *exn, "caml_start_program", "Between.inner"]
     mine = [path for path in paths(tools, traces[0]) if "Between.inner" in path]
-    failures.require("main ... %s: %s" % (" ".join(wanted), mine), mine and all(
+    failures.require("the stacks contain main and %s: %s" % (" ".join(wanted), mine), mine and all(
         "main" in path and " ".join(wanted) in " ".join(path) for path in mine))
     failures.require("a stack ends in between_take, which calls malloc", any(path[-1] == "between_take" for path in mine))
     at = lambda text: recorded.line_of("between.ml", text)
@@ -211,7 +211,7 @@ def threads_and_fork(tools, folder, chain):
 
 
 def domains(tools, folder, chain):
-    """OCaml 5: compares what each function allocated in each domain with counts by hand; stacks through effect handlers are complete."""
+    """OCaml 5: compares the blocks of each function, in all domains, with counts by hand. Stacks through effect handlers are complete."""
     failures = tap.Failures()
     program = chain.program(folder, "domains", ["domains.ml"], chain.libraries("unix", "threads"))
     outcome, traces = recorded.record(tools, [program], folder)
@@ -223,7 +223,7 @@ def domains(tools, folder, chain):
     stepping = [path for path in paths(tools, traces[0], "--focus=^Domains.stepping$") if "Domains.pairs.go" in path]
     failures.require("stacks of stepping are whole: %s" % stepping, stepping and all("main" in path for path in stepping))
     summary = recorded.report(tools, traces[0])
-    failures.expect("truncated; freed and never seen allocated", (summary["truncated_stacks"], summary["ghost_frees"]), (0, 0))
+    failures.expect("truncated stacks; ghost frees", (summary["truncated_stacks"], summary["ghost_frees"]), (0, 0))
     expect_all_reported(failures, tools, traces[0])
     return failures
 
@@ -233,21 +233,21 @@ def small_stack():
 
 
 def lives(tools, folder, chain):
-    """Deaths of blocks that a compaction moved, and of blocks of a minor heap that was resized, are recorded. A stack overflow during an
-    allocation raises the exception that the program expects. Stacks cut at the depth are not counted as incomplete."""
+    """Frees are recorded of blocks that a compaction moved, and of blocks in a minor heap that was resized. A stack overflow during an
+    allocation raises the exception that the program expects. A stack that is deeper than --depth counts as cut, not as incomplete."""
     failures = tap.Failures()
     program = chain.program(folder, "lives", ["lives.ml"])
     environment = {"OCAMLRUNPARAM": "l=64k"} # size of OCaml 5's stack in words; OCaml 4 uses the system's stack
     plain = recorded.run([program], env=environment, preexec=small_stack)
     outcome, traces = recorded.record(tools, [program], folder, env=environment, preexec=small_stack)
     failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
-    failures.expect("the overflow", outcome.stdout.split(b"\n")[0], b"overflow")
+    failures.expect("the output after the overflow", outcome.stdout.split(b"\n")[0], b"overflow")
     one = lambda name: [row for row in own(tools, traces[0], "Lives." + name).values()]
-    failures.expect("moved", one("moved"), [(1000, 8000, 250)])
-    failures.expect("resized", one("resized"), [(500100, 8 * 500100, 100)])
-    failures.require("deep: %s" % one("deep"), one("deep") and one("deep")[0][0] > 1000 and one("deep")[0][2] == 0)
+    failures.expect("blocks, bytes, blocks in use of `moved`", one("moved"), [(1000, 8000, 250)])
+    failures.expect("blocks, bytes, blocks in use of `resized`", one("resized"), [(500100, 8 * 500100, 100)])
+    failures.require("`deep` has more than 1000 blocks, none in use: %s" % one("deep"), one("deep") and one("deep")[0][0] > 1000 and one("deep")[0][2] == 0)
     summary = recorded.report(tools, traces[0])
-    failures.require("cut stacks: %s" % summary["truncated_stacks"], summary["truncated_stacks"] > 0)
+    failures.require("stacks are cut: %s" % summary["truncated_stacks"], summary["truncated_stacks"] > 0)
     expect_all_reported(failures, tools, traces[0])
     return failures
 
@@ -256,8 +256,8 @@ STATISTICS = {"OCAMLRUNPARAM": "v=0x400,l=64k"} # at the end the runtime prints 
 
 
 def undisturbed(tools, folder, chain):
-    """The runtime's counters at the end are equal, to the word, to those of a run without allogram: words, promoted words, collections of
-    each kind, sizes of the heap. The program's own Memprof takes the same samples."""
+    """At the end of a recorded program, the runtime's counters (words, promoted words, collections of each kind, sizes of the heap) equal
+    those of a run without allogram. If the program uses Memprof, OCaml's sampler, it gets the same samples."""
     failures = tap.Failures()
     programs = [("counted", []), ("survivors", []), ("everything", ["str"]), ("finalizers", []), ("cycles", ["unix"]), ("lives", []),
                 ("rates", []), ("stops", []), ("own_memprof", [])]
@@ -265,19 +265,19 @@ def undisturbed(tools, folder, chain):
         program = chain.program(folder, name, [name + ".ml"], chain.libraries(*libraries) if libraries else [])
         plain = recorded.run([program], env=STATISTICS, preexec=small_stack)
         outcome, _ = recorded.record(tools, [program], folder, env=STATISTICS, preexec=small_stack)
-        failures.require(name + ": has counters", b"minor_words: " in plain.stderr)
+        failures.require(name + ": the runtime printed its counters", b"minor_words: " in plain.stderr)
         failures.expect(name + ": status, output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
         failures.expect(name + ": counters", counters_in(outcome.stderr), counters_in(plain.stderr))
     return failures
 
 
 def counters_in(stderr):
-    """{name: text} of the runtime's lines "name: number". The words of stacks of OCaml 5 are not counted the same in each run."""
+    """Returns {name: text} of the runtime's lines "name: number", without the words of stacks, which differ between runs of OCaml 5."""
     return dict(re.findall(r"^(\w+_(?:words|collections|chunks)|compactions): (\d+)$", stderr.decode(), re.MULTILINE))
 
 
 def undisturbed_tools(tools, folder, chain):
-    """The counters of OCaml's own tools, run on files of its library, are also equal to those of a run without allogram."""
+    """Records OCaml's own tools. Their counters at the end equal those of a run without allogram."""
     failures = tap.Failures()
     library = subprocess.run([*chain.command, "-where"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     sources = ["scanf.ml", "hashtbl.ml"]
@@ -298,18 +298,18 @@ def undisturbed_tools(tools, folder, chain):
         plain = recorded.run(command, cwd=work, env=STATISTICS)
         outcome, traces = recorded.record(tools, command, folder, cwd=work, env=STATISTICS)
         failures.expect(command[0] + ": status, output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
-        failures.require(command[0] + ": has counters", "minor_words" in counters_in(plain.stderr))
+        failures.require(command[0] + ": the runtime printed its counters", "minor_words" in counters_in(plain.stderr))
         failures.expect(command[0] + ": counters", counters_in(outcome.stderr), counters_in(plain.stderr))
         expect_all_reported(failures, tools, traces[0])
         for trace in traces:
             os.unlink(trace)
-    failures.require("tools: %d" % n_run, n_run >= 3)
+    failures.require("at least three tools ran: %d" % n_run, n_run >= 3)
     return failures
 
 
 def debug_runtime(tools, folder, chain):
-    """Programs with the debug runtime, which checks its own invariants, are recorded: by allocation_path.c in OCaml 4, by Memprof in
-    5.3."""
+    """Records a program with OCaml's debug runtime, which checks its own invariants. In OCaml 4 allogram records by allocation_path.c, in
+    OCaml 5.3 by Memprof (OCaml's sampler)."""
     failures = tap.Failures()
     program = chain.compile(folder, "counted", ["counted.ml"], ["-runtime-variant", "d"])
     outcome, traces = recorded.record(tools, [program], folder)
@@ -320,7 +320,7 @@ def debug_runtime(tools, folder, chain):
 
 
 def ended_domain(tools, folder, chain):
-    """OCaml 5: if a domain has ended, the deaths of its blocks in collections of other domains are recorded."""
+    """OCaml 5: when a domain has ended, other domains' collections free its blocks. These frees are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "ended_domain", ["ended_domain.ml"], chain.libraries("unix"))
     outcome, traces = recorded.record(tools, [program], folder)
@@ -330,7 +330,8 @@ def ended_domain(tools, folder, chain):
 
 
 def later_release(tools, folder, chain):
-    """OCaml blocks of a later release of OCaml are not recorded, and one line says so. Blocks of malloc are recorded."""
+    """If the program has a later release of OCaml than allogram knows, OCaml blocks are not recorded, and one line says so. Blocks of malloc
+    are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["later_stubs.c", "counted.ml"])
     plain = recorded.run([program, "report"])
@@ -339,13 +340,13 @@ def later_release(tools, folder, chain):
     summary = recorded.report(tools, traces[0])
     row = runtime(summary)
     failures.expect("hooked", row.get("hooked"), False)
-    failures.require("why: %s" % row, "5.4" in row.get("note", ""))
+    failures.require("the note names the release: %s" % row, "5.4" in row.get("note", ""))
     failures.require("malloc is recorded", summary["allocated_blocks"] > 0)
     return failures
 
 
 def interpreted(tools, folder, chain):
-    """Bytecode in a file of its own, run by the interpreter, with and without debug information."""
+    """Records the interpreter with a bytecode file, with and without debug information."""
     failures = tap.Failures()
     run, at = chain.interpreter(folder), lambda text: recorded.line_of("counted.ml", text)
     for options, made in (("-g", "counted.byte"), ("-bin-annot", "plain.byte")):
@@ -357,14 +358,14 @@ def interpreted(tools, folder, chain):
         else:
             rows = recorded.report(tools, traces[-1], "--view=sites", "--by=line")["sites"]
             places = sorted(row["own"]["allocated_blocks"] for row in rows if row["function"].startswith("bytecode+0x"))
-            failures.expect("the places of pair by their distance", places[-5:], [1500] * 5)
+            failures.expect("blocks of the five code addresses in pair", places[-5:], [1500] * 5)
         nearly_all(failures, tools, traces[-1])
     return failures
 
 
 def script(tools, folder, chain):
-    """The toplevel gives no source locations for the code that it compiles; the compiler's own functions in it have their
-    names."""
+    """OCaml's toplevel runs a script. The toplevel gives no source locations for the code that it compiles, so this code has the name
+    `(toplevel code)`. The functions of the compiler, which is part of the toplevel, have their names."""
     failures = tap.Failures()
     shutil.copy(os.path.join(SOURCES, "counted.ml"), os.path.join(folder, "script.ml"))
     outcome, traces = recorded.record(tools, ["ocaml", "script.ml"], folder, ["--interval=64", "--mode=sample", "--seed=1"], cwd=folder)
@@ -372,8 +373,8 @@ def script(tools, folder, chain):
     rows = {row["function"]: row["own"] for row in recorded.report(tools, traces[-1], "--view=sites")["sites"]}
     low, high = rows.get("(toplevel code)", {}).get("allocated_bytes_ci95", (0, 0))
     made = 40000 + 1500 * 64 # bytes of the array, and of pair and build
-    failures.require("bytes of the script, 95 %% interval: %s" % [low, high], low < made + 6000 and high > made)
-    failures.require("of the compiler", any(name.startswith("Typecore.") for name in rows))
+    failures.require("the 95 %% interval contains the bytes of the script: %s" % [low, high], low < made + 6000 and high > made)
+    failures.require("functions of the compiler are in the report", any(name.startswith("Typecore.") for name in rows))
     return failures
 
 
@@ -396,7 +397,7 @@ def compiler(tools, folder, chain):
         outcome = recorded.run(prefix + command, cwd=folder)
         failures.expect("exit status", outcome.status, 0)
         made.append(open(os.path.join(folder, "counted.cmx"), "rb").read())
-    failures.expect("the same module", made[0] == made[1], True)
+    failures.expect("the compiler writes the same module as without allogram", made[0] == made[1], True)
     trace = recorded.traces_in(folder)[0]
     expect_all_reported(failures, tools, trace)
     return failures
@@ -421,8 +422,8 @@ def sampled(tools, folder, chain):
         chance = 1 - math.exp(-8 * (words + 1) / interval)
         deviation = math.sqrt(each * seeds * (1 - chance) / chance)
         score = (sum(got) - each * seeds) / deviation
-        failures.require("%s: %s, a score of %.1f" % (text, got, score), abs(score) < 4)
-        failures.require("seeds differ", len(set(got)) > seeds // 2)
+        failures.require("%s: the estimates %s deviate by less than four standard deviations: %.1f" % (text, got, score), abs(score) < 4)
+        failures.require("different seeds give different estimates", len(set(got)) > seeds // 2)
     return failures
 
 
@@ -438,7 +439,7 @@ def stops_none_of_its_own(tools, folder, chain):
 
 
 def in_finalizers(tools, folder, chain):
-    """What finalisers, alarms and exit functions allocate is recorded completely."""
+    """All blocks that finalisers, alarms and exit functions allocate are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "finalizers", ["finalizers.ml"])
     outcome, traces = recorded.record(tools, [program], folder)
@@ -446,7 +447,7 @@ def in_finalizers(tools, folder, chain):
     closure = 1 if chain.is_bytecode else 0
     for function, blocks in (("finalised", 200), ("last", 2), ("make", 100)):
         failures.expect(function, sum(row[0] for row in own(tools, traces[0], "Finalizers." + function).values()), blocks + closure)
-    failures.require("an alarm at each cycle", sum(row[0] for row in own(tools, traces[0], "Finalizers.at_cycle").values()) >= 2)
+    failures.require("blocks of an alarm are recorded at each cycle", sum(row[0] for row in own(tools, traces[0], "Finalizers.at_cycle").values()) >= 2)
     nearly_all(failures, tools, traces[0])
     return failures
 
@@ -457,7 +458,7 @@ def without_debug_information(tools, folder, chain):
     _, traces = recorded.record(tools, [program], folder)
     rows = recorded.report(tools, traces[0], "--view=sites")["sites"]
     pairs = {row["function"]: row["own"]["allocated_blocks"] for row in rows if row["function"] in ("Counted.pair", "Counted.build")}
-    failures.expect("by the linker's symbols", pairs, {"Counted.pair": 6000, "Counted.build": 1500})
+    failures.expect("blocks by function, named by the linker's symbols", pairs, {"Counted.pair": 6000, "Counted.build": 1500})
     return failures
 
 
@@ -472,7 +473,7 @@ def static(tools, folder, chain):
 
 
 def at_each_cycle(tools, folder, chain):
-    """--dump-at=gc dumps the tree of live blocks after each major cycle, of a program that was not changed for it."""
+    """--dump-at=gc writes a dump after each major cycle of an OCaml program; the dump has the call tree of the blocks in use."""
     failures = tap.Failures()
     program = chain.program(folder, "cycles", ["cycles.ml"], chain.libraries("unix"))
     trace = os.path.join(folder, "c.allogram")
@@ -486,18 +487,18 @@ def at_each_cycle(tools, folder, chain):
         if any(row["kind"] == "major" for row in recorded.report(tools, dump, "--view=gc")["collections"]):
             made.append(sum(row[0] for row in own(tools, dump, "Cycles.stay").values()))
             there = [path for path in paths(tools, dump) if "Cycles.stay" in path]
-            failures.require("a tree: %s" % there, there and all("Cycles.(toplevel)" in path for path in there))
-    failures.require("dumps of each of the three: %s" % made, {2000, 4000, 6000} <= set(made))
+            failures.require("the dump has a call tree: %s" % there, there and all("Cycles.(toplevel)" in path for path in there))
+    failures.require("there is a dump after each of the three cycles: %s" % made, {2000, 4000, 6000} <= set(made))
     kinds = [row["kind"] for row in recorded.report(tools, trace, "--view=gc")["collections"]]
-    failures.require("whole cycles: %s" % kinds, kinds.count("major") >= 3)
+    failures.require("the trace has at least three major cycles: %s" % kinds, kinds.count("major") >= 3)
     stayed = [sum(row[2] for row in own(tools, trace, "Cycles." + name).values()) for name in ("stay", "go")]
-    failures.expect("what stayed, what went", stayed, [6000, 0])
+    failures.expect("blocks in use of `stay` and of `go`", stayed, [6000, 0])
     return failures
 
 
 def at_a_thousandth(tools, folder, chain):
-    """Samples one word in 1000, with many seeds. The sum for each source line must lie within four standard deviations of the exact value,
-    and all sums must scatter as much as chance predicts."""
+    """Samples one word in 1000, with many seeds. The sum of the estimates for each function must lie within four standard deviations of the
+    exact value, and the variance of the estimates must be the one that chance predicts."""
     failures = tap.Failures()
     program = chain.program(folder, "rates", ["rates.ml"])
     interval, seeds = 8000, 100 if os.environ.get("AG_TEST_SCALE") == "full" else 6
@@ -518,9 +519,9 @@ def at_a_thousandth(tools, folder, chain):
     for name, (words, each) in places.items():
         chance = 1 - math.exp(-8 * (words + 1) / interval)
         score = (sums[name] - each * seeds) / math.sqrt(each * seeds * (1 - chance) / chance)
-        failures.require("%s: %d of %d, a score of %.1f" % (name, sums[name], each * seeds, score), abs(score) < 4)
+        failures.require("%s: the estimate %d of %d deviates by less than four standard deviations: %.1f" % (name, sums[name], each * seeds, score), abs(score) < 4)
     n = len(places) * seeds # chi-square: mean n, deviation sqrt(2 n)
-    failures.require("spread: %.1f of %d" % (squares, n), abs(squares - n) < 5 * math.sqrt(2 * n))
+    failures.require("the sum of the squared deviations is near its mean: %.1f of %d" % (squares, n), abs(squares - n) < 5 * math.sqrt(2 * n))
     return failures
 
 
@@ -541,8 +542,8 @@ def cases_of_root(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--root", default="", help="a Debian root with another OCaml")
-    parser.add_argument("--only", default="", help="a case's name")
+    parser.add_argument("--root", default="", help="a folder with the root file system of another Debian release, with its OCaml")
+    parser.add_argument("--only", default="", help="run only the case with this name")
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     table = cases_of_root(os.path.abspath(options.root)) if options.root else CASES

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The OCaml library: examples/recorded.ml alone and under `allogram run`, built native, as bytecode and static; and a program
-without changes, to which OCAMLPARAM adds the library. The counts are those of the example's first comment, to the unit."""
+"""allogram's OCaml library: examples/recorded.ml uses it alone and under `allogram run`, built native, as bytecode and static. The counts
+must equal those in the example's first comment. Another program does not name the library; OCAMLPARAM adds it to this program."""
 
 import os
 import shutil
@@ -40,8 +40,8 @@ class Library:
 
 
 def compare(failures, tools, trace, closures=0, in_use=0):
-    """closures: blocks that bytecode allocates for each function's closure, on the function's first line, and that live on;
-    in_use: blocks in use at the end of each of the three functions."""
+    """closures: the number of closures that bytecode allocates for each function, on the function's first line, and that stay in use;
+    in_use: the number of blocks of each of the three kinds (pairs, options, cells) that are in use at the end of the trace."""
     at = lines()
     failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
     failures.expect("pairs and options", ocaml_programs.own(tools, trace, PAIR),
@@ -51,17 +51,17 @@ def compare(failures, tools, trace, closures=0, in_use=0):
     dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
     marks = [name for name in ("phase", "collected") if ' mark name="%s"' % name in dump]
     failures.expect("marks", marks, ["phase", "collected"] if not in_use else ["phase"])
-    failures.require("the label", ' label=1 name="request"' in dump)
+    failures.require("the dump contains the label", ' label=1 name="request"' in dump)
     failures.expect("incomplete", recorded.report(tools, trace)["incomplete_stacks"], 0)
     stacks = [path for path in ocaml_programs.paths(tools, trace) if PAIR in path and len(path) > 3] # not the stack of its closure
-    failures.require("whole stacks: %s" % stacks, stacks and all("Recorded.(toplevel)" in path and CELL in path for path in stacks))
+    failures.require("the stacks are whole: %s" % stacks, stacks and all("Recorded.(toplevel)" in path and CELL in path for path in stacks))
 
 
 def by_environment(tools, library, options, compiler="ocamlopt", archive="allogram.cmxa"):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = library.program(folder, options, compiler, archive)
-        failures.expect("without the wish nothing is written", (recorded.run([program], cwd=folder).stdout, recorded.traces_in(folder)),
+        failures.expect("output and traces without ALLOGRAM_OUTPUT", (recorded.run([program], cwd=folder).stdout, recorded.traces_in(folder)),
                         (b"done\n", []))
         outcome = recorded.run([program], {"ALLOGRAM_OUTPUT": "t.%p.allogram"}, cwd=folder)
         failures.expect("output and status", (outcome.status, outcome.stdout, outcome.stderr), (0, b"done\n", b""))
@@ -81,8 +81,8 @@ def started(tools, library):
 
 
 def under_run(tools, library):
-    """Under `run`, the OCaml library passes its events to the preloaded library: blocks of OCaml and of malloc are in one trace, and none
-    is counted twice."""
+    """Under `run`, the OCaml library passes its events to the library that `run` preloads. Blocks of OCaml and of malloc are in one trace, and
+    no block is counted twice."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = library.program(folder, library.dynamic())
@@ -99,7 +99,7 @@ def without_a_change(tools, library):
     with recorded.Folder() as folder:
         shutil.copy(os.path.join(ocaml_programs.SOURCES, "counted.ml"), folder)
         wish = {"OCAMLPARAM": "I=%s,cmxa=allogram.cmxa,ccopt=-L%s,_" % (library.folder, library.shared)}
-        failures.expect("built", recorded.run(["ocamlopt", "-g", "counted.ml", "-o", "counted"], wish, cwd=folder).status, 0)
+        failures.expect("status of ocamlopt", recorded.run(["ocamlopt", "-g", "counted.ml", "-o", "counted"], wish, cwd=folder).status, 0)
         outcome = recorded.run(["./counted"], {"ALLOGRAM_OUTPUT": "t.%p.allogram", "LD_LIBRARY_PATH": library.shared}, cwd=folder)
         failures.expect("status", outcome.status, 0)
         pairs = ocaml_programs.own(tools, recorded.traces_in(folder)[0], "Counted.pair")

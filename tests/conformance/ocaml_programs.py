@@ -1,4 +1,5 @@
-"""Compiles the OCaml programs of tests/programs/ocaml with one release, native or bytecode, for the tests that record them."""
+"""Compiles the OCaml programs of tests/programs/ocaml with one release of OCaml, as native code or bytecode, for the tests that record
+these programs."""
 
 import os
 import re
@@ -11,8 +12,9 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "progra
 
 
 class Toolchain:
-    """The compilers of this machine, or those of a Debian root (tests/roots/make_roots.sh), which are run from outside of the
-    root. The programs that they build name the root's loader and libraries, so they run here as they would inside of it."""
+    """The OCaml compilers of this machine, or those in ROOT, a folder with the root file system of another Debian release
+    (tests/roots/make_roots.sh). The compilers in ROOT are run without chroot. The programs that they build use the loader and the
+    libraries in ROOT, so these programs run without chroot, too."""
 
     def __init__(self, root=None, is_bytecode=False):
         self.root, self.is_bytecode = root, is_bytecode
@@ -49,14 +51,14 @@ class Toolchain:
         return os.path.join(folder, name)
 
     def interpreter(self, folder):
-        """The program that runs bytecode in a file of its own."""
+        """Returns the path of the interpreter, which runs bytecode files."""
         if not self.root:
             return "ocamlrun"
         subprocess.run([*self.command, "-make-runtime", *self.libraries("unix"), "-o", "interpreter"], cwd=folder, env={**os.environ, **self.env}, check=True)
         return os.path.join(folder, "interpreter")
 
     def program(self, folder, name, sources, options=()):
-        """The program as an executable file: bytecode with its interpreter linked to it."""
+        """Builds the program and returns its path. A bytecode program contains its interpreter."""
         return self.compile(folder, name, sources, [*options, *(["-custom"] if self.is_bytecode else [])])
 
 
@@ -65,7 +67,7 @@ def runtime(summary, name="ocaml"):
 
 
 def expect_all_reported(failures, tools, trace):
-    """All words that the runtime counted were reported to the recorder."""
+    """Checks that the words that were reported to the recorder (told) equal those that the runtime counted (counted)."""
     dumped = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
     found = re.findall(r'runtime .*name="ocaml".* told=(\d+) counted=(\d+)', dumped)
     failures.expect("reported and counted by the runtime", found[-1:], [(found[-1][1], found[-1][1])] if found else None)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Programs whose allocator is in the same source file as its callers (programs/allocators/own_allocator.c), built in many
-ways. Their results are the same without the recorder and with it: exact, sampled, and with the stacks of frees. Every block is counted.
+"""Programs whose allocator is in the same source file as its callers (programs/allocators/own_allocator.c), built in many ways. Their
+results must be the same without allogram and in each kind of recording: exact, sampled, and with the stacks of frees. Every block must
+be counted.
 
-The compiler knows which registers and which part of the stack such an allocator changes, and the callers rely on it; so the
-recorder must not change more."""
+The compiler sees which registers and which part of the stack such an allocator changes, and the code of the callers relies on the rest.
+So the recorder must not change more than the allocator does."""
 
 import os
 import re
@@ -19,7 +20,7 @@ EVERYWHERE = ["-fno-builtin", "-w", "-DINLINING=noinline"]
 WHOLE_PROGRAM = ["-flto", "-fno-pie", "-no-pie"]
 UNALIGNED = ["-fno-ipa-stack-alignment", "-fno-omit-frame-pointer"]
 WIDE = ["-mavx2", "-flto"]
-VECTORS = {True: "-DVECTOR_BYTES=32", False: "-DVECTOR_BYTES=16"}  # chosen by whether the program is built with AVX
+VECTORS = {True: "-DVECTOR_BYTES=32", False: "-DVECTOR_BYTES=16"}  # key: the program is built with AVX2
 BUILDS = (
     [["gcc", level, *more] for level in ("-O0", "-O1", "-O2", "-O3", "-Os") for more in ([], WHOLE_PROGRAM)] +
     [["gcc", level, *more] for level in ("-O2", "-O3") for more in (UNALIGNED, WIDE)] +
@@ -70,7 +71,7 @@ def a_build(tools, command):
 
 
 def attached_build(tools, command):
-    """The recorder is attached while the program sleeps, before it allocates."""
+    """Attaches to the program while it sleeps, before it allocates."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = build(folder, command)
@@ -93,7 +94,8 @@ def attached_build(tools, command):
     return failures
 
 
-# By name: an allocator in a library or in the program, and a library that may be preloaded before it.
+# case: the allocator's name, the command that builds it or the path of its library, and where the allocator is: "linked" (a library that
+# the program is linked with), "preloaded" (a library that is preloaded), or "inside" (the program).
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 ENTRIES = {
     "moz_arena in a library": ("moz_arena", ["gcc", "-O2"], "linked"),
@@ -109,7 +111,7 @@ ENTRIES_TRUTH = {size: 100 for size in (1010, 2121, 4040, 9090, 6464, 3333)}  # 
 
 
 def build_entries(folder, allocator, how):
-    """(program, environment)"""
+    """Returns the path of the program, and the environment variables that it needs."""
     program, library = os.path.join(folder, "program"), os.path.join(folder, "liballocator.so")
     everywhere = ["-fno-builtin", "-w", "-g"]
     caller = recorded.source_of("other_entries.c")
@@ -127,7 +129,7 @@ def build_entries(folder, allocator, how):
 
 
 def blocks_of(tools, trace):
-    """{bytes: blocks} of the blocks that were allocated and freed."""
+    """Returns {size in bytes: number of blocks} of the blocks that were allocated and freed."""
     found = {}
     for block in recorded.report(tools, trace, "--view=blocks")["blocks"]:
         if block["size"] in ENTRIES_TRUTH and block["state"] == "closed":
@@ -140,7 +142,7 @@ def other_entries(tools, family, allocator, how):
     with recorded.Folder() as folder:
         program, env = build_entries(folder, allocator, how)
         plain = recorded.run([program, family], env=env)
-        failures.expect("status, plainly", plain.status, 0)
+        failures.expect("status without allogram", plain.status, 0)
         for number, mode in enumerate((["--mode=exact"], ["--mode=sample", "--interval=1"])):
             inner = os.path.join(folder, str(number))
             os.mkdir(inner)
@@ -165,7 +167,7 @@ def counted_by_size(tools, trace, sizes):
 
 
 def interrupted(tools, mode):
-    """Signal handlers that interrupt the allocator and call it, or leave it by longjmp; threads that are cancelled in it."""
+    """Signal handlers interrupt the allocator, and call it or leave it by longjmp. Threads are cancelled inside of the allocator."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = os.path.join(folder, "program")
@@ -181,8 +183,8 @@ def interrupted(tools, mode):
     return failures
 
 
-# The compiler may inline the allocator into its callers, where it cannot be recorded. Then a message must say so, unless all blocks
-# were recorded all the same.
+# The compiler may inline the allocator into its callers; calls of an inlined allocator cannot be recorded. Unless all blocks were
+# recorded, a message must say that allocations were not seen.
 INLINED = [["gcc", "-O2"], ["gcc", "-O2", "-DINLINING=always_inline"], ["gcc", "-O3"], ["gcc", "-O3", *WHOLE_PROGRAM]]
 
 
@@ -202,9 +204,9 @@ def inlined(tools, command, mode):
         is_whole = all(0 <= summary[key] - counts[key] <= OUTSIDE for key in ("allocated_blocks", "freed_blocks"))
         kinds = [finding["kind"] for finding in summary["findings"]]
         if mode == ["--mode=exact"]:
-            failures.fail_unless("copies of the allocator, and not a word: %d of %d blocks, findings %s, %s" % (
+            failures.fail_unless("no message says that allocations were not seen: %d of %d blocks, findings %s, %s" % (
                 summary["allocated_blocks"], counts["allocated_blocks"], kinds, outcome.stderr), says_so or is_whole and not kinds)
-            failures.fail_unless("the last line says more than the report: %s" % outcome.stderr,
+            failures.fail_unless("the last line reports allocations that were not seen, the report does not: %s" % outcome.stderr,
                                  not says_so or "unseen_frees" in kinds or not all(runtime["hooked"] for runtime in summary["runtimes"]))
     return failures
 
@@ -219,7 +221,7 @@ def main():
             plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
     for command in INLINED:
         for mode in MODES[:2]:
-            plan.run("copied into its callers by %s, %s" % (" ".join(command), mode[0]),
+            plan.run("inlined into its callers by %s, %s" % (" ".join(command), mode[0]),
                      lambda command=command, mode=mode: inlined(tools, command, mode))
     for mode in (["--mode=exact"], ["--mode=sample", "--interval=1"]):
         plan.run("interrupted, " + " ".join(mode), lambda mode=mode: interrupted(tools, mode))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runtimes that are compiled together with the program, so that the compiler knows which registers and which part of the stack
-their functions change. The program's results are the same without and with the recorder, and every block is counted.
+"""Runtimes that are compiled together with the program, so that the compiler sees which registers and which part of the stack the
+runtime's functions change, and relies on the rest. The program's results must be the same with and without allogram, and every block must
+be counted.
 
-The programs are own_collector.c, built in many ways, and own_lua.c with Lua's archive."""
+The programs are own_collector.c, built in many ways, and own_lua.c, linked with Lua's static library."""
 
 import os
 import shutil
@@ -26,7 +27,7 @@ ROUNDS = "300"
 def same_in_all_modes(tools, command, folder, failures, truth):
     """Compares the results of all modes; returns the summary of the exact trace."""
     plain = recorded.run(command, env={"TRUTH_FILE": truth})
-    failures.expect("status, plainly", plain.status, 0)
+    failures.expect("status without allogram", plain.status, 0)
     summary = None
     for number, mode in enumerate(MODES):
         inner = os.path.join(folder, str(number))
@@ -70,7 +71,7 @@ def a_lua(tools, command):
         summary = same_in_all_modes(tools, [program], folder, failures, os.path.join(folder, "truth"))
         lua = runtime(summary, "lua")
         failures.expect("hooked", lua.get("hooked"), True)
-        failures.require("blocks: %s" % summary.get("allocated_blocks"), summary.get("allocated_blocks", 0) > 6000)
+        failures.require("more than 6000 blocks: %s" % summary.get("allocated_blocks"), summary.get("allocated_blocks", 0) > 6000)
     return failures
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Processes in pid namespaces of their own, as in containers: a process's own number does not exist outside, or is that of
-another process there. Each process has to be recorded to its end, and its trace must not be sealed (completed) earlier."""
+"""Processes in pid namespaces of their own, as in containers. The pid that such a process itself sees does not exist outside of the
+namespace, or belongs to another process there. Each process must be recorded to its end, and its trace must not be sealed (completed)
+earlier."""
 
 import os
 import shutil
@@ -20,7 +21,7 @@ def can_unshare():
 
 
 def expect_traces(failures, tools, traces, n, truth):
-    """N traces, each whole and with the counts of TRUTH."""
+    """Checks that there are N traces, each whole and with the counts of TRUTH."""
     failures.expect("traces", len(traces), n)
     for trace in traces:
         status, verdict = recorded.check(tools, trace)
@@ -39,7 +40,7 @@ def of_program(tools, traces, program):
 
 
 def one(tools, *options):
-    """A program with pid 1, with the outer /proc or with one of its own; its trace is whole as soon as `run` returns."""
+    """Records a program with pid 1, with the /proc of the outer namespace or of its own. Its trace must be whole when `run` returns."""
     failures = tap.Failures()
     program = tools.program("million_blocks")
     with recorded.Folder() as folder:
@@ -51,7 +52,7 @@ def one(tools, *options):
 
 
 def twins(tools):
-    """Two such programs at the same time, both with pid 1."""
+    """Records two programs at the same time that have pid 1, each in its own namespace."""
     failures = tap.Failures()
     program = tools.program("million_blocks")
     script = 'unshare -p -f "$0" & unshare -p -f --mount-proc "$0" & wait'
@@ -63,7 +64,8 @@ def twins(tools):
 
 
 def same_number(tools):
-    """A child in a namespace whose pid there is the pid of a process outside: neither ends the other's recording."""
+    """A child has, in its namespace, the same pid as a process outside of the namespace. The end of one of these processes must not end the
+    recording of the other."""
     failures = tap.Failures()
     program = tools.program("million_blocks")
     script = ('export P=$$; unshare -p -f --mount-proc sh -c \'echo $((P-1)) >/proc/sys/kernel/ns_last_pid; "$0"; true\' "$0" & '
@@ -72,14 +74,14 @@ def same_number(tools):
         outcome, _ = recorded.record(tools, ["sh", "-c", script, program], folder)
         failures.expect("status", outcome.status, 0)
         found = of_program(tools, recorded.wait_until_ended(tools, folder), program)
-        failures.expect("numbers of them", len({recorded.report(tools, trace)["trace"]["pid"] for trace in found}), 1)
+        failures.expect("number of different pids of the two processes", len({recorded.report(tools, trace)["trace"]["pid"] for trace in found}), 1)
         expect_traces(failures, tools, found, 2, TRUTH)
     return failures
 
 
 def chosen(tools):
-    """Children whose parent chose their namespace without being in it: outside of the namespace the pids 1, 2 and 3 are other
-    processes."""
+    """The parent starts its children in a namespace of which it is not a member. The children have the pids 1, 2 and 3 there; outside of
+    the namespace these are the pids of other processes."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("chosen_namespace")], folder)
@@ -91,8 +93,7 @@ def chosen(tools):
 
 
 def cousins(tools):
-    """Short-lived processes with pid 1, in four namespaces at a time: no process is mistaken for another one, which may have ended
-    already."""
+    """Short-lived processes with pid 1, in four namespaces at a time. Each must have a trace of its own, although all have the same pid."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("cousins")], folder)
@@ -103,7 +104,8 @@ def cousins(tools):
 
 
 def living(tools):
-    """After `run` and the writer were killed, `check` does not seal the trace of a process in a namespace while it lives."""
+    """`run` and the writer (the process that writes the traces) are killed. As long as a process in a namespace lives, `check` must not seal
+    (complete) its trace."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "unshare",
@@ -136,11 +138,11 @@ BLOCKS = 200000  # allocated by each process of the program hidden
 
 
 def as_nobody(tools, folder):
-    """(tools, wrapper) to record as an ordinary user: the command, the library that it preloads and the program are copied where
-    that user may read them."""
+    """Prepares recordings by an ordinary user: copies the command, the library that it preloads and the program to FOLDER, where the user
+    may read them. Returns the tools in FOLDER, and the words of a command that executes another command as this user."""
     for path in (tools.allogram, os.path.join(tools.build, "adapters/libc/liballogram-agent.so"), tools.program("hidden")):
         shutil.copy(path, folder)
-    os.chmod(folder, 0o777)  # mkdtemp made it readable for our own user alone
+    os.chmod(folder, 0o777)  # mkdtemp has made the folder readable for root alone
     copied = recorded.Tools(tools.build)
     copied.allogram = os.path.join(folder, "allogram")
     copied.programs = folder
@@ -160,8 +162,8 @@ def owner(path):
 
 
 def hidden(tools, kind, n_processes, *wrapper):
-    """Processes whose /proc files an ordinary user may not read: each is recorded whole, in a trace of its own, and leaves no file
-    in shared memory."""
+    """Records processes whose /proc files an ordinary user may not read. Each must have a whole trace of its own, and no live file (the
+    shared memory of the recording) may be left."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         copied, user = as_nobody(tools, folder)
@@ -178,7 +180,7 @@ def hidden(tools, kind, n_processes, *wrapper):
         expect_traces(failures, tools, found, n_processes,
                       {"allocated_blocks": BLOCKS, "allocated_bytes": 40 * BLOCKS, "freed_blocks": BLOCKS})
         for trace in found:
-            # 0 when it is not known; otherwise the size of the process itself, not of init
+            # The resident size is 0 if it is not known; it must not be that of the process that has the pid outside of the namespace.
             resident = recorded.report(tools, trace)["rss_peak_bytes"]
             failures.expect("%s: resident size %d" % (os.path.basename(trace), resident), resident < 8 << 20, True)
     return failures

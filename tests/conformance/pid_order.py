@@ -1,13 +1,14 @@
-"""The order in which the kernel assigned the pids of one run. Pids wrap around at pid_max (32768 by default), which a machine
-that runs tests reaches every few minutes, so the pid of a child may be smaller than its parent's."""
+"""Finds the order in which the kernel assigned the pids of one run. Pids wrap around at pid_max (32768 by default). A machine that runs
+tests reaches pid_max every few minutes, so the pid of a child may be smaller than its parent's."""
 
 PID_MAX = "/proc/sys/kernel/pid_max"
 
 
 def first(pids, pid_max=None):
-    """The pid that was assigned first: pids of one run lie close together on the circle of numbers, so it follows the widest gap.
+    """Returns the pid that was assigned first. The pids of one run lie close together on the circle of numbers, so the first pid is the
+    one after the widest gap.
 
-    pids: not empty; pid_max: the size of the circle, this machine's when None. Source: proc(5), pid_max."""
+    pids: not empty; pid_max: the size of the circle (None: that of this machine). Source: proc(5), pid_max."""
     circle = pid_max or int(open(PID_MAX).read())
     known = sorted(set(pids))
     gaps = [(pid - known[i - 1]) % circle or circle for i, pid in enumerate(known)]
@@ -15,7 +16,7 @@ def first(pids, pid_max=None):
 
 
 def sort(items, pid_and_image):
-    """The items in the order in which their pids were assigned, then of the image's number (1, 2 after an exec, ...).
+    """Sorts ITEMS by the order in which their pids were assigned. Items of one pid are sorted by image number (1, 2 after an exec, ...).
 
     pid_and_image: a function that returns (pid, image number) of an item."""
     if not items:

@@ -1,5 +1,5 @@
-"""Where a test's programs are built and run: on this machine, or in a Debian root whose processes are recorded from outside of
-it."""
+"""Where a test builds and runs its programs: on this machine, or in a root (a folder with the root file system of another Debian release,
+entered by chroot). allogram itself runs outside of the root."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ class Place:
         return shutil.which(program, path=self.root + "/usr/bin") is not None
 
     def path(self, name):
-        """The path of a file in the folder, as processes inside of the root see it."""
+        """Returns the path of a file in the test's folder, as processes inside of the root see it."""
         return os.path.join(self.inside, name)
 
     def bring(self, source, name=None):
@@ -39,7 +39,7 @@ class Place:
         return recorded.run(self.command(command), **how)
 
     def record(self, command, folder, **how):
-        """(outcome, trace of the program)"""
+        """Returns the outcome of `allogram run`, and the trace of the program."""
         outcome, traces = recorded.record(self.tools, self.command(command), folder, **how)
         if not traces:
             raise RuntimeError("no trace: %s" % outcome.stderr.decode(errors="replace")[:300])

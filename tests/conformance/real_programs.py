@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Programs in common use, with and without allogram: the same output, files and exit status, no lost events, whole traces.
+"""Runs programs in common use with and without allogram. Output, files and exit status must be the same, no event may be lost, and all
+traces must be whole.
 
 The counts are compared with those of the judge (counting_preload.c), an independent counter that is preloaded after allogram in the
-same process; this works for programs that do not repeat exactly, too. Deterministic programs are also run with the judge alone, to
-show that allogram did not change what they do.
+same process. This works also for programs whose allocations differ between runs. Deterministic programs are run with the judge alone,
+too, to show that they allocate the same as with allogram.
 """
 
 import argparse
@@ -98,7 +99,7 @@ git log --stat --format='%H %s'; git repack -q -a -d; git fsck --strict; git dif
 
 
 class Program:
-    """prepare(folder) makes the input; the command runs in the folder; `files` are compared as output."""
+    """A program to record. prepare(folder) writes the input; the command runs in this folder; `files` are compared as output."""
 
     def __init__(self, name, command, prepare=None, files=(), stdin=None, deterministic=False, needs=None, env=None):
         self.name, self.command, self.prepare, self.files = name, command, prepare, files
@@ -151,14 +152,15 @@ def compare_traces(failures, tools, traces):
 
 
 def chain(tools, command):
-    """Preloads the judge after allogram in the same process, so that the judge counts the calls that allogram passes on."""
+    """Returns a command that preloads the judge after allogram in the same process, so that the judge counts the calls that allogram passes
+    on."""
     return ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
 
 
 def compare_chained(failures, tools, traces, images):
-    """Each process that the judge counted has a trace with the same numbers; the first trace is that of the shell around the
-    command."""
-    failures.fail_unless("the judge saw nothing", len(images) > 0)
+    """Checks that each process that the judge counted has a trace with the same numbers. The first trace is not compared: it belongs to the
+    shell that starts the command."""
+    failures.fail_unless("the judge counted no process", len(images) > 0)
     for _, summary, counts in recorded.pair_up(tools, traces[1:], images):
         compare_summary(failures, summary, counts, "chained: %d %s" % (counts["pid"], counts["exe"]))
 
@@ -181,7 +183,7 @@ def run_program(tools, program):
         failures.expect("status", outcome.status, 0)
         failures.expect("standard output", outcome.stdout, plain.stdout)
         failures.expect("standard error", outcome.stderr, plain.stderr)
-        failures.fail_unless("files differ", read_files(folder, program) == plain_files)
+        failures.fail_unless("the files that the program wrote differ", read_files(folder, program) == plain_files)
         failures.fail_unless("no trace", len(traces) > 0)
         compare_traces(failures, tools, traces)
 
@@ -203,8 +205,7 @@ def run_program(tools, program):
 
 
 def run_redis(tools):
-    """A server under load on a socket of its own; the judge counts in the same process. The load generator itself runs
-    unprofiled."""
+    """Records a server under load, with the judge in the same process. The load generator is not recorded."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         socket = os.path.join(folder, "s")
@@ -225,7 +226,7 @@ def run_redis(tools):
             recorded.run(["redis-cli", "-s", socket, "bgsave"])  # the command bgsave forks the server
             time.sleep(0.5)
             info = recorded.run(["redis-cli", "-s", socket, "info", "memory"]).stdout
-            failures.fail_unless("jemalloc answers no more", b"mem_allocator:jemalloc" in info)
+            failures.fail_unless("the server does not report jemalloc as its allocator", b"mem_allocator:jemalloc" in info)
             recorded.run(["redis-cli", "-s", socket, "shutdown", "nosave"])
             _, stderr = server.communicate(timeout=20)
             failures.expect("status", server.returncode, 0)
@@ -240,8 +241,8 @@ def run_redis(tools):
 
 
 def run_preloaded(tools, library):
-    """A library that the user preloads keeps its place, and an allocator in it still serves the program; allogram is in front of
-    it."""
+    """If the user preloads a library with an allocator, this allocator still serves the program. allogram's library is preloaded before the
+    user's library."""
     failures = tap.Failures()
     for name in ("temporary", "family", "short_threads"):
         with recorded.Folder() as folder:
@@ -257,8 +258,8 @@ def run_preloaded(tools, library):
 
 
 def compare_own_allocator(failures, tools, program, counts, options=(), env=None):
-    """A program with a malloc of its own. The expected counts are by hand, because a preloaded judge cannot come before that
-    malloc."""
+    """Records a program with a malloc of its own. The expected counts are made by hand, because the functions of a preloaded judge do not
+    replace the program's own malloc."""
     name = " ".join([os.path.basename(program), *options])
     with recorded.Folder() as folder:
         plain = recorded.run([program], env=env)
@@ -274,7 +275,7 @@ def compare_own_allocator(failures, tools, program, counts, options=(), env=None
         sites = recorded.report(tools, traces[0], "--view=sites")["sites"]
         main = [site["total"] for site in sites if site["function"] == "main"]
         failures.expect(name + ": sites of main", len(main), 1)
-        for key, value in counts.items():  # only sums of main and its callees: the allocator's own start-up is not compared
+        for key, value in counts.items():  # the sums of main and its callees do not contain blocks of the allocator's start
             failures.expect("%s: %s" % (name, key), main and main[0][key], value)
 
 
@@ -285,7 +286,7 @@ def build_program(source, program, flags):
 
 
 def run_own_allocator(tools, archive, flags):
-    """A program with another malloc linked in statically."""
+    """Records programs that are linked statically with another malloc."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
@@ -301,8 +302,8 @@ def run_own_allocator(tools, archive, flags):
 
 
 def run_own_malloc(tools):
-    """The operators of libstdc++ and libc's reallocarray call the program's own malloc. The functions by which allogram replaces them must
-    do this, too."""
+    """The operators new and delete of libstdc++, and libc's reallocarray, call the program's own malloc. The functions by which allogram
+    replaces the operators and reallocarray must call the program's malloc, too."""
     failures = tap.Failures()
     compare_own_allocator(failures, tools, tools.program("cxx_own_malloc"),
                           {"allocated_blocks": 400, "allocated_bytes": 15400, "freed_blocks": 400})
@@ -313,8 +314,8 @@ THREAD_SANITIZER = ["-fsanitize=thread"]
 
 
 def run_thread_sanitizer(tools):
-    """The library of the thread sanitizer replaces functions that it cannot serve before its own start, and allogram's library
-    starts earlier."""
+    """The library of the thread sanitizer replaces functions of libc, and its functions do not work before the library has started.
+    allogram's library starts earlier, so it must not call these functions during its start."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
@@ -333,8 +334,8 @@ def can_build(flags):
 
 
 def run_nested_calls(tools):
-    """An allocator in a library, linked or preloaded, whose functions call each other by their public names. At an interval of one
-    byte every block of 24 bytes and more is a sample."""
+    """Records an allocator in a library, linked or preloaded, whose functions call each other by their public names. Each block must count
+    once. At a sampling interval of one byte every block of 24 bytes and more is a sample."""
     failures = tap.Failures()
     counts = {"allocated_blocks": 600, "allocated_bytes": 83000, "freed_blocks": 600, "freed_bytes": 83000}
     for end in ("", "_now"):
@@ -357,8 +358,7 @@ STATIC = {
 
 
 def make_mimalloc(build):
-    """Builds mimalloc from Debian's source package, if the package can be downloaded, because Debian has no static library of
-    mimalloc."""
+    """Builds mimalloc from Debian's source package, if the package can be downloaded. Debian has no static library of mimalloc."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mimalloc_from_source.sh")
     subprocess.run([script, os.path.join(build, "mimalloc")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 

@@ -1,4 +1,5 @@
-"""Runs programs plainly, under the judge (counting_preload.c) and under allogram, and reads the results."""
+"""Runs programs without allogram, under the judge (counting_preload.c, an independent counter of malloc's calls) and under allogram, and
+reads the results."""
 
 import argparse
 import glob
@@ -19,7 +20,7 @@ PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs
 
 
 def source_of(name):
-    """The path of the source file of tests/programs that has this name, which may be a pattern."""
+    """Returns the path of the source file of tests/programs with this name; the name may be a pattern."""
     return glob.glob(os.path.join(PROGRAMS, "**", name), recursive=True)[0]
 
 
@@ -36,8 +37,8 @@ def cases_of(name):
 
 
 def truths_of(outcome, failures):
-    """What a program of tests/programs/embed printed: objects of JSON, a line each, with what its trace must contain. A line "wrong: ..." is a
-    failure."""
+    """Parses the output of a program of tests/programs/embed. Each line with a JSON object says what a trace of the program must contain. A
+    line "wrong: ..." is a failure."""
     lines = outcome.stdout.decode().splitlines()
     for line in lines:
         if line.startswith("wrong: "):
@@ -80,7 +81,7 @@ def _no_core():
 
 
 def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
-    """Runs a command to its end; the status is 128 + N after signal N, as in a shell."""
+    """Runs a command to its end. If signal N ends the command, the status is 128 + N, as in a shell."""
 
     def prepare():
         _no_core()
@@ -88,7 +89,7 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
             preexec()
 
     merged = dict(os.environ)
-    merged.pop("MALLOC_PERTURB_", None)  # meson sets it to find uninitialised memory: libc would fill blocks of 5 GiB, too
+    merged.pop("MALLOC_PERTURB_", None)  # meson sets it to find uninitialized memory; libc would fill each block, even one of 5 GiB
     merged.update(env or {})
     with open(stdin or os.devnull, "rb") as source:
         process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged, cwd=cwd,
@@ -104,7 +105,7 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
 
 
 def report(tools, trace, *options):
-    """One view as JSON; `report` has to succeed and to print nothing on standard error."""
+    """Returns a view as parsed JSON. `report` must succeed and print nothing on standard error."""
     outcome = run([tools.allogram, "report", trace, "--json", *tools.report_options, *options])
     if outcome.status != 0 or outcome.stderr:
         raise RuntimeError("report %s %s: status %d: %s" % (trace, " ".join(options), outcome.status,
@@ -118,7 +119,7 @@ def check(tools, trace):
 
 
 def traces_in(folder):
-    """Traces in order of pid (pid_order.py), then of exec: t.PID.allogram, t.PID-2.allogram, ..."""
+    """Returns the paths of the traces in order of pid (pid_order.py), then of exec: t.PID.allogram, t.PID-2.allogram, ..."""
     found = []
     for path in glob.glob(os.path.join(folder, "t.*.allogram")):
         match = re.fullmatch(r"t\.(\d+)(?:-(\d+))?\.allogram", os.path.basename(path))
@@ -127,7 +128,7 @@ def traces_in(folder):
 
 
 def record(tools, command, folder, options=(), **how):
-    """(outcome, trace paths) of `allogram run -q -o FOLDER/t.%p.allogram OPTIONS -- COMMAND`."""
+    """Runs `allogram run -q -o FOLDER/t.%p.allogram OPTIONS -- COMMAND`. Returns the outcome and the paths of the traces."""
     outcome = run([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), *options, "--", *command], **how)
     return outcome, traces_in(folder)
 
@@ -150,7 +151,8 @@ def name_of(pid):
 
 
 def writer_of(run):
-    """The pid of the writer, a child of `allogram run`, which sets its name some time after its start; None: there is none."""
+    """Returns the pid of the writer, a child of `allogram run`, or None if there is none. The function may have to wait, because the writer
+    sets its name some time after its start."""
     end = time.monotonic() + 5
     while time.monotonic() < end:
         for pid in children_of(run):
@@ -161,7 +163,8 @@ def writer_of(run):
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
-    """Waits for processes that outlive `run`: until there are at least n_traces traces and none is marked as still running."""
+    """Waits for processes that outlive `run`: until there are at least n_traces traces, and no trace is of a running process. Returns the
+    paths of the traces."""
     end = time.monotonic() + seconds
     while True:
         traces = traces_in(folder)
@@ -177,8 +180,8 @@ def wait_until_ended(tools, folder, seconds=15, n_traces=0):
 
 
 def pair_up(tools, traces, images):
-    """[(trace, its summary, the judge's counters)] of the process images in which anything happened. A forked process that only
-    executes another program has a trace, but no counters: the judge begins at the first call."""
+    """Returns [(trace, its summary, the judge's counters)] of the process images that allocated or freed. A forked process that only
+    executes another program has a trace, but no counters, because the judge begins at the first call."""
 
     def is_busy(values):
         return values["allocated_blocks"] + values["freed_blocks"] + values["ghost_frees"] > 0
@@ -193,7 +196,7 @@ def pair_up(tools, traces, images):
 
 
 class Folder:
-    """A folder for one test, removed after it; kept when the variable KEEP is set."""
+    """A folder for one test. It is removed after the test, unless the environment variable KEEP is set."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="allogram-test-")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`run --delay`, `--duration` and `--signal`: what is recorded at which time, to the unit, with a program that allocates and
-frees by commands (commanded.c)."""
+"""`run --delay`, `--duration` and `--signal` choose the time in which events are recorded. The program (commanded.c) allocates and frees on
+command, so the exact contents of the trace are known."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import recorded
 import snapshots
 import tap
 
-SEEN_S = 0.1 # the writer process sees a command within some milliseconds; on a busy machine it takes longer
+SEEN_S = 0.1 # seconds in which the writer process reacts to a signal; usually some milliseconds, more on a busy machine
 
 
 def wait_until(moment):
@@ -48,7 +48,7 @@ def a_signal_pauses_and_resumes(tools, *options):
         commanded.do("alloc 7 50")
         failures.expect("own", own_at_end(tools, commanded, failures), sums(17, 1350, 5, 850))
         ghosts = recorded.report(tools, commanded.trace)["ghost_frees"]
-        failures.require("deaths of what was not recorded: %d" % ghosts, ghosts == (0 if options else 2000))
+        failures.require("ghost frees (frees of blocks that were not recorded): %d" % ghosts, ghosts == (0 if options else 2000))
     return failures
 
 
@@ -64,7 +64,7 @@ def a_signal_begins(tools):
         toggle(commanded)
         commanded.do("free 10", "alloc 3 70")
         failures.expect("own", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
-        failures.expect("deaths of what was not recorded", recorded.report(tools, commanded.trace)["ghost_frees"], 10)
+        failures.expect("ghost frees (frees of blocks that were not recorded)", recorded.report(tools, commanded.trace)["ghost_frees"], 10)
     return failures
 
 
@@ -76,7 +76,7 @@ def a_delay_passes(tools):
         commanded.do("alloc 1000 100")
         if time.monotonic() - begun > 1.4:
             commanded.finish()
-            return failures # the machine was too slow, so the test proves nothing
+            return failures # the machine was so slow that the delay is over: nothing can be tested
         wait_until(time.monotonic() + 1.5 + SEEN_S)
         commanded.do("alloc 3 70")
         failures.expect("own", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
@@ -84,8 +84,8 @@ def a_delay_passes(tools):
 
 
 def a_duration_passes(tools):
-    """What is in use at the end of the trace is what was in use when the duration ended; the program goes on, with its own exit
-    status."""
+    """The trace ends when the duration ends: it has as bytes in use those at this moment. The program continues, and its exit status
+    does not change."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         begun = time.monotonic()
@@ -93,7 +93,7 @@ def a_duration_passes(tools):
         commanded.do("alloc 10 100", "free 2")
         if time.monotonic() - begun > 1.4:
             commanded.finish()
-            return failures # the machine was too slow, as above
+            return failures # the machine was so slow that the duration is over: nothing can be tested
         wait_until(time.monotonic() + 1.5 + SEEN_S)
         commanded.do("alloc 1000 30", "free 1008")
         failures.expect("own", own_at_end(tools, commanded, failures), sums(10, 1000, 2, 800))
@@ -112,8 +112,8 @@ def children_wait_too(tools):
 
 
 def what_stays_is_in_the_curve(tools):
-    """A program that allocates and then sleeps has its memory in use all that time: in the timeline from the index and from the
-    events."""
+    """A program allocates a block and then sleeps. In the timeline, the block must be in use during the whole sleep, if the timeline is
+    read from the index of the trace, and if it is computed from the events (with --from)."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder)
@@ -129,11 +129,11 @@ def what_stays_is_in_the_curve(tools):
             points = recorded.report(tools, commanded.trace, "--view=timeline", *options)["points"]
             there = [point["in_use_bytes"] >= 50000000 for point in points]
             first, last = there.index(True), len(there) - there[::-1].index(True) - 1
-            failures.fail_unless("%s a gap in %s" % (options, there), all(there[first:last]))
+            failures.fail_unless("%s: the block is not in use at all points between its allocation and its free: %s" % (options, there), all(there[first:last]))
             spans = [points[b]["time_ns"] - points[a]["time_ns"] for a, b in ((0, first), (first, last), (last, -1))]
-            # the spans may be shorter: the start takes a moment, and the recorder writes times only now and then
+            # The limits are below the sleeps, because the start takes a moment, and the recorder writes times only now and then.
             least = [1e9 * SEEN_S * n for n in (0.2, 6.8, 1.8)]
-            failures.require("%s before, with it, after: %s ns" % (options, spans), all(a >= b for a, b in zip(spans, least)))
+            failures.require("%s: the times before, with and after the block are long enough: %s ns" % (options, spans), all(a >= b for a, b in zip(spans, least)))
     return failures
 
 

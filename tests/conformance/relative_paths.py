@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A program opens a plugin by a relative path and changes its working directory before and after. The report names the plugin's
-functions even when it runs in another directory."""
+"""A program opens a plugin by a relative path, and changes its working directory before and after this. `allogram report`, which runs in
+another directory, must name the plugin's functions."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def relative_plugin(tools):
                                 check=True, timeout=60)
         found = [line for line in report.stdout.split("\n") if "allocate_in_plugin" in line]
         failures.expect("lines of the function in %s" % report.stdout, len(found), 1)
-        failures.require("30 blocks: %s" % found, found and "30" in found[0].split())
+        failures.require("the function has 30 blocks: %s" % found, found and "30" in found[0].split())
     return failures
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the programs of tests/programs plainly, under the judge, under allogram, and under both; their numbers must agree to the unit.
+"""Runs the programs of tests/programs alone, under the judge, under allogram, and under judge and allogram; all counts must be equal.
 
 The judge is tests/programs/counting_preload.c, which counts independently of allogram. Four questions for each program:
- 1. Is it unharmed: same standard output, standard error and exit status with and without allogram?
- 2. Does the judge agree with the truth counted by hand at the program's top?
- 3. Does allogram agree with both, in every number, with nothing lost, a whole trace, and views that add up?
- 4. With judge and allogram in the same process: do they agree there too (this needs no deterministic program)?
+ 1. Are standard output, standard error and exit status the same with and without allogram?
+ 2. Does the judge agree with the counts made by hand, in the comment at the top of the program?
+ 3. Does allogram agree with the judge and with the counts made by hand? Is no event lost, is the trace whole, and do the views add up?
+ 4. If judge and allogram are in the same process, do they agree? (This works also for programs whose allocations differ between runs.)
 """
 
 import argparse
@@ -54,17 +54,17 @@ def compare_hand(failures, what, process, names, counts):
 
 
 def compare_counts(failures, what, summary, counts, without):
-    """Compares to the unit. The order of events between threads is only as fine as the trace's resolution: then the peak has a
-    range."""
+    """Checks that the counts are equal. If the program has several threads, the trace has a range for the peak, because the order of events
+    between threads is not known exactly; then the range must contain the judge's peak."""
     for key in truth.COUNTS:
         if key in without or (counts["threads"] > 1 and key in ORDERED):
             continue
         failures.expect("%s: %s" % (what, key), summary[SUMMARY_KEYS.get(key, key)], counts[key])
     if counts["threads"] > 1 and "peak_bytes" not in without:
         low, high = summary["peak_bytes_range"]
-        failures.fail_unless("%s: peak_bytes %d..%d, should hold %d" % (what, low, high, counts["peak_bytes"]),
+        failures.fail_unless("%s: peak_bytes %d..%d, should contain %d" % (what, low, high, counts["peak_bytes"]),
                              low <= counts["peak_bytes"] <= high)
-        failures.fail_unless("%s: peak_bytes is not in its own range" % what, low <= summary["peak_bytes"] <= high)
+        failures.fail_unless("%s: peak_bytes is outside of its range" % what, low <= summary["peak_bytes"] <= high)
 
 
 def compare_views(failures, tools, trace, summary):
@@ -86,16 +86,16 @@ def compare_views(failures, tools, trace, summary):
     freed = {}
     for thread in threads["threads"]:  # the kernel may have given one thread number to two threads in turn
         freed[thread["id"]] = freed.get(thread["id"], 0) + thread["freed_blocks"]
-    for pair in threads["pairs"]:  # what a thread freed of another thread's blocks is part of what it freed
+    for pair in threads["pairs"]:  # a thread's freed blocks include those that another thread allocated
         freed[pair["freed_by"]] = freed.get(pair["freed_by"], 0) - pair["blocks"]
         if pair["allocated_by"] == pair["freed_by"]:
-            failures.append("pairs: %d with itself" % pair["freed_by"])
+            failures.append("pairs: thread %d is listed as a pair with itself" % pair["freed_by"])
     if any(blocks < 0 for blocks in freed.values()):
         failures.append("pairs: more blocks than their threads freed: %s" % freed)
 
 
 def compare_trace(failures, tools, trace, process):
-    """Checks what holds of every trace. Returns its summary."""
+    """Checks the rules that hold for every trace. Returns the summary of the trace."""
     summary = recorded.report(tools, trace)
     what = process.name
     failures.expect(what + ": lost events", summary["lost_events"]["total"], 0)
@@ -131,7 +131,7 @@ def compare_details(failures, tools, trace, process):
 
 
 def processes_for(processes, n):
-    """Expected counts for n process images: the last ones given stand for all further images."""
+    """Returns the expected counts of n process images. If fewer are given, the last ones are used for all further images."""
     return [processes[min(i, len(processes) - 1)] for i in range(n)]
 
 
@@ -143,7 +143,7 @@ def run_case(tools, name):
     n_traces = n_traces or len(processes)
     command = [tools.program(program)] + [argument.format(programs=tools.programs) for argument in arguments]
 
-    # 1. plainly
+    # 1. alone
     plain = recorded.run(command)
     failures.expect("status of the plain run", plain.status, wanted_status)
 
@@ -153,7 +153,7 @@ def run_case(tools, name):
         truth_path = os.path.join(folder, "truth")
         outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=truth_path))
         failures.expect("the judge changes the output", outcome.stdout, plain.stdout)
-        # the daemon outlives its parent: its counter file may not exist yet, and is final when the counts stop changing
+        # The daemon outlives its parent. Its counter file may not exist yet, and is final when the counts do not change any more.
         outlives = program == "daemon"
         counts = [] if outlives else counted.read(folder)
         while outlives:

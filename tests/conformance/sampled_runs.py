@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sampled recordings of a program that prints what it allocated. Over many seeds the estimates for each of its functions have no
-bias, and their intervals contain the truth. Realloc, aligned blocks, threads, signal handlers and children are sampled correctly.
-Questions that samples cannot answer are refused in one line.
+"""Sampled recordings of a program that prints the true sums of its allocations. Over many seeds, the estimates for each function of the
+program must have no bias, and nearly all of their intervals must contain the true value. Realloc, aligned blocks, threads, signal handlers and
+children are sampled, too. If samples cannot answer a question, the command refuses it with one line.
 
-Seeds are fixed and the program does the same in every run, so a case passes always or never."""
+Seeds are fixed, and the program allocates the same in every run. So a case passes always or never."""
 
 import csv
 import gzip
@@ -22,7 +22,7 @@ METRICS = ["allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes"]
 
 
 def truths(output):
-    """{function: {metric: number}} as the program printed them."""
+    """Returns {function: {metric: number}}, the true values that the program printed."""
     found = {}
     for line in output.decode().splitlines():
         words = line.split()
@@ -51,11 +51,11 @@ def own_of(view, function):
 def judge(failures, name, estimates, intervals, truth):
     mean = sum(estimates) / len(estimates)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in estimates) / (len(estimates) - 1) / len(estimates))
-    failures.require("%s: mean %.0f of %d, truth %d, z %.1f" % (name, mean, len(estimates), truth, (mean - truth) / deviation),
+    failures.require("%s: the mean %.0f of %d estimates is near the truth %d (deviation / standard error: %.1f)" % (name, mean, len(estimates), truth, (mean - truth) / deviation),
                      abs(mean - truth) < 4 * deviation)
     held = sum(low <= truth <= high for low, high in intervals)
-    # 95 % of 20 are 19; fewer than 15 have a probability of 3 in 10,000
-    failures.require("%s: %d of %d intervals hold %d" % (name, held, len(intervals), truth), held >= len(intervals) * 15 / 20)
+    # Of 20 intervals, 19 are expected to contain the truth; the probability of fewer than 15 is 3 in 10,000.
+    failures.require("%s: %d of %d intervals contain the truth, %d" % (name, held, len(intervals), truth), held >= len(intervals) * 15 / 20)
 
 
 def estimates_hold(tools, mode, interval="8K", options=(), program="sampled"):
@@ -81,13 +81,13 @@ ALL = ["allocated_bytes", "allocated_blocks", "freed_bytes", "freed_blocks", "in
 
 
 def covered(row, truth):
-    """{metric: whether its interval contains the truth}."""
+    """Returns {metric: whether its interval contains the true value}."""
     return {name: row[name + "_ci95"][0] <= value <= row[name + "_ci95"][1] for name, value in truth.items()}
 
 
 def one_huge_block_hides_no_small_ones(tools):
-    """One block is so large that it is always a sample; of the small blocks 0.4 samples are expected, so usually no small block is
-    a sample. The interval must include the true value all the same."""
+    """One block of a function is so large that it is always a sample. Of the function's small blocks 0.4 samples are expected, so usually
+    none of them is a sample. The interval must contain the true value also in this case."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         held, n_unseen = [], 0
@@ -97,16 +97,16 @@ def one_huge_block_hides_no_small_ones(tools):
             own = own_of(recorded.report(tools, traces[0], "--view=sites"), "mixed")
             n_unseen += own["allocated_blocks"] == 1
             held.append(covered(own, truth))
-        failures.require("without a small sample: %d of %d" % (n_unseen, len(held)), n_unseen > len(held) / 3)
+        failures.require("in more than a third of the runs no small block is a sample: %d of %d" % (n_unseen, len(held)), n_unseen > len(held) / 3)
         for name in truth:
             n_held = sum(one[name] for one in held)
-            # 95 % of 40 are 38; fewer than 33 have a probability of 1 in 10,000
-            failures.require("%s: %d of %d intervals hold %d" % (name, n_held, len(held), truth[name]), n_held >= 33)
+            # Of 40 intervals, 38 are expected to contain the truth; the probability of fewer than 33 is 1 in 10,000.
+            failures.require("%s: %d of %d intervals contain the truth, %d" % (name, n_held, len(held), truth[name]), n_held >= 33)
     return failures
 
 
 def no_sample_is_not_nothing(tools):
-    """Only 0.05 samples are expected: no view may report a number as certain."""
+    """Only 0.05 samples are expected, so most traces have no sample. No view may report 0 as a certain number."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         n_without = 0
@@ -115,7 +115,7 @@ def no_sample_is_not_nothing(tools):
             truth = {name: sum(values[name.replace("_at_end", "")] for values in truths(outcome.stdout).values()) for name in ALL}
             summary = recorded.report(tools, traces[0])
             held = covered(summary, truth)
-            failures.require("seed %d: %s of %s" % (seed, held, summary), all(held.values()))
+            failures.require("seed %d: all intervals contain the truth: %s of %s" % (seed, held, summary), all(held.values()))
             if summary["allocated_blocks"] > 0:
                 continue
             n_without += 1
@@ -123,27 +123,27 @@ def no_sample_is_not_nothing(tools):
                 row = recorded.report(tools, traces[0], "--view=" + view)[key]
                 failures.expect("%s of seed %d" % (view, seed), row["allocated_bytes_ci95"], summary["allocated_bytes_ci95"])
             outcome = recorded.run([tools.allogram, "report", traces[0], "--fail-if=allocated_bytes > 1M"])
-            failures.require("a gate: %s" % outcome.stderr, outcome.status == 0 and b"is uncertain" in outcome.stderr)
-        failures.require("without a sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
+            failures.require("--fail-if says that the number is uncertain: %s" % outcome.stderr, outcome.status == 0 and b"is uncertain" in outcome.stderr)
+        failures.require("more than half of the traces have no sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
         printed = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
                              tools.program("sampled"), "periodic"]).stderr
-        failures.require("the closing line: %s" % printed, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in printed)
+        failures.require("the closing line shows the limit of the allocated bytes: %s" % printed, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in printed)
     return failures
 
 
 def points_are_of_one_moment(tools):
-    """All numbers of a point of the timeline include the huge block, or none does."""
+    """In each point of the timeline, either all numbers include the huge block, or no number does."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for seed in range(5):
             _, traces = sampled(tools, folder, "huge", seed, "16K")
             points = recorded.report(tools, traces[0], "--view=timeline", "--limit=0")["points"]
             peak = recorded.report(tools, traces[0])["peak_bytes"]
-            failures.expect("the highest of seed %d" % seed, max(point["in_use_bytes"] for point in points), peak)
+            failures.expect("highest point of the timeline of seed %d, compared with the peak" % seed, max(point["in_use_bytes"] for point in points), peak)
             for before, point in zip([None, *points], points):
                 sides = {point["in_use_bytes"] >= 50000000, point["allocated_bytes"] >= 50000000, point["in_use_blocks"] >= 1}
-                failures.require("seed %d: %s" % (seed, point), len(sides) == 1 and point["in_use_bytes"] <= point["allocated_bytes"])
-                failures.require("seed %d falls: %s" % (seed, point), not before or before["allocated_bytes"] <= point["allocated_bytes"])
+                failures.require("seed %d: the numbers of the point are of one moment: %s" % (seed, point), len(sides) == 1 and point["in_use_bytes"] <= point["allocated_bytes"])
+                failures.require("seed %d: the allocated bytes do not decrease: %s" % (seed, point), not before or before["allocated_bytes"] <= point["allocated_bytes"])
     return failures
 
 
@@ -163,7 +163,7 @@ def sums_add_up(tools):
                 for unit in ("bytes", "blocks"):
                     values = [row[name + "_" + unit] for name in ("allocated", "freed", "in_use")]
                     failures.require("%s at %s, %s: %s" % (mode, interval, unit, values), values[0] == values[1] + values[2])
-        failures.require("rows: %d" % n_rows, n_rows > 20)
+        failures.require("more than 20 rows were checked: %d" % n_rows, n_rows > 20)
     return failures
 
 
@@ -182,16 +182,16 @@ def views_agree_and_carry_intervals(tools):
         threads = recorded.report(tools, trace, "--view=threads")["threads"]
         end = recorded.report(tools, trace, "--view=timeline")["points"][-1]
         whole, interval = summary["allocated_bytes"], summary["allocated_bytes_ci95"]
-        failures.fail_unless("the interval is no interval", interval[0] < whole < interval[1])
+        failures.fail_unless("the interval does not contain its estimate", interval[0] < whole < interval[1])
         near = whole * 1e-6 + 100  # each row is rounded
         for name, value in [("tree", tree["allocated_bytes"]), ("types", sum(row["allocated_bytes"] for row in types)),
                             ("heaps", sum(row["allocated_bytes"] for row in heaps)),
                             ("threads", sum(row["allocated_bytes"] for row in threads)), ("timeline", end["allocated_bytes"])]:
             failures.require("%s: %d, summary %d" % (name, value, whole), abs(value - whole) <= near)
-        failures.require("in use at the end", abs(end["in_use_blocks"] - summary["in_use_blocks_at_end"]) <= 100)
+        failures.require("the timeline ends with the blocks in use of the summary", abs(end["in_use_blocks"] - summary["in_use_blocks_at_end"]) <= 100)
         for name, row in [("tree", tree), ("types", types[0]), ("heaps", heaps[0]), ("threads", threads[0])]:
             low, high = row["allocated_bytes_ci95"]
-            failures.fail_unless("%s has no interval" % name, low <= row["allocated_bytes"] <= high)
+            failures.fail_unless("%s: the interval does not contain its estimate" % name, low <= row["allocated_bytes"] <= high)
         failures.expect("check", recorded.check(tools, trace)[0], 0)
     return failures
 
@@ -224,8 +224,8 @@ def odd_calls_come_out_right(tools):
 
 
 def a_budget_is_kept(tools):
-    """Three seconds of nothing but allocations: the interval is adapted, the share of CPU time stays within the budget, and the
-    estimates lie in their intervals."""
+    """The program only allocates, for three seconds. The sampling interval must be adapted, allogram's share of the CPU time must stay
+    within the budget, and the true values must lie in the intervals of the estimates."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("sampled"), "busy"], folder, options=["--budget=5", "--seed=1"])
@@ -243,14 +243,14 @@ def a_budget_is_kept(tools):
             for metric in ("allocated_blocks", "allocated_bytes", "freed_bytes"):
                 low, high = near[function][metric + "_ci95"]
                 off = abs(near[function][metric] - values[metric])
-                # off by four deviations at most: half of a 95 % interval is two deviations
+                # The deviation may be four standard deviations; half of a 95 % interval is two standard deviations.
                 failures.require("%s %s: %d, truth %d, interval %d to %d" % (function, metric, near[function][metric], values[metric], low, high),
                                  off <= high - low)
     return failures
 
 
 def nested_calls_are_chosen_once(tools):
-    """The functions of this program's allocator call each other by their public names: each block is sampled at most once."""
+    """The functions of this program's allocator call each other by their public names. Each block must be sampled at most once."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         summaries, truth = [], {}
@@ -266,8 +266,8 @@ def nested_calls_are_chosen_once(tools):
 
 
 def operators_are_sampled(tools):
-    """allogram has separate hooks (functions that the program calls instead) for new and delete. At an interval of one byte every
-    block of 24 bytes and more is a sample."""
+    """allogram has separate hooks (functions that the program calls in place of others) for new and delete. At a sampling interval of one
+    byte every block of 24 bytes and more is a sample."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for program in ("cxx_operators", "cxx_bad_alloc", "cxx_exceptions", "cxx_containers"):
@@ -288,7 +288,7 @@ def operators_are_sampled(tools):
 
 
 def blocks_outlive_the_recorder(tools):
-    """A child that is not recorded inherits sampled blocks of its parent, and frees them while its recorder is off."""
+    """With --follow=none a child process is not recorded. It inherits sampled blocks of its parent, and frees these blocks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for interval in ("1", "1K", "512K"):
@@ -309,7 +309,7 @@ def threads_free_for_each_other(tools):
         truth = truths(outcome.stdout)["allocate_for_another"]
         failures.expect("pairs", len(view["pairs"]), 1)
         low, high = view["pairs"][0]["bytes_ci95"]
-        failures.fail_unless("the pair's interval %d to %d misses %d" % (low, high, truth["freed_bytes"]),
+        failures.fail_unless("the pair's interval %d to %d does not contain %d" % (low, high, truth["freed_bytes"]),
                              low <= truth["freed_bytes"] <= high)
     return failures
 
@@ -326,7 +326,7 @@ def handlers_and_children_are_safe(tools):
         for trace, function in zip(traces, ("small", "large")):
             row = own_of(recorded.report(tools, trace, "--view=sites"), function)
             low, high = row["allocated_bytes_ci95"]
-            failures.fail_unless("%s: %d to %d misses %d" % (function, low, high, truth[function]["allocated_bytes"]),
+            failures.fail_unless("%s: the interval %d to %d does not contain %d" % (function, low, high, truth[function]["allocated_bytes"]),
                                  low <= truth[function]["allocated_bytes"] <= high)
         failures.require("the child's frees of its parent's samples are no ghosts",
                          recorded.report(tools, traces[1])["ghost_frees"] > 0)
@@ -344,7 +344,7 @@ def an_unknown_answer_is_refused(tools):
         for words in (["report", "--view=temporary"], ["report", "--sort=temporary_blocks"],
                       ["export", "--to=folded", "--metric=temporary_blocks"]):
             outcome = recorded.run([tools.allogram, words[0], traces[0], *words[1:]])
-            failures.require("%s: status %d" % (words, outcome.status), outcome.status != 0)
+            failures.require("%s is refused: status %d" % (words, outcome.status), outcome.status != 0)
             failures.expect("lines of %s" % words, len(outcome.stderr.decode().splitlines()), 1)
             failures.fail_unless("%s names the trace twice: %s" % (words, outcome.stderr), outcome.stderr.decode().count(traces[0]) <= 1)
     return failures
@@ -421,15 +421,15 @@ EXPORTS = { # format: the function that reads its sums (None: a sum that the for
 
 
 def exports_carry_estimates(tools):
-    """Exports contain the same sums as the summary, to one byte for each sample; they are marked as estimates, with their
-    intervals."""
+    """Exports contain the same sums as the summary, with an error of at most one byte for each sample. Exports are marked as estimates, and
+    have the intervals if the format can express them."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = sampled(tools, folder, "periodic", 1)
         summary = recorded.report(tools, traces[0])
         wanted = tuple(summary[key] for key in ("allocated_bytes", "in_use_bytes_at_end", "peak_bytes"))
         n_samples = len(recorded.report(tools, traces[0], "--view=blocks", "--limit=0")["blocks"])
-        failures.require("samples: %d" % n_samples, n_samples > 1000)
+        failures.require("the trace has more than 1000 samples: %d" % n_samples, n_samples > 1000)
         for name, (sums_of, note) in EXPORTS.items():
             outcome = recorded.run([tools.allogram, "export", traces[0], "--to=" + name])
             failures.expect(name, (outcome.status, outcome.stderr), (0, b""))
@@ -439,13 +439,13 @@ def exports_carry_estimates(tools):
             near = len(found) == 3 and all(value is None or abs(value - right) <= n_samples for value, right in zip(found, wanted))
             failures.fail_unless("%s: %s, not %s" % (name, found, wanted), near)
             if name == "pprof":
-                failures.require("labels of pprof", b"alloc_objects_ci95" in text and b"inuse_space_ci95" in text)
+                failures.require("the pprof export contains intervals", b"alloc_objects_ci95" in text and b"inuse_space_ci95" in text)
     return failures
 
 
 def gates_know_what_is_chance(tools):
-    """`--fail-if` ends with status 3 only when the whole interval is on the wrong side of the limit. When the limit lies within
-    the interval, a message says so, and the status is 0."""
+    """`--fail-if` ends with status 3 only if the condition is true for all values in the interval of the estimate. If the condition is
+    true for some values of the interval only, a message says that the result is uncertain, and the status is 0."""
     failures = tap.Failures()
     with recorded.Folder() as folder, recorded.Folder() as other:
         _, traces = sampled(tools, folder, "periodic", 1)
@@ -479,15 +479,15 @@ def diffs_say_what_is_chance(tools):
         outcome = recorded.run([tools.allogram, "diff", before[0], after[0], "--json"])
         total = json.loads(outcome.stdout)["total"]
         low, high = total["allocated_bytes_ci95"]
-        failures.fail_unless("the change's interval misses 0: %d to %d" % (low, high), low <= 0 <= high)
+        failures.fail_unless("the interval of the change does not contain 0: %d to %d" % (low, high), low <= 0 <= high)
         text = subprocess.run([tools.allogram, "diff", before[0], after[0]], capture_output=True, text=True, check=True).stdout
-        failures.fail_unless("chance is called growth", "uncertain" in text)
+        failures.fail_unless("the text does not say that the change is uncertain", "uncertain" in text)
     return failures
 
 
 def merged_processes_add_up(tools):
-    """Two merged processes, each with a sampling interval of its own: no bias, intervals that contain the truth, and variances
-    that add up."""
+    """Merges the traces of two processes with different sampling intervals. The estimates must have no bias, their intervals must contain
+    the true value, and the variances of the two traces must add up."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         traces, truth = [], {}
@@ -501,29 +501,29 @@ def merged_processes_add_up(tools):
         views = {trace: recorded.report(tools, trace, "--view=sites") for trace in traces}
         pairs = list(zip(traces[::2], traces[1::2]))
         both = [recorded.report(tools, *pair, "--merge", "--view=sites") for pair in pairs]
-        failures.expect("interval of both", both[0]["trace"]["interval_bytes"], None)
+        failures.expect("sampling interval of the merged traces", both[0]["trace"]["interval_bytes"], None)
         for function, values in truth.items():
             rows = [own_of(view, function) for view in both]
             for metric in (name for name in values if values[name] > 0):
                 judge(failures, "%s %s" % (function, metric), [row[metric] for row in rows], [row[metric + "_ci95"] for row in rows],
                       2 * values[metric])
             own = [own_of(views[trace], function) for trace in pairs[0]]
-            failures.expect("sum", rows[0]["allocated_bytes"], sum(row["allocated_bytes"] for row in own))
+            failures.expect("allocated bytes, compared with the sum of the two traces", rows[0]["allocated_bytes"], sum(row["allocated_bytes"] for row in own))
             widths = [high - low for low, high in [row["allocated_bytes_ci95"] for row in (*own, rows[0])]]
-            failures.require("widths %s" % widths, abs(math.hypot(widths[0], widths[1]) / widths[2] - 1) < 0.1)
+            failures.require("the widths of the intervals add up as variances do: %s" % widths, abs(math.hypot(widths[0], widths[1]) / widths[2] - 1) < 0.1)
             mixed = own_of(recorded.report(tools, traces[0], exact[0], "--merge", "--view=sites"), function)
             low, high = mixed["allocated_bytes_ci95"]
-            failures.require("an exact one adds no doubt", abs((high - low) / widths[0] - 1) < 0.1)
+            failures.require("an exact trace does not widen the interval", abs((high - low) / widths[0] - 1) < 0.1)
         summary = recorded.report(tools, *pairs[0], "--merge")
         failures.require("the summary has intervals", summary["allocated_bytes_ci95"][0] < summary["allocated_bytes_ci95"][1])
         points = recorded.report(tools, *pairs[0], "--merge", "--view=timeline")["points"]
         failures.require("points have intervals", any(low < high for low, high in (point["in_use_bytes_ci95"] for point in points)))
         off = abs(points[-1]["allocated_bytes"] - summary["allocated_bytes"])
-        failures.fail_unless("the last point is %d off" % off, off <= 4) # each number is rounded on its own
+        failures.fail_unless("the last point of the timeline differs from the summary by %d" % off, off <= 4) # each number is rounded on its own
         for view in ("threads", "types", "heaps", "lifetimes", "tree", "peak", "leaks", "blocks"):
             recorded.report(tools, *pairs[0], "--merge", "--view=" + view, "--limit=5")
         text = recorded.run([tools.allogram, "report", *pairs[0], "--merge"]).stdout.decode()
-        failures.require("as text: " + text[:300], "each process with its own interval" in text and "±" in text)
+        failures.require("the text has the intervals: " + text[:300], "each process with its own interval" in text and "±" in text)
     return failures
 
 
@@ -532,7 +532,7 @@ def main():
     cases = [("periodic sizes", lambda: estimates_hold(tools, "periodic")), ("powers of two", lambda: estimates_hold(tools, "powers")),
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
              ("heaps of the program's own", lambda: estimates_hold(tools, "told", program="sampled_heap")),
-             ("and beside a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
+             ("heaps of the program's own, with a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("one huge block hides no small ones", lambda: one_huge_block_hides_no_small_ones(tools)),
              ("no sample is not nothing", lambda: no_sample_is_not_nothing(tools)),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs that install a seccomp filter after their start. The filter of tests/programs/processes/strict_sandbox.c allows the system calls
-that the program needs and those that SECURITY.md lists for the agent (allogram's library in the program), and no others: these fail, raise
-SIGSYS, or kill the process. So the test fails when the agent makes a system call that is not in that list."""
+that the program needs, and those that SECURITY.md lists for the agent (allogram's library in the program). Any other system call fails,
+raises SIGSYS, or kills the process. So the test fails if the agent makes a system call that is not in that list."""
 
 import os
 import signal
@@ -25,12 +25,12 @@ TRUTH = {
     "raw": [10, 3000],
     "silent": [10],
 }
-LATE_BLOCKS = 6000000  # the writer is stopped while these are allocated
-# System calls that the agent makes only in certain situations. By case: the number of one that must be seen, otherwise the case
-# proves nothing.
+LATE_BLOCKS = 6000000  # blocks that the program allocates while the writer is stopped
+# Some system calls the agent makes only in certain situations. case: the number of such a system call; the agent must make this call in the
+# case, otherwise the case does not test that the filter allows it.
 RARE = {"jump": 131, "raw": 39, "silent": 39}  # sigaltstack, getpid, getpid
-THREAD_BLOCKS = 4  # the C library allocates one for each thread's stack that it cannot reuse
-MAPPINGS = 200  # mappings and unmappings, whose events may be lost too
+THREAD_BLOCKS = 4  # blocks of the C library, at most: one for each stack of a thread that it cannot reuse
+MAPPINGS = 200  # events of mappings and unmappings, at most; these events may be lost, too
 
 
 def look_at_traces(failures, tools, traces, how, is_exact):
@@ -52,7 +52,7 @@ def look_at_traces(failures, tools, traces, how, is_exact):
 
 def is_as_plain(failures, tools, outcome, kind, how, *more):
     plain = recorded.run([tools.program("strict_sandbox"), kind, how, *more])
-    failures.expect("plainly", (plain.status, plain.stderr), (0, b""))
+    failures.expect("status, stderr without allogram", (plain.status, plain.stderr), (0, b""))
     for what in ("status", "stdout", "stderr"):
         failures.expect(what, getattr(outcome, what), getattr(plain, what))
 
@@ -91,8 +91,8 @@ def attached(tools, kind, how):
 
 
 def refused(tools, how):
-    """The filter refuses the agent's system calls, too: the program does not notice, and events that could not be recorded are
-    counted as lost."""
+    """The filter also refuses the system calls of the agent. The program must run as without allogram, and events that could not be recorded
+    must be counted as lost."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("strict_sandbox"), "bare", how], folder)
@@ -102,10 +102,10 @@ def refused(tools, how):
         for trace in traces:
             summary = recorded.report(tools, trace)
             counts.append(summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + summary["lost_events"]["total"])
-        # sorted, because the pids of some are not known
+        # The counts are sorted, because the pids of some processes are not known.
         for events, blocks in zip(sorted(counts), sorted(TRUTH[how])):
             made = blocks if how == "kept" else 2 * blocks
-            failures.require("events seen and lost: %d of %d" % (events, made), made <= events <= made + MAPPINGS)
+            failures.require("all events are recorded or counted as lost: %d of %d" % (events, made), made <= events <= made + MAPPINGS)
     return failures
 
 
@@ -129,8 +129,9 @@ def while_the_writer_is_stopped(tools, kind, how, folder):
 
 
 def late(tools, kind):
-    """More than 64 MiB of events wait for the writer, which is stopped. A filter may also refuse the system calls of the agent. Then the
-    agent cannot begin to use new pages of the live file (the memory that it shares with the writer); events are lost, and must be counted."""
+    """The writer (the process that writes the traces) is stopped while the program records more than 64 MiB of events. If the filter (kind
+    "bare") refuses the system calls of the agent, the agent cannot use new pages of the live file (the memory that it shares with the
+    writer). Then events are lost, and must be counted as lost."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         is_as_plain(failures, tools, while_the_writer_is_stopped(tools, kind, "late", folder), kind, "late", "wait")
@@ -141,8 +142,8 @@ def late(tools, kind):
             lost = summary["lost_events"]["total"]
             events = summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + lost
             if kind == "bare":
-                failures.require("nothing is lost", lost > 0)
-                failures.expect("events seen and lost", events, 2 * LATE_BLOCKS)
+                failures.require("events are lost", lost > 0)
+                failures.expect("events that are recorded or counted as lost", events, 2 * LATE_BLOCKS)
             else:
                 failures.expect("blocks, freed, lost", (summary["allocated_blocks"], summary["freed_blocks"], lost),
                                 (LATE_BLOCKS, LATE_BLOCKS, 0))
@@ -150,7 +151,7 @@ def late(tools, kind):
 
 
 def rare(tools, how):
-    """The agent makes the system call that this case tests."""
+    """Checks that the agent makes the system call RARE[how]: with a filter that forbids it, the program prints its number."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, _ = recorded.record(tools, [tools.program("strict_sandbox"), "own", how], folder)
@@ -161,13 +162,13 @@ def rare(tools, how):
 
 
 def names(tools, *before):
-    """The agent does not read the names of threads; the writer does."""
+    """The names of threads are in the trace. The filter does not hinder this, because the writer reads the names, not the agent."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [*before, tools.program("strict_sandbox"), "none", "named"], folder)
         failures.expect("status", outcome.status, 0)
         found = [thread["name"] for trace in traces for thread in recorded.report(tools, trace, "--view=threads")["threads"]]
-        failures.require("names: %s" % found, "painter" in found and "strict_sandbox" in found)
+        failures.require("the names of both threads are in the trace: %s" % found, "painter" in found and "strict_sandbox" in found)
     return failures
 
 

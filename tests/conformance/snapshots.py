@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Traces of a program that still runs: `run --dump-at` writes them beside the trace, and `run --serve` exports them for go tool
-pprof.
+"""Snapshots: traces of a program that still runs. `run --dump-at` writes snapshots to the folder of the trace, and `run --serve` exports
+them for go tool pprof.
 
-The program allocates and frees by commands and answers when it has done so (commanded.c). So each snapshot is compared, to the unit,
-with the commands up to then, and the trace of the whole run is the same as without snapshots."""
+The program (commanded.c) allocates and frees on command, and answers when it has done so. So the exact contents of each snapshot are
+known. The trace of the whole run must be the same as without snapshots."""
 
 import http.client
 import os
@@ -41,7 +41,7 @@ class Commanded:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
             if self.process.stdout.readline() != b"ok\n":
-                raise RuntimeError("commanded.c did not do: " + line)
+                raise RuntimeError("commanded.c did not confirm the command: " + line)
 
     def dump(self, number):
         """Waits for a dump; returns its path."""
@@ -67,7 +67,7 @@ def wait_for(what, holds):
     end = time.monotonic() + SECONDS
     while not holds():
         if time.monotonic() > end:
-            raise RuntimeError("%s did not come in %d s" % (what, SECONDS))
+            raise RuntimeError("waited in vain for %s, %d s" % (what, SECONDS))
         time.sleep(0.005)
 
 
@@ -96,7 +96,7 @@ def every_so_many_bytes(tools):
         first = commanded.dump(1)
         is_whole(tools, first, failures)
         seen = own(tools, first)
-        failures.require("the first dump has %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
+        failures.require("the first dump has the blocks at its limit: %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
         failures.expect("end of the first dump", recorded.report(tools, first)["trace"]["end"], "detached")
         commanded.do("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); all bytes allocated count, freed or not
         commanded.do("alloc 9 %d" % MIB)
@@ -115,11 +115,11 @@ def at_a_new_peak(tools):
     with recorded.Folder() as folder:
         commanded = Commanded(tools, folder, "--dump-at=peak")
         commanded.do("alloc 1 %d" % (20 * MIB))
-        failures.expect("at the peak", own(tools, commanded.dump(1)), sums(1, 20 * MIB))
+        failures.expect("sums of the dump at the first peak", own(tools, commanded.dump(1)), sums(1, 20 * MIB))
         commanded.do("free 1", "alloc 1 %d" % (10 * MIB), "free 1")  # lower than the peak
         commanded.do("alloc 1 %d" % (21 * MIB), "free 1")  # less than a tenth higher than the peak
         commanded.do("alloc 1 %d" % (40 * MIB))
-        failures.expect("at the next", own(tools, commanded.dump(2))["in_use_bytes"], 40 * MIB)
+        failures.expect("bytes in use in the dump at the next peak", own(tools, commanded.dump(2))["in_use_bytes"], 40 * MIB)
         failures.expect("status", commanded.finish(), 0)
         failures.expect("dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
     return failures
@@ -132,9 +132,9 @@ def every_so_often(tools):
         commanded.do("alloc 7 1000")
         first = commanded.dump(1)
         times = [recorded.report(tools, commanded.dump(number))["trace"]["duration_ns"] for number in (1, 2, 3)]
-        failures.require("times %s" % times, times[0] >= 2e8 and times[1] >= 4e8 and times[2] >= 6e8)
-        failures.require("the first has %s" % own(tools, first), own(tools, first) in (None, sums(7, 1000)))
-        failures.expect("the third", own(tools, commanded.dump(3)), sums(7, 1000))
+        failures.require("the dumps are at least 0.2 s apart: %s" % times, times[0] >= 2e8 and times[1] >= 4e8 and times[2] >= 6e8)
+        failures.require("the first dump has no block or all blocks: %s" % own(tools, first), own(tools, first) in (None, sums(7, 1000)))
+        failures.expect("sums of the third dump", own(tools, commanded.dump(3)), sums(7, 1000))
         failures.expect("status", commanded.finish(), 0)
     return failures
 
@@ -175,11 +175,11 @@ def nothing_is_overwritten(tools):
             file.write("mine")
         commanded = Commanded(tools, folder, "--dump-at=peak")
         commanded.do("alloc 1 %d" % (20 * MIB))
-        failures.expect("the next number", own(tools, commanded.dump(2)), sums(1, 20 * MIB))
+        failures.expect("sums of the dump with the next number", own(tools, commanded.dump(2)), sums(1, 20 * MIB))
         commanded.finish()
         with open(os.path.join(folder, "t.dump1.allogram"), encoding="utf-8") as file:
             failures.expect("an existing file with the name of a dump", file.read(), "mine")
-        failures.expect("no part stays", [name for name in os.listdir(folder) if name.endswith(".part")], [])
+        failures.expect("unfinished dumps that are left", [name for name in os.listdir(folder) if name.endswith(".part")], [])
     return failures
 
 
@@ -217,7 +217,7 @@ def served(commanded):
 
 
 def in_pprof(commanded, port, token, page):
-    """{sample type: value of alloc_as_commanded} as go tool pprof reads the exported page."""
+    """Returns {sample type: value of the function alloc_as_commanded} that go tool pprof reads from a page of the endpoint."""
     found = {}
     for index in ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"):
         outcome = recorded.run(["go", "tool", "pprof", "-sample_index=" + index, "-unit=B", "-top",
@@ -239,7 +239,7 @@ def go_reads_it(tools):
         failures.expect("allocs", in_pprof(commanded, port, token, "allocs"), wanted)
         outcome = recorded.run(["go", "tool", "pprof", "-top", "http://127.0.0.1:%d/debug/pprof/allocs?token=%s" % (port, token)],
                                env={"PPROF_TMPDIR": commanded.temporary, "HOME": commanded.temporary})
-        failures.require("allocs shows what was allocated", b"Type: alloc_space" in outcome.stdout)
+        failures.require("the page `allocs` shows allocated bytes by default", b"Type: alloc_space" in outcome.stdout)
         failures.expect("status", commanded.finish(), 0)
         failures.expect("sums of the whole run", own(tools, commanded.trace), sums(30, 1000, freed=10))
     return failures
@@ -281,7 +281,7 @@ def strangers_get_nothing(tools):
         failures.expect("another page", get(port, "/etc/passwd?token=" + token)[0], 404)
         failures.expect("another method", get(port, "/debug/pprof/heap?token=" + token, method="POST")[0], 405)
         status, body = get(port, "/debug/pprof/heap", headers={"Authorization": "Bearer " + token})
-        failures.expect("a bearer", (status, body[:2]), (200, b"\x1f\x8b"))
+        failures.expect("status, first bytes with the token in a header", (status, body[:2]), (200, b"\x1f\x8b"))
         for sent in (b"", b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a" * 9000 + b"\r\n\r\n", b"GET\r\n\r\n", b"GET /\r\n\r\n"):
             with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as client:
                 try:
@@ -306,8 +306,8 @@ def strangers_get_nothing(tools):
 
 
 def silent_clients_delay_no_other(tools):
-    """More silent clients than the endpoint has places: some send nothing, others half a request. All stay connected until a
-    client that asks gets its answer."""
+    """More clients are connected than the endpoint accepts at the same time. Some send nothing, others half a request. A client that sends a
+    request must get its answer while the other clients stay connected."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = Commanded(tools, folder, "--serve=0")
@@ -317,16 +317,16 @@ def silent_clients_delay_no_other(tools):
         for number in range(24):
             clients.append(socket.create_connection(("127.0.0.1", port), timeout=SECONDS))
             clients[-1].sendall((b"", b"GET /debug/pprof/heap?tok")[number % 2])
-        failures.expect("a good request", get(port, "/debug/pprof/heap?token=" + token)[0], 200)
-        failures.expect("the oldest was sent away", clients[0].recv(12), b"HTTP/1.1 400")
+        failures.expect("status of a whole request", get(port, "/debug/pprof/heap?token=" + token)[0], 200)
+        failures.expect("answer to the oldest client", clients[0].recv(12), b"HTTP/1.1 400")
         for client in clients:
             client.close()
         with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as silent, \
                 socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as wrong:
             wrong.sendall(b"GET /\0")
             first, _, _ = select.select([silent, wrong], [], [], SECONDS)
-            failures.require("a byte of 0 is refused before our patience with others ends", first == [wrong])
-            failures.expect("it", wrong.recv(12), b"HTTP/1.1 400")
+            failures.require("a request with a byte of 0 is refused before the time limit of a silent client", first == [wrong])
+            failures.expect("answer to a request with a byte of 0", wrong.recv(12), b"HTTP/1.1 400")
         failures.expect("status", commanded.finish(), 0)
         is_whole(tools, commanded.trace, failures)
     return failures
@@ -338,7 +338,7 @@ def main():
              ("at each collection", at_each_collection), ("at a signal", at_a_signal),
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),
              ("strangers get nothing", strangers_get_nothing), ("silent clients delay no other", silent_clients_delay_no_other)]
-    by_go = [("go tool pprof reads it", go_reads_it), ("growth is since it was asked for", growth_is_since_it_was_asked_for)]
+    by_go = [("go tool pprof reads it", go_reads_it), ("the page growth shows the growth since the last request", growth_is_since_it_was_asked_for)]
     plan = tap.Plan(len(cases) + len(by_go))
     for name, case in cases:
         plan.run(name, lambda case=case: case(tools))

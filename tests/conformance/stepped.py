@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs a signal handler after each single instruction of a few calls; the handler allocates, leaves by siglongjmp, or forks. The
-calls are those of the program's own allocator, whose functions have detours (jumps to allogram's code), and of a library's allocator, whose
-functions are interposed: the dynamic loader finds allogram's first (programs/allocators/stepped.c). Every block is recorded once, none is a
-ghost (a free of an unknown block), and nothing hangs."""
+"""Runs a signal handler after each single instruction of a few calls (programs/allocators/stepped.c). The handler allocates, leaves by
+siglongjmp, or forks. Some calls are of the program's own allocator, whose functions have detours (jumps to allogram's code). Others are of
+a library's allocator, whose functions are interposed: the dynamic loader finds allogram's functions of the same names first. Every block
+must be recorded once, no free may be a ghost free (the free of a block whose allocation is not in the trace), and nothing may hang."""
 
 import collections
 import os
@@ -72,7 +72,7 @@ def a_case(tools, program, act, how, mode):
         found = collections.Counter(int(size) for size in re.findall(rb" alloc address=\S+ size=(\d+) ", dump))
         wrong = ["%d bytes: %d, should be %d" % (size, found[size], truth[size]) for size in sorted(truth | found)
                  if found[size] != truth[size] and (size in truth or size >= 20000)]
-        failures.require("%d sizes: %s" % (len(wrong), "; ".join(wrong[:5])), not wrong)
+        failures.require("the blocks of each size are recorded; wrong are %d sizes: %s" % (len(wrong), "; ".join(wrong[:5])), not wrong)
         summary = recorded.report(tools, traces[0])
         failures.expect("lost", summary["lost_events"]["total"], 0)
         failures.expect("ghosts", summary["ghost_frees"], 0)

@@ -1,22 +1,22 @@
-"""Prints results as TAP, in which meson counts each case."""
+"""Prints the results of test cases in the format TAP (Test Anything Protocol), so that meson counts each case."""
 
 import time
 import traceback
 
 
 class Failures(list):
-    """The error messages of a case; empty: it passed."""
+    """The error messages of a case. If the list is empty, the case passed."""
 
     def expect(self, what, got, wanted):
         if got != wanted:
             self.append("%s: %s, should be %s" % (what, _short(got), _short(wanted)))
 
     def require(self, what, holds):
-        """WHAT: the condition in words, or the values on which it depends."""
+        """WHAT: the condition, as a sentence."""
         self.fail_unless("does not hold: " + what, holds)
 
     def fail_unless(self, message, holds):
-        """MESSAGE: what is wrong when the condition does not hold."""
+        """MESSAGE: says what is wrong if HOLDS is false."""
         if not holds:
             self.append(message)
 

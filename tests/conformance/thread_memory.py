@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The memory of the writer process and of the live file (the shared memory of a recording) does not grow with the number of
-short threads that a program creates: when a thread has ended, its stream (its buffers in the live file and its state in
-the writer) is written and released."""
+"""A program creates many short threads. The memory of the writer (the process that writes the traces) and of the live file (the shared
+memory of the recording) must not grow with the number of threads. When a thread has ended, its buffers in the live file and its state in
+the writer must be released."""
 
 import os
 import re
@@ -13,8 +13,8 @@ import recorded
 import tap
 
 THREADS = 20000
-WRITER_MOST_KIB = 100 * 1024  # 5 KiB for each thread; state that is not released would take 8 KiB for each thread
-SHARED_MOST_KIB = 300 * 1024  # the soft limit for buffers of events in the live file; unreleased buffers take nearly a GiB
+WRITER_MOST_KIB = 100 * 1024  # 5 KiB for each thread; without the release it would be 8 KiB for each thread
+SHARED_MOST_KIB = 300 * 1024  # the soft limit for buffers of events in the live file; without the release it would be nearly a GiB
 
 
 def read(path):
@@ -44,11 +44,11 @@ def many_threads(tools):
                             peaks[what] = max(peak, resident(pid, what))
                 time.sleep(0.01)
             failures.expect("status", process.returncode, 0)
-        failures.require("the writer was seen", peaks["RssAnon"] > 0)
-        failures.require("the writer's own memory: %d KiB" % peaks["RssAnon"], peaks["RssAnon"] < WRITER_MOST_KIB)
-        failures.require("shared memory: %d KiB" % peaks["RssShmem"], peaks["RssShmem"] < SHARED_MOST_KIB)
+        failures.require("the memory of the writer was read", peaks["RssAnon"] > 0)
+        failures.require("the writer's own memory is below the limit: %d KiB" % peaks["RssAnon"], peaks["RssAnon"] < WRITER_MOST_KIB)
+        failures.require("the shared memory is below the limit: %d KiB" % peaks["RssShmem"], peaks["RssShmem"] < SHARED_MOST_KIB)
         summary = recorded.report(tools, trace)
-        failures.require("blocks: %d" % summary["allocated_blocks"], summary["allocated_blocks"] >= 11 * THREADS)
+        failures.require("the blocks of all threads are recorded: %d" % summary["allocated_blocks"], summary["allocated_blocks"] >= 11 * THREADS)
         failures.expect("lost", summary["lost_events"]["total"], 0)
     return failures
 

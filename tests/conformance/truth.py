@@ -1,9 +1,10 @@
-"""Reads the hand-counted truth at the top of each program of tests/programs: lines ` * @key expression`.
+"""Reads the counts made by hand from the comment at the top of each program of tests/programs: lines ` * @key expression`.
 
-`@process NAME` begins the next process (in order of pid, then of exec). In an expression `runtime` stands for further allocations
-of the C runtime: then the judge (counting_preload.c) gives the true count, which may not be less than the count by hand. Other names
-are set by the case, e.g. `handler`. Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @counts_itself KEY..., @site
-FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS, @mapped_bytes N (at the end, by the program itself)."""
+`@process NAME` begins the counts of the next process (in order of pid, then of exec). The word `runtime` in an expression stands for an
+unknown number of allocations of the C runtime. Then the true count is that of the judge (counting_preload.c), which must be at least the
+count by hand. The test case sets other words, e.g. `handler`. Keys that are not counts: @exit STATUS, @traces N, @varies KEY...,
+@counts_itself KEY..., @site FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS, @mapped_bytes N (at the end, by the program
+itself)."""
 
 import re
 
@@ -30,7 +31,7 @@ def evaluate(expression, **names):
 
 
 def read(path):
-    """(processes, exit status, number of traces or None)"""
+    """Returns the processes, the exit status, and the number of traces or None."""
     processes, status, traces = [Process("program")], 0, None
     for line in open(path, encoding="utf-8"):
         match = re.match(r" \* @(\w+)\s+(.*?)\s*$", line)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Programs in C++ and Rust, counted by hand: the report has the right number of blocks of each type and of no type. The programs
-are built with optimization, where all functions that carry a type are inlined, and without."""
+"""Programs in C++ and Rust whose blocks are counted by hand: the report must have the right number of blocks of each type, and of blocks
+without a type. The programs are built with and without optimization; with optimization, all functions from whose names the type is
+known are inlined."""
 
 import os
 import re
@@ -15,7 +16,7 @@ CASES = [(name + suffix, name + ending, main) for name, ending, main in (
 
 
 def truth(source):
-    """{type: blocks} from the comment at the top of a program."""
+    """Reads {type: number of blocks} from the comment at the top of a program."""
     lines = (re.match(r" \* @type (.*) (\d+)$", line.rstrip("\n")) for line in open(recorded.source_of(source), encoding="utf-8"))
     return {match[1]: int(match[2]) for match in lines if match}
 
@@ -33,7 +34,7 @@ def compare_types(tools, program, source, main):
         types = recorded.report(tools, traces[0], "--view=types", "--focus=" + main)["types"]
         failures.expect("blocks by type", counts(types), wanted)
         for row in types:
-            failures.fail_unless("%s: lifetime_ns without blocks that ended" % row["type"], row["lifetime_ns"]["max"] is not None)
+            failures.fail_unless("%s: lifetime_ns has no maximum" % row["type"], row["lifetime_ns"]["max"] is not None)
         for name, blocks in sorted(wanted.items())[-4:]: # only the last four, because each takes two reports
             stacks = recorded.report(tools, traces[0], "--view=types", "--type=" + name, "--focus=" + main)["stacks"]
             failures.expect("blocks of the stacks of " + name, sum(stack["allocated_blocks"] for stack in stacks), blocks)
@@ -41,7 +42,7 @@ def compare_types(tools, program, source, main):
         failures.expect("sites by type", {row["type"] or "untyped": row["own"]["allocated_blocks"] for row in sites}, wanted)
         whole = recorded.report(tools, traces[0], "--view=types")["types"]
         summary = recorded.report(tools, traces[0])
-        failures.expect("all types together", sum(row["allocated_blocks"] for row in whole), summary["allocated_blocks"])
+        failures.expect("sum of all types, compared with the summary", sum(row["allocated_blocks"] for row in whole), summary["allocated_blocks"])
     return failures
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `run` prints about processes that it could not record: their number and their names. A signal ends the writer process without harm
-to the program."""
+"""`run` prints the number and the names of processes that it could not record. If a signal ends the writer (the process that writes the
+traces), the program runs on."""
 
 import json
 import os
@@ -33,7 +33,8 @@ int main(void) {
     return 9;
 }
 """
-# Starts the program in its argument in each way of the C library once, 13 times in all, and in five ways in which the start fails.
+# Starts the program in its argument by each function of the C library that starts a program, 13 times in all. Then starts programs in five
+# ways that fail.
 STARTER = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -105,8 +106,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-# Starts the program in its arguments 20 times, each time in a child that has no time to wait for it: this process adopts the orphan. With
-# "init" it is the first process of a PID namespace, otherwise a subreaper.
+# Starts the program in its arguments 20 times, each time in a child that ends at once, so that this process becomes the parent of the
+# program. With the argument "init" this process is the first process of a PID namespace, otherwise a subreaper.
 ADOPTER = r"""
 #define _GNU_SOURCE
 #include <sched.h>
@@ -143,7 +144,7 @@ int main(int argc, char **argv) {
     return wait(&status) < 0 || status != 0;
 }
 """
-LONG_MS = 700  # the writer looks for processes every 100 ms, and confirms each 300 ms later
+LONG_MS = 700  # run time of a program that the writer finds: it looks for processes every 100 ms, and once more 300 ms later
 
 
 def build(folder, *options):
@@ -155,7 +156,7 @@ def build(folder, *options):
 
 
 def said(tools, folder, script, *words):
-    """The exit status of `run`, and the lines that it printed."""
+    """Runs a script under `allogram run`. Returns the exit status of `run` and the lines that it printed."""
     outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c", script, *words])
     return outcome.status, outcome.stderr.decode()
 
@@ -166,11 +167,11 @@ def counted(tools):
         static, plain = build(folder, "-static"), build(folder)
         status, text = said(tools, folder, '"$0" $2; env -i "$1" $2; "$1" $2; true', static, plain, str(LONG_MS))
         failures.expect("status", status, 0)
-        failures.expect("processes", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("2", "static_sleeper, sleeper")])
+        failures.expect("number and names of the processes that are not recorded", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("2", "static_sleeper, sleeper")])
         failures.expect('the closing line says "nothing lost"', "; nothing lost\n" in text, False)
         status, text = said(tools, folder, 'exec "$0" 250', static)
         found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text)
-        failures.require("of the program itself: %s" % found, found in ([("1", "static_sleeper")], [("1", "executed by bash")]))
+        failures.require("the program of `run` itself counts: %s" % found, found in ([("1", "static_sleeper")], [("1", "executed by bash")]))
         status, text = said(tools, folder, '"$0" $1; ("$0" 1; "$0" 1); "$0" 400 & wait', plain, str(LONG_MS))
         failures.expect('the closing line says "not recorded" although all are recorded', "not recorded" in text, False)
         failures.expect("nothing lost", "; nothing lost\n" in text, True)
@@ -178,7 +179,7 @@ def counted(tools):
 
 
 def counted_however_short(tools):
-    """Programs that end at once: each counts if no recorder starts in it, and none counts if one does."""
+    """The programs end at once. A program in which no recorder starts counts as not recorded."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         static, plain = build(folder, "-static"), build(folder)
@@ -191,13 +192,13 @@ def counted_however_short(tools):
             outcome = recorded.run([tools.allogram, "run", *options, "-o", os.path.join(folder, "t.%p.allogram"), "--", starter, program])
             found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", outcome.stderr.decode())
             failures.expect("status", outcome.status, 0)
-            failures.expect("%s %s" % (os.path.basename(program), options), [(n, set(names.split(", ")) - {"static_sleeper"}) for n, names in found],  # named if the writer sees it in its short life
+            failures.expect("%s %s" % (os.path.basename(program), options), [(n, set(names.split(", ")) - {"static_sleeper"}) for n, names in found],  # the name is known only if the writer sees the short-lived process
                             [(n, set(names.split(", "))) for n, names in wanted])
     return failures
 
 
 def counted_of_orphans(tools):
-    """Programs whose parents end at once: none counts, because a recorder starts in each. Each counts if none does."""
+    """The parents of the programs end at once. A program in which no recorder starts counts as not recorded."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         static, plain = build(folder, "-static"), build(folder)
@@ -216,8 +217,8 @@ def counted_of_orphans(tools):
 
 
 def removed_file(tools):
-    """The live file (the shared memory of the recording) is removed while the program runs: the recording goes on, and `run` reports that
-    new processes cannot join."""
+    """The live file (the shared memory of the recording) is removed while the program runs. The recording continues, and `run` reports that
+    new processes cannot be recorded."""
     failures = tap.Failures()
     remove = "rm \"$(grep -om1 '/dev/shm/[.]allogram-live.*' /proc/$$/maps)\"; "
     with recorded.Folder() as folder:
@@ -227,7 +228,8 @@ def removed_file(tools):
         failures.expect("a message says that the live file was removed", "the live file was removed while the program ran" in text, True)
         failures.expect('"nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
-    with recorded.Folder() as folder:  # removed at the start: on one CPU, in one of ten runs, this happens before the writer has locked the file
+    # The program removes the live file at its start. On one CPU, in one of ten runs, the writer has not locked the file yet.
+    with recorded.Folder() as folder:
         source, program = os.path.join(folder, "remover.c"), os.path.join(folder, "remover")
         with open(source, "w", encoding="ascii") as file:
             file.write(REMOVER)
@@ -279,8 +281,8 @@ def is_over(pid):
 
 
 def the_writer_ends(tools):
-    """The writer gets one SIGTERM. It ends when the program ends, although a child goes on; the child's trace ends there, whole, and the
-    child is not harmed."""
+    """The writer gets one SIGTERM. Then it must end when the program ends, although a child of the program still runs. The child's trace ends
+    at this moment and is whole, and the child runs on."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         plain = build(folder)
@@ -300,17 +302,17 @@ def the_writer_ends(tools):
         failures.expect("status", process.wait(timeout=20), 4)
         while not is_over(writer) and time.monotonic() < began + 2.5:
             time.sleep(0.05)
-        failures.expect("the writer ended, and before the child", (is_over(writer), time.monotonic() < began + 2.5), (True, True))
+        failures.expect("the writer has ended; it ended before the child", (is_over(writer), time.monotonic() < began + 2.5), (True, True))
         ends = [recorded.report(tools, trace)["trace"]["end"] for trace in recorded.traces_in(folder)]
         failures.expect("ends that are cut", ends.count("cut"), 1)
-        failures.expect("all whole", all(recorded.check(tools, trace)[1].get("whole") for trace in recorded.traces_in(folder)), True)
+        failures.expect("all traces are whole", all(recorded.check(tools, trace)[1].get("whole") for trace in recorded.traces_in(folder)), True)
         process.stdout.read()  # lasts until the child ends
         process.stdout.close()
     return failures
 
 
 def statuses(tools):
-    """The trace holds the exit status of processes that are not direct children of `run`."""
+    """The traces of processes that are not direct children of `run` contain the exit status."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         recorded.record(tools, ["bash", "-c", 'sh -c "sleep 0.05; exit 3"; sh -c "sleep 0.05; kill -9 \\$\\$"; true'], folder)
@@ -327,7 +329,7 @@ def statuses(tools):
 def main():
     tools = recorded.tools_of_arguments()
     cases = {"processes that are not recorded are counted and named": counted, "programs that end at once are counted": counted_however_short,
-             "programs of orphans are counted": counted_of_orphans, "none where children are not followed": without_following,
+             "programs of orphans are counted": counted_of_orphans, "with --follow=none no process counts": without_following,
              "a live file that was removed": removed_file,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
              "an allocator that was not seen": unseen_allocator}

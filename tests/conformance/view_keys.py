@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The JSON keys that scripts rely on: of every view, of diff, check and doctor, with the kind of value of each.
+"""The JSON keys of every view, of diff, check and doctor, with the kind of value of each key.
 
-The tables below are the contract. When the output gets a new key, add it here. Removing or renaming a key, or changing its kind,
-breaks the scripts of users."""
+Scripts of users rely on the keys in the tables below. If the output gets a new key, add it here. Do not remove or rename a key, or change
+the kind of its value."""
 
 import json
 import sys
@@ -22,8 +22,8 @@ TRACE = {"file": TEXT, "format_version": NUMBER, "pid": NUMBER, "command": [TEXT
 TIMES = {"min": NUMBER_OR_NULL, "mean": NUMBER_OR_NULL, "p50": NUMBER_OR_NULL, "p99": NUMBER_OR_NULL, "max": NUMBER_OR_NULL}
 TREE = {**FRAME, **METRICS, "own": METRICS}
 
-# By view: options of `report`, and the object's keys besides schema, view and trace. A list holds the form of its elements, and must
-# not be empty; ANY_LIST may be.
+# (view, options of `report`): the form of the JSON object, that is its keys besides schema, view and trace, with the form of each value. The
+# form of a list contains the form of its elements, and the list must not be empty. ANY_LIST: a list that may be empty.
 ANY_LIST = "any list"
 VIEWS = {
     ("summary",): {
@@ -73,7 +73,7 @@ DOCTOR = {"checks": [{"name": TEXT, "ok": FLAG, "why": TEXT_OR_NULL, "fix": TEXT
 
 def kind_of(value):
     kinds = {bool: FLAG, int: NUMBER, str: TEXT, type(None): NOTHING, list: "list", dict: "object"}
-    return kinds.get(type(value), type(value).__name__)  # a fraction is not a NUMBER: all counts are whole
+    return kinds.get(type(value), type(value).__name__)  # a fraction is no NUMBER, because all counts are integers
 
 
 def compare(failures, what, value, form):
@@ -89,7 +89,7 @@ def compare(failures, what, value, form):
             else:
                 failures.append("%s: no key %s" % (what, key))
     elif isinstance(form, list):
-        failures.fail_unless("%s: %s, not a list of something" % (what, kind_of(value)), isinstance(value, list) and len(value) > 0)
+        failures.fail_unless("%s: %s, not a list with elements" % (what, kind_of(value)), isinstance(value, list) and len(value) > 0)
         for element in value if isinstance(value, list) else []:
             compare(failures, what + "[]", element, form[0])
             if failures:
@@ -103,7 +103,7 @@ def envelope(failures, report, view):
     failures.expect("schema", report.get("schema"), "allogram-report/1")
     failures.expect("view", report.get("view"), view)
     compare(failures, "trace", report.get("trace"), TRACE)
-    failures.require("end: %s" % report["trace"]["end"], report["trace"]["end"] in ("exit", "signal", "detached", "running", "cut"))
+    failures.require("the end of the trace is one of the known words: %s" % report["trace"]["end"], report["trace"]["end"] in ("exit", "signal", "detached", "running", "cut"))
 
 
 def one_view(tools, trace, view, *options):
@@ -140,7 +140,7 @@ def others(tools, before, after):
 
 
 def hostile_forms():
-    """Shows that this test can fail: each of these values differs from its form."""
+    """Shows that this test can fail: `compare` must report each of the values below, because it does not have its form."""
     failures = tap.Failures()
     for value, form in (({}, {"a": NUMBER}), ({"a": "1"}, {"a": NUMBER}), ({"a": 1.5}, {"a": NUMBER}), ({"a": True}, {"a": NUMBER}),
                         ({"a": []}, {"a": [NUMBER]}), ({"a": [{"b": 1}, {}]}, {"a": [{"b": NUMBER}]}), ({"a": None}, {"a": TEXT})):

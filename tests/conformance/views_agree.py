@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The views of one trace agree: over ten traces, whole and narrowed by options, the sums of any two views are equal."""
+"""The views of a trace agree: the sums of each view equal those of the summary. Ten traces are tested, without options and with options
+that select a part of the trace."""
 
 import json
 import os
@@ -57,7 +58,7 @@ def course_agrees(points):
 
 
 def agree(tools, trace, *options):
-    """Compares every view with the summary, hence with every other."""
+    """Compares every view with the summary, so all views agree with each other."""
     failures = tap.Failures()
 
     def view(name, *more):
@@ -92,9 +93,9 @@ def agree(tools, trace, *options):
 
 
 def moments_agree(tools, trace):
-    """Compares what was in use at some moments (the peak, and the times when some blocks were allocated and freed) with the
-    blocks one by one. An event at exactly that moment counts as happened. Only for one thread: the order of several is only as fine as
-    the trace's resolution."""
+    """Compares the blocks in use at some moments with the list of all blocks. The moments are the peak, and the times when some blocks were
+    allocated or freed; an event at exactly such a time counts as happened. Traces of several threads are not tested, because the exact
+    order of their events is not known."""
     failures = tap.Failures()
     summary = recorded.report(tools, trace)
     if summary["threads"] > 1:
