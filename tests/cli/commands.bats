@@ -5,7 +5,7 @@ one_line() {
     [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
 }
 
-@test "allogram alone says what it can do" {
+@test "allogram without arguments lists the commands" {
     run "$ALLOGRAM"
     [ "$status" -eq 0 ]
     for command in run attach observe control report view export dump check doctor; do
@@ -54,7 +54,7 @@ one_line() {
     [[ $output != *$'\e'* ]]
 }
 
-@test "the message of check about a file omits the escape character of the file's name" {
+@test "the message of check about a file does not contain the escape character of the file's name" {
     printf 'no trace' >"$BATS_TEST_TMPDIR/"$'\e[2Jevil'
     run "$ALLOGRAM" check "$BATS_TEST_TMPDIR/"$'\e[2Jevil'
     [ "$status" -eq 1 ]
@@ -62,7 +62,7 @@ one_line() {
     [[ $output == *"evil: not an allogram trace" && $output != *$'\e'* ]]
 }
 
-@test "bash completes the options of a command and not those that its help mentions" {
+@test "bash completes exactly the options in the section 'options' of a command's help" {
     . "$SOURCE/completions/allogram.bash"
     compopt() { :; }
     PATH=$(dirname "$ALLOGRAM"):$PATH

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# `allogram doctor`: what can be profiled on this machine.
+# `allogram doctor`: what can be profiled on this machine. The agent is the library that allogram loads into programs.
 
-@test "doctor finds the agent of its build, and says where" {
+@test "doctor finds the agent of its build, and prints the agent's path" {
     run "$ALLOGRAM" doctor
     [[ $output =~ ok\ +agent\ +/.*liballogram-agent.so ]]
 }
@@ -27,7 +27,7 @@ for check in checks:
 PYTHON
 }
 
-@test "an agent that cannot be found fails, and says what to do" {
+@test "if the agent cannot be found, doctor fails and says what to do" {
     ALLOGRAM_AGENT=/nowhere/agent.so run "$ALLOGRAM" doctor
     [ "$status" -eq 1 ]
     [[ $output == *"needed"*"/nowhere/agent.so"* ]]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# A gate (report --fail-if) on a real recording: the SARIF file must name the program's own line.
+# A gate (report --fail-if) on a real recording: the SARIF file must name a line of the program's own code.
 
-@test "the leaking line of a program is the place of the gate, and its counts are the same each time" {
+@test "two recordings of a program have the same counts, and the SARIF file of a gate names a line that allocates" {
     cd "$BATS_TEST_TMPDIR"
     for i in 1 2; do
         run "$ALLOGRAM" run -q -o "$i.allogram" -- "$PROGRAM"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""new_runtime SOURCE: adds a runtime to a copy of the tree with the text of adapters/README.md, word for word: one folder and one
-row. Then builds the copy with that runtime alone, and records a program of the runtime. Prints TAP."""
+"""new_runtime SOURCE: follows the instructions in adapters/README.md. It copies the source tree, adds a folder and a row with the code that
+README.md shows, builds the copy with this runtime alone, and records a program of the runtime. Prints TAP."""
 
 import json
 import os
@@ -27,7 +27,7 @@ TARGETS = ["adapters/libc/liballogram-agent.so", "src/cli/allogram"]
 
 
 def example(readme, heading):
-    """The indented block that follows a line which contains HEADING and ends with a colon."""
+    """Returns the indented block after the line that contains HEADING and ends with a colon."""
     lines = readme.split("\n")
     start = next(i for i, line in enumerate(lines) if heading in line and line.endswith(":"))
     block = []
@@ -82,7 +82,7 @@ class Toy:
         return program
 
     def runtimes(self, release, *options):
-        """The rows of the report about the program's runtimes, without the C library."""
+        """Records the program. Returns the rows of the report about its runtimes, without the C library."""
         trace = tempfile.mktemp(dir=self.folder)
         run([self.allogram, "run", "--quiet", "--output=" + trace, *options, "--", self.program(release)])
         rows = json.loads(run([self.allogram, "report", trace, "--json"]))["runtimes"]
@@ -97,20 +97,20 @@ def is_built(toy):
 def is_listed(toy):
     done = subprocess.run([toy.allogram, "doctor"], capture_output=True, text=True, check=False)
     adapters = [line for line in done.stdout.split("\n") if re.search(r"\badapters\b.*toy \(1\.0\)", line)]
-    return [] if adapters else ["doctor does not list it: " + done.stdout]
+    return [] if adapters else ["doctor does not list the runtime: " + done.stdout]
 
 
 def acts(toy):
     failures = tap.Failures()
-    failures.expect("its runtime", toy.runtimes("1.0"), [("toy", "1.0", True, "")])
-    failures.expect("selected", toy.runtimes("1.0", "--adapters=toy"), [("toy", "1.0", True, "")])
-    failures.expect("not selected", toy.runtimes("1.0", "--adapters=none"), [])
+    failures.expect("runtimes of the program", toy.runtimes("1.0"), [("toy", "1.0", True, "")])
+    failures.expect("runtimes with --adapters=toy", toy.runtimes("1.0", "--adapters=toy"), [("toy", "1.0", True, "")])
+    failures.expect("runtimes with --adapters=none", toy.runtimes("1.0", "--adapters=none"), [])
     return failures
 
 
 def refuses(toy):
     failures = tap.Failures()
-    failures.expect("another release", toy.runtimes("2.0"), [("toy", "2.0", False, "not recorded: only version 1.0 is supported")])
+    failures.expect("runtimes of a program of another release", toy.runtimes("2.0"), [("toy", "2.0", False, "not recorded: only version 1.0 is supported")])
     return failures
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `allogram observe`: a target that cannot be observed gives one line that names the remedy; every other target leaves a result.
+# `allogram observe`: if the target (the process to observe) cannot be observed, one line says what to do; otherwise there is a result.
 
 bats_require_minimum_version 1.5.0
 
@@ -108,8 +108,8 @@ time.sleep(60)' >pid 3>&- &
 }
 
 @test "if tracepoints cannot be read, the message names the command that helps" {
-    [ ! -d /sys/kernel/tracing/events ] || skip "they can be read here"
-    [ ! -d /sys/kernel/debug/tracing/events ] || skip "they can be read here"
+    [ ! -d /sys/kernel/tracing/events ] || skip "tracepoints can be read here"
+    [ ! -d /sys/kernel/debug/tracing/events ] || skip "tracepoints can be read here"
     may_observe
     run "$ALLOGRAM" observe "$target" --maps --duration=0.1
     [ "$status" -eq 1 ]
@@ -151,7 +151,7 @@ time.sleep(60)' >pid 3>&- &
     done
 }
 
-@test "if the trace's folder is removed meanwhile, observe fails, but prints the result" {
+@test "if the trace's folder is removed during the observation, observe fails, but prints the result" {
     may_observe
     mkdir folder
     "$ALLOGRAM" observe "$target" --duration=60 --json -o folder/x.allogram >out 2>said 3>&- &
@@ -165,7 +165,7 @@ time.sleep(60)' >pid 3>&- &
     grep -q "folder/x.allogram: .*; choose another place with -o" said
 }
 
-@test "text fits its columns, names and notes too" {
+@test "no line of the text is wider than COLUMNS" {
     may_observe
     bash -c 'while :; do x=$(printf %1000s y); done' 3>&- &
     local busy=$!

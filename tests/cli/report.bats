@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Options and messages of `report`, with the traces that tests/golden/report/report_traces.py describes.
+# Options and messages of `report`, with the traces that tests/golden/report/report_traces.py describes. A gate is a condition on the
+# numbers of a report (--fail-if).
 setup() {
     cp "$TRACES"/*.allogram "$BATS_TEST_TMPDIR"
     cd "$BATS_TEST_TMPDIR" || return 1
@@ -95,7 +96,7 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     done
 }
 
-@test "an empty window is refused" {
+@test "if --from is later than --to, the time window is refused" {
     run "$ALLOGRAM" report jq.allogram --from=2s --to=1s
     [ "$status" -eq 2 ]
     one_line
@@ -110,7 +111,7 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     [ "$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["trace"]["processes"])')" -eq 2 ]
 }
 
-@test "an unknown metric, key, state or type names the valid ones" {
+@test "the message about an unknown metric, key, state or type names the valid ones" {
     run "$ALLOGRAM" report jq.allogram --sort=weight
     [[ $output == *" peak_bytes "* && $output == *" freed_blocks" ]]
     run "$ALLOGRAM" report jq.allogram --sort=in_use_byte
@@ -159,7 +160,7 @@ PYTHON
     done
 }
 
-@test "colour is for terminals, and NO_COLOR is obeyed" {
+@test "only a terminal gets color, and only if NO_COLOR is empty" {
     run "$ALLOGRAM" report jq.allogram
     [[ $output != *$'\e'* ]]
     run "$ALLOGRAM" report jq.allogram --color=always
@@ -178,7 +179,7 @@ PYTHON
     [ "$count" -eq 10 ]
 }
 
-@test "suppressions leave out leaks, and the report says how many" {
+@test "suppressions leave out leaks, and the report says how many leaks each leaves out" {
     printf 'leak:jv_string_*\n' >"$BATS_TEST_TMPDIR/accepted"
     "$ALLOGRAM" report jq.allogram --view=leaks --json --suppressions="$BATS_TEST_TMPDIR/accepted" | python3 -c '
 import json, sys
@@ -188,7 +189,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
 '
     run "$ALLOGRAM" report jq.allogram empty.allogram --view=leaks --suppressions="$BATS_TEST_TMPDIR/accepted"
     [[ $output == *"suppressed: 64.0 KiB in 3 blocks by leak:jv_string_*"* ]]
-    [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # the second trace is counted from zero
+    [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # in the second trace
 }
 
 @test "an invalid suppression file is a usage error" {
@@ -245,7 +246,7 @@ for site in json.loads(run("--json", "--view=sites").stdout)["sites"]:
 PYTHON
 }
 
-@test "growth compares with the base trace" {
+@test "growth and base in a gate compare with the trace of --base" {
     run "$ALLOGRAM" report jq.allogram --base=jq.allogram --fail-if='growth.peak_bytes != 0 or base.peak_bytes != peak_bytes'
     [ "$status" -eq 0 ]
     run "$ALLOGRAM" report jq.allogram --base=empty.allogram --fail-if='growth.allocated_bytes > 1000000%'
@@ -283,7 +284,7 @@ PYTHON
     [[ $output == *"no function prase allocates in this trace; it counts as 0" ]]
 }
 
-@test "gates on function counters: of all functions, of one, against a base; without counters they fail and say so" {
+@test "gates on function counters: of all functions, of one function, and against a base; without counters a gate fails with a message" {
     run "$ALLOGRAM" report forum.allogram --json --fail-if='own_words == 169868133 and calls == 12036972 and acc_ns == 6500000015'
     [ "$status" -eq 3 ]
     run "$ALLOGRAM" report forum.allogram --json --fail-if='functions["erlang:setelement/3"].acc_words > 120672223' --sarif="$BATS_TEST_TMPDIR/a.sarif"
@@ -306,7 +307,7 @@ PYTHON
     [[ $output == *"growth.calls: the trace of --base has no function counters" ]]
 }
 
-@test "JUnit and SARIF say what held, what did not and what could not be read, whatever the names hold" {
+@test "JUnit and SARIF files have the result of each gate and the unreadable traces, also with special characters in names" {
     cd "$BATS_TEST_TMPDIR"
     run "$ALLOGRAM" report jq.allogram nowhere.allogram hostile.allogram --fail-if='peak_bytes > 0 and "a"' --junit=a.xml
     [ "$status" -eq 2 ]

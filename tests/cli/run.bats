@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `allogram run`: the program behaves as it would alone; what cannot be recorded is refused in one line.
+# `allogram run`: the program behaves as without allogram; a program that cannot be recorded is refused in one line.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
@@ -35,7 +35,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$output" = "allogram: control: puase: not one of pause, resume, reset, dump, stop; did you mean 'pause'?" ]
 }
 
-@test "the closing line prints a quantity as the report does" {
+@test "the closing line and the report print the same quantities" {
     said=$("$ALLOGRAM" run -o t.allogram -- "$PROGRAM" 2>&1)
     [[ $said =~ ([0-9,]+)\ allocations,\ ([0-9.]+\ [KM]?i?B)\ in\ ([0-9.]+\ [mu]?s)\;\ peak\ ([0-9.]+\ [KM]?i?B)\; ]]
     counted=("${BASH_REMATCH[@]:1}")
@@ -45,7 +45,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     done
 }
 
-@test "a death by signal is 128 and its number" {
+@test "if a signal ends the program, the status is 128 plus the signal's number" {
     run "$ALLOGRAM" run -q -- sh -c 'kill -TERM $$'
     [ "$status" -eq 143 ]
     run "$ALLOGRAM" run -q -- sh -c 'kill -KILL $$'
@@ -323,7 +323,7 @@ SCRIPT
     [ $? -eq 5 ]
 }
 
-@test "a reader of the program's output gets its end when the program closes it" {
+@test "a reader of the program's output gets the end of the file when the program closes its output" {
     mkfifo output
     "$ALLOGRAM" run -q -- bash -c 'echo first; exec >&-; sleep 2; touch ended' >output &
     [ "$(cat output)" = first ]
@@ -348,7 +348,7 @@ SCRIPT
     [ "$(find . -name 't.*' | wc -l)" -ge 3 ]
 }
 
-@test "a limit of the trace's size is kept, and the program continues" {
+@test "the trace is no larger than --max-size, and the program continues" {
     run "$ALLOGRAM" run --max-size=64K -o t.x -- bash -c 'for i in {1..20000}; do x=$x$i; done; echo done'
     [ "$status" -eq 0 ]
     [[ $output == *done* ]]
@@ -386,7 +386,7 @@ SCRIPT
     "$ALLOGRAM" check t.x
 }
 
-@test "a killed writer is replaced, and nothing is missing" {
+@test "if the writer (the process that writes traces) is killed, run starts another, and nothing is missing" {
     "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..30000}; do x=$x$i; done; echo ready; read -t 0.3 < <(sleep 1); exit 0' >out &
     runner=$!
     for _ in 1 2 3; do
@@ -397,7 +397,7 @@ SCRIPT
     "$ALLOGRAM" check t.x
 }
 
-@test "after a kill of the program and allogram, all commands read the rest, and only check seals the trace" {
+@test "if the program and allogram are killed, all commands read what was recorded, and only check seals (completes) the trace" {
     mkfifo never
     "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..1000}; do x=$x$i; done; echo ready; read -t 60 <>never' >out &
     runner=$!

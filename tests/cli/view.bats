@@ -34,13 +34,13 @@ setup() {
     [ -z "$(printf '%s\n' "$output" | grep -v -E 'https?://(www\.w3\.org|github\.com)')" ]
 }
 
-@test "a device is written to, not replaced" {
+@test "view writes to a device, and does not replace it" {
     run "$ALLOGRAM" view --no-open -o /dev/null "$TRACE"
     [ "$status" -eq 0 ]
     [ -c /dev/null ]
 }
 
-@test "what cannot be read or written is reported in one line" {
+@test "a file that cannot be read or written gives one line" {
     run "$ALLOGRAM" view --no-open /nowhere.allogram
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]
