@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""attach_rough_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that are hard to attach to (rough.c), to stock
-interpreters, and to programs that are stopped, debugged and ended meanwhile. Prints TAP.
+"""attach_rough_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that are hard to attach to (rough.c), to interpreters, and to
+programs that are stopped, debugged or ended during the attach. Prints TAP.
 
-Each program goes on undisturbed, and what is counted while allogram is attached is exact."""
+Each program must run as without allogram, and the counts of the time between attach and detach must be exact."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def one_whose_first_thread_has_ended():
 
 
 def lines_while_signals_come(pid, interval_s, *signals):
-    """What `allogram attach` prints in each of a few cycles, while the process gets the signals in a loop."""
+    """Attaches and detaches a few times, while the process gets the signals in a loop. Returns what each `allogram attach` printed."""
     is_over = threading.Event()
 
     def send():
@@ -212,7 +212,7 @@ def one_under_a_debugger():
 @test
 def one_with_another_root():
     if os.geteuid() != 0:
-        raise Skip("needs root, to change it")
+        raise Skip("needs root, to call chroot")
     with tempfile.TemporaryDirectory() as folder:
         for path in ("/lib", "/lib64", "/usr"):
             if os.path.islink(path):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""attach_runtimes_tests ALLOGRAM PROGRAMS: `allogram attach` to programs whose runtime's adapter can be started late, again and
-again. Prints TAP.
+"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs of runtimes, again and again. The adapters of these
+runtimes can be started while the program runs. Prints TAP.
 
-For each runtime: blocks, types and deaths are exact while attached. Only blocks from before the attach are ghosts (frees of
-unknown blocks). The program's own use of the runtime is undisturbed, and nothing is left in it. If an adapter cannot act, one
-line says why."""
+For each runtime: allocations, types and frees between attach and detach must be exact. Only frees of blocks that were allocated before the
+attach may be ghost frees (frees of blocks whose allocation is not in the trace). The program's own use of the runtime must work as without
+allogram, and nothing of allogram may be left in the program. If an adapter cannot record its runtime, one line must say why."""
 
 import concurrent.futures
 import os
@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 def build(name):
-    """The program's path; or a Skip, when its compiler is missing."""
+    """Returns the program's path, or a Skip if its compiler is missing."""
     command = COMMANDS[name]
     if not shutil.which(command[0]):
         return Skip(f"{command[0]} is not installed (tools/install_packages.sh)")
@@ -178,7 +178,7 @@ def ocaml_that_allocates_all_the_time():
     with started("late_ocaml") as target, tempfile.TemporaryDirectory() as folder:
         target.process.stdin.write("churn 1\n")
         target.process.stdin.flush()
-        for number in range(2 * CYCLES):  # what the adapter allocates on the OCaml heap may start a collection while it detaches
+        for number in range(2 * CYCLES):  # a detach allocates on the OCaml heap, which may start a collection
             attached = Attached(target.pid, folder, ("--mode=exact", "--interval=1K")[number % 2])
             attached.detach()
         assert target.answer() == "churn 1"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""attach_tests ALLOGRAM PROGRAMS: `allogram attach`, again and again, to programs that count their own events. Prints TAP.
+"""attach_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs that count their own events, again and again. Prints TAP.
 
-Each program goes on and gives the right answers. After the last detach its mapped files, its code and its memory maps are as
-before. AG_TEST_SCALE=full: 10,000 cycles on the program hammer, 1,000 on each of the others."""
+Each program must continue to give the right answers. After the last detach its mapped files, its code and its memory maps must be the same
+as before the first attach. With AG_TEST_SCALE=full there are 10,000 cycles with the program hammer, and 1,000 with each other program."""
 
 import math
 import os
@@ -22,8 +22,8 @@ HAMMER_CYCLES = 10000 if IS_FULL else 30
 
 
 def hammer(niceness=0):
-    """The program hammer. With NICENESS above 0 it runs only on CPU time that allogram does not need, and a cycle takes a fifth
-    of the time."""
+    """Starts the program hammer. With NICENESS above 0, hammer runs only on CPU time that allogram does not need, so that a cycle of attach
+    and detach takes a fifth of the time."""
     target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, "hammer"))
     assert target.answer() == "ready"
     return target
@@ -133,7 +133,7 @@ def what_the_heap_held_before_is_said():
         before = held()
         assert target.ask("hold 5000") == "hold"
         after = held()
-        assert 0 <= after[0] - before[0] - 5000 < 50, (before, after)  # the blocks in a thread's cache count, too
+        assert 0 <= after[0] - before[0] - 5000 < 50, (before, after)  # the message also counts free blocks in a thread's cache
         assert abs(after[1] - before[1] - 5000 * 1008 / 1024) < 60, (before, after)  # the message rounds its number
         assert after[2] == "1.00 KiB", after
 
@@ -353,7 +353,7 @@ def one_that_is_attached_to_already():
 @test
 def another_users():
     if os.geteuid() != 0:
-        raise Skip("needs root, to be somebody else")
+        raise Skip("needs root, to run attach as another user")
     with Target("sleep", "1000") as target:
         assert "belongs to user 0" in refusal(target.pid, wrapper=("setpriv", "--reuid=65534", "--clear-groups"))
 

@@ -1,5 +1,5 @@
-"""Programs that `allogram attach` records and leaves again. Used by attach_tests.py, attach_rough_tests.py and
-attach_runtimes_tests.py, which are called with the arguments ALLOGRAM PROGRAMS."""
+"""Starts programs, and attaches allogram to them. Used by attach_tests.py, attach_rough_tests.py and attach_runtimes_tests.py, which are
+called with the arguments ALLOGRAM (the path of allogram) and PROGRAMS (the folder of the test programs)."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from cases import ALLOGRAM
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 OTHER_CYCLES = 1000 if IS_FULL else 5
 MOST_REFUSED = 0.01
-MOST_TO_LEAVE_S = 40  # the most seconds that detaching may go on in the background after a signal
+MOST_TO_LEAVE_S = 40  # after a signal, detaching may continue in the background for so many seconds
 
 
 class Target:
-    """A program that is killed at the end of the test, whatever happens."""
+    """A program that is killed at the end of the test, also after a failure."""
 
     def __init__(self, *command, **options):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
@@ -35,7 +35,7 @@ class Target:
 
     def answer(self):
         line = self.process.stdout.readline().strip()
-        assert line, f"it ended with status {self.process.wait()}"
+        assert line, f"the program ended with status {self.process.wait()}"
         return line
 
     def ask(self, line):
@@ -50,7 +50,7 @@ def maps(pid):
 
 
 def image(pid):
-    """What must be the same before and after: the mapped files, and the bytes of all code."""
+    """Returns the parts of a process that an attach and a detach must not change: the mapped files, and the bytes of all code."""
     result = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps(pid):
@@ -75,7 +75,7 @@ class Attached:
         self.trace = os.path.join(folder, f"{pid}.{time.monotonic_ns()}.allogram")
         self.process = subprocess.Popen([ALLOGRAM, "attach", str(pid), "-o", self.trace, *options], stderr=subprocess.PIPE,
                                         text=True)
-        self.left_alone = []  # runtimes whose adapters cannot be started late, and why
+        self.left_alone = []  # lines of `attach` about runtimes that it cannot record, with the reason
         self.first = self.process.stderr.readline()
         while " is not recorded: " in self.first:
             self.left_alone.append(self.first)
@@ -95,7 +95,7 @@ class Attached:
         assert self.is_refused or (status == 0 and (is_under_way or "detached from" in rest)), (status, rest)
         end = time.monotonic() + MOST_TO_LEAVE_S
         while is_under_way and any("liballogram-attached" in line for line in maps(self.pid)):
-            assert time.monotonic() < end, "the agent stays"
+            assert time.monotonic() < end, "the agent (allogram's library) is still in the program"
             time.sleep(0.01)
         return rest
 
@@ -105,8 +105,8 @@ class Attached:
 
 
 def cycles(target, n, work, *options):
-    """N times: attaches, calls work(attached), detaches, and calls the function that work returned, if any, with the same
-    argument; the trace is complete then. Returns how long threads were stopped."""
+    """N times: attaches, calls work(attached), and detaches. If work returned a function, calls this function with the same argument, when
+    the trace is complete. Returns for how many us each attach stopped a thread."""
     n_refused, stood = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(n):

@@ -1,4 +1,4 @@
-"""Runs the tests of this folder that are called with the arguments ALLOGRAM PROGRAMS: each function with @test is a case."""
+"""Runs the cases of a test program: each function with the decorator @test is a case."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ tests = []
 
 
 class Skip(Exception):
-    """Raised by a case that this machine cannot run; its text is the reason."""
+    """A case raises this exception if it cannot run on this machine. The text is the reason."""
 
 
 def test(function):
@@ -17,7 +17,7 @@ def test(function):
 
 
 def run_all(why_none=None):
-    """Runs all cases and prints TAP; returns the exit status. With WHY_NONE all are skipped for that reason."""
+    """Runs all cases and prints TAP; returns the exit status. If WHY_NONE is given, all cases are skipped, and WHY_NONE is the reason."""
     print(f"1..{len(tests)}")
     n_failed = 0
     for number, case in enumerate(tests, 1):

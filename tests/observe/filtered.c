@@ -1,5 +1,5 @@
-/* filtered.c: a program under a seccomp filter that kills it when it opens a file. It prints
- * "ready", and answers each line of its input. */
+/* filtered.c: a program with a seccomp filter that kills the program when it opens a file. The
+ * program prints "ready", and answers each line of its input by "still there". */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

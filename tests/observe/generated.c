@@ -1,11 +1,12 @@
-/* generated.c: a program with a small JIT compiler: it writes two functions into memory, publishes
- * their names in one of the usual ways, and runs them, the first three times as long as the second.
+/* generated.c: a program that generates code, like a JIT compiler. It writes two functions into
+ * memory, publishes their names in one of the usual ways, and runs the functions, the first three
+ * times as long as the second.
  *
  *     generated list|map
  *
- * list: publishes them in the list for debuggers, `__jit_debug_descriptor`: one entry, an ELF
- *       object with a symbol per function, built below byte by byte.
- * map:  publishes them in /tmp/perf-PID.map, which is removed at SIGTERM. */
+ * list: publishes the names in the list for debuggers, `__jit_debug_descriptor`. The list has one
+ *       entry, an ELF object with a symbol for each function.
+ * map:  publishes the names in /tmp/perf-PID.map, and removes this file at SIGTERM. */
 #include <elf.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- the interface for debuggers, whose names and layout are fixed ---- */
+/* ---- the interface for debuggers, which know the names and the layout of these structs ---- */
 struct jit_code_entry {
     struct jit_code_entry *next, *previous;
     const void *symbol_file;
@@ -34,13 +35,13 @@ __attribute__((noinline)) void __jit_debug_register_code(void) {
 /* ---- the code -------------------------------------------------------------------------- */
 typedef void function(uint64_t rounds);
 
-/* push %rbp; mov %rsp, %rbp; 1: dec %rdi; jnz 1b; pop %rbp; ret: with a frame pointer, as JIT
- * compilers generate code for profilers. */
+/* The machine code of both functions, with a frame pointer, by which profilers find the caller:
+ * push %rbp; mov %rsp, %rbp; 1: dec %rdi; jnz 1b; pop %rbp; ret */
 static const uint8_t loop[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3};
 enum { APART = 64 }; /* distance of the two functions in bytes */
 static const char *const names[2] = {"generated_hot", "generated_cold"};
 
-/* ---- the object: header, symbols, their names, names of sections ------------------------ */
+/* ---- the ELF object: header, sections, symbols, names of symbols, names of sections ----- */
 struct object {
     Elf64_Ehdr header;
     Elf64_Shdr sections[5]; /* a null section, .text, .symtab, .strtab, .shstrtab */

@@ -1,8 +1,9 @@
 /* growing.c: a program whose memory grows by known amounts after a line arrives on standard input.
  * Then it prints "grown" and waits to be killed.
  *
- * It runs 60 rounds: keep_three maps and touches 3 MiB, keep_one 1 MiB, keep_heap 64 KiB of brk;
- * give_back maps 1 MiB and unmaps it untouched. */
+ * Each of its 60 rounds calls four functions: keep_three maps 3 MiB and writes to each page,
+ * keep_one does this with 1 MiB, keep_heap with 64 KiB from brk; give_back maps 1 MiB and unmaps
+ * it without a write. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>

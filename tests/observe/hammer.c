@@ -1,5 +1,5 @@
 /* hammer.c: a program that allocates as fast as it can in four threads, while allogram attaches to
- * it and detaches, and that counts what it allocates.
+ * it and detaches. It counts the blocks and bytes of the function counted_round.
  *
  *     usage: hammer [quiet]
  *
@@ -8,17 +8,20 @@
  * It prints "ready" when all threads run. Each line of its input is a command, answered by one
  * line:
  *
- *     burst N    each of the four threads calls counted_round N times more, then goes on as before:
- *                "burst BLOCKS BYTES", the sums of what all of them allocated in these calls
- *     check      "check OK" or what was wrong: a block that did not hold what was written to it, a
+ *     burst N    each of the four threads calls counted_round N times. Answer: "burst BLOCKS
+ *                BYTES", the sums that the four threads allocated in these calls
+ *     check      answer: "check OK", or the first error: a block whose contents changed, a system
  *                call that returned EINTR although no handler ran, a changed errno or vector
  *                register
- *     fill N     allocates N blocks of 512 KiB and keeps them: "fill"
- *     drop       frees them: "drop"
- *     hold N     the first thread allocates N blocks of 1000 bytes, and keeps them for good: "hold"
- *     threads N  N threads, one after the other, allocate and free a hundred blocks each: "threads"
+ *     fill N     allocates N blocks of 512 KiB, and keeps them. Answer: "fill"
+ *     drop       frees the blocks of `fill`. Answer: "drop"
+ *     hold N     the first thread allocates N blocks of 1000 bytes, which are never freed. Answer:
+ *                "hold"
+ *     threads N  N threads, one after the other, allocate and free a hundred blocks each. Answer:
+ *                "threads"
  *
- * Further threads wait in system calls that a stop interrupts. */
+ * Other threads wait in system calls. If a tracer stops these threads, the system calls must not
+ * return early. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,23 +1,24 @@
-/* hostile.c: a program that is as hard as possible to attach to and to observe, and that checks
- * whether it was harmed.
+/* hostile.c: a program to which it is hard to attach, and which is hard to observe. It checks
+ * whether allogram has changed its state.
  *
  *     usage: hostile MODE
  *
- *     calm      nothing is hard
+ *     calm      a mode without a difficulty
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
- *     handler   no thread is ever at a safe point: all threads live in a signal handler
- *     vfork     a thread waits in vfork, again and again, where no tracer can stop it
+ *     handler   all threads are in a signal handler for ever; there no tracer may stop them
+ *     vfork     a thread waits in vfork, again and again; there no tracer can stop it
  *     stop      the process is stopped by SIGSTOP most of the time
  *     exec      the process executes itself, again and again
  *     circle    the list of generated code that a process keeps for debuggers is a circle
- *     fault     the list for debuggers lies in memory whose pages never come (userfaultfd)
+ *     fault     the list for debuggers is in memory that cannot be read: a read of its pages waits
+ *               for ever (userfaultfd)
  *     tables    a mapped file has a thousand symbol tables, at one offset, with one string table
  *     holes     as `tables`, with tables of 24 MiB and strings of 1 GiB, which are holes in the
  *               file
- *     map       its perf map is a hole of 1 GiB
+ *     map       the perf map of the process (/tmp/perf-PID.map) is a hole of 1 GiB
  *
- * It prints "ready". Each line of its input is answered by "OK" and the number of rounds that its
- * work has made, or by what is wrong: a changed errno, signal mask or register. */
+ * The program prints "ready", and calls go_round in a loop. It answers each line of its input by
+ * "OK" and the number of calls, or by an error: a changed errno, signal mask or register. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +156,8 @@ static int make_fault(void) {
     return 0;
 }
 
-/* Maps as code a file with TABLES symbol tables of table_bytes over one string table. */
+/* Maps, as code, an ELF file with TABLES symbol tables of table_bytes that share one string table.
+ */
 static int make_tables(uint64_t table_bytes, uint64_t string_bytes) {
     char path[64];
     const uint64_t code_bytes = PAGE, sections_at = 2 * PAGE;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""hostile_tests ALLOGRAM PROGRAMS: `allogram attach` and `allogram observe` on programs that are hard to attach to and to observe
-(hostile.c); SIGINT and SIGTERM end the command at random moments. Prints TAP.
+"""hostile_tests ALLOGRAM PROGRAMS: runs `allogram attach` and `allogram observe` on programs that are hard to attach to and to observe
+(hostile.c). SIGINT or SIGTERM ends the command at a random moment. Prints TAP.
 
-The command ends within one second, and the program goes on with the same code, signal mask and registers; no file is left.
-AG_TEST_SEED repeats a run."""
+The command must end within one second. The program must run on with the same code, signal mask and registers, and no file may be left.
+To repeat a run, set AG_TEST_SEED to the number that the run printed."""
 
 import ctypes
 import glob
@@ -20,7 +20,7 @@ from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 MOST_S = 1.0
 ROUNDS = 50 if IS_FULL else 3
-BACKGROUND_S = 40  # a child of `attach` may go on removing allogram's library from the program for so long
+BACKGROUND_S = 40  # seconds in which a child process of `attach` must remove allogram's library from the program
 SEED = int(os.environ.get("AG_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
 chance = random.Random(SEED)
 
@@ -50,12 +50,12 @@ class Hostile(Target):
 
 
 def own_shared_memory():
-    """Mounts a private /dev/shm, because other programs leave files there, too. Returns whether that worked."""
+    """Mounts a private /dev/shm, because other programs leave files in /dev/shm, too. Returns whether the mount worked."""
     libc = ctypes.CDLL(None, use_errno=True)
     new_mounts, private, recursive = 0x20000, 1 << 18, 1 << 14
     if os.geteuid() != 0 or libc.unshare(new_mounts) != 0 or libc.mount(None, b"/", None, private | recursive, None) != 0 or \
             libc.mount(b"none", b"/dev/shm", b"tmpfs", 0, None) != 0:
-        print("# leftovers in /dev/shm are not looked at: it cannot be mounted anew", flush=True)
+        print("# files that are left in /dev/shm are not checked: no private /dev/shm can be mounted", flush=True)
         return False
     return True
 
@@ -68,12 +68,12 @@ def live_files():
 
 
 def cpu_allowance():
-    """The most seconds that a command may take: more on a machine whose CPUs are shared with other work."""
+    """Returns how many seconds a command may take: more if other processes use the CPUs of the machine, too."""
     return MOST_S * max(1.0, os.getloadavg()[0] / os.cpu_count())
 
 
 class Ended:
-    """A command that gets signal NUMBER after DELAY seconds."""
+    """Runs a command, and sends signal NUMBER to it after DELAY seconds."""
 
     def __init__(self, arguments, delay, number):
         self.delay = delay
@@ -104,10 +104,11 @@ def mask(pid):
 
 
 def is_restored(target, before, masks):
-    """Waits until the program is as before: at once, or when the child of `attach` that removes the agent is done."""
+    """Waits until the program has its code and signal masks of before the attach. This may take a while, because a child process of `attach`
+    removes the agent (allogram's library)."""
     end = time.monotonic() + BACKGROUND_S
     while mask(target.pid) != masks or (image(target.pid) != before):
-        assert time.monotonic() < end, "the agent stays"
+        assert time.monotonic() < end, "the agent is still in the program"
         time.sleep(0.05)
 
 
@@ -138,7 +139,7 @@ def attach_to_a_calm_program():
 
 @test
 def attach_where_the_loader_never_returns():
-    attach("loader", is_code_kept=False)  # the loader keeps what it has mapped by then
+    attach("loader", is_code_kept=False)  # the loader does not unmap the agent if the agent is mapped already
 
 
 @test
@@ -210,7 +211,7 @@ def observe_a_perf_map_of_holes():
 
 @test
 def reading_keeps_its_bounds():
-    """At most 2 s of CPU time and 256 MiB of memory for targets whose files are small."""
+    """If the files of the target are small, `observe` may use at most 2 s of CPU time and 256 MiB of memory."""
     for mode in ("circle", "tables", "holes", "map"):
         with Hostile(mode) as target:
             process = subprocess.Popen([ALLOGRAM, "observe", str(target.pid), "--duration=2s"], stdout=subprocess.DEVNULL,

@@ -1,17 +1,17 @@
-/* late_boehm.c: a program of the Boehm collector, to which allogram attaches and from which it
+/* late_boehm.c: a program with the Boehm collector, to which allogram attaches and from which it
  * detaches.
  *
  *     usage: late_boehm [busy]
  *
- * busy: two threads allocate all the time. It prints "ready". Each line of its input is a command,
- * which it answers with the same line:
+ * busy: two threads allocate all the time. The program prints "ready". Each line of its input is a
+ * command, which the program answers with the same line:
  *
- *     make N    allocates N blocks of 64 bytes that nothing refers to, in counted()
- *     keep N    allocates N blocks of 100 bytes and keeps them, in counted()
- *     drop      forgets the kept blocks, and collects
- *     free      frees the kept blocks by GC_FREE instead
- *     listen    the program asks to be notified of collections; then "drop" answers
- *               "drop notified" */
+ *     make N    allocates N blocks of 64 bytes in counted(), and keeps no pointer to them
+ *     keep N    allocates N blocks of 100 bytes in counted(), and keeps pointers to them
+ *     drop      overwrites the pointers to the kept blocks, and runs a collection
+ *     free      frees the kept blocks by GC_FREE
+ *     listen    registers a function that the collector calls at collections; from then on the
+ *               answer to "drop" is "drop notified" if this function was called */
 #define GC_THREADS
 #include <gc.h>
 #include <pthread.h>

@@ -1,13 +1,13 @@
-(* late_ocaml.ml: a program of OCaml, to which allogram attaches and from which it detaches. It prints "ready". Each line of its input
-   is a command, which it answers with the same line:
+(* late_ocaml.ml: an OCaml program, to which allogram attaches and from which it detaches. The program prints "ready". Each line of its
+   input is a command, which the program answers with the same line:
 
-     make N     allocates N references that nothing refers to, in make_one
-     keep N     allocates N references and keeps them, in keep_one
-     drop       forgets the kept references, and runs a full collection
+     make N     allocates N blocks (OCaml's `ref`) in make_one, and does not keep them
+     keep N     allocates N blocks in keep_one, and keeps them in a list
+     drop       empties this list, and runs a full collection
      minor      runs a minor collection
      churn N    allocates for N seconds of CPU time, in different functions
-     memprof    starts a profile with Gc.Memprof itself, and counts its samples
-     over       ends that profile; answers "over some samples" or "over no samples" *)
+     memprof    starts a profile of the program with Gc.Memprof, and counts the samples
+     over       ends the profile; the answer is "over some samples" or "over no samples" *)
 
 let kept = ref []
 let samples = ref 0

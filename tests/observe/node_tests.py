@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""node_tests --allogram ALLOGRAM [--root FOLDER] [--case NAME]: compares `allogram observe` on a stock Erlang node with the node's answers.
+"""node_tests --allogram ALLOGRAM [--root FOLDER] [--case NAME]: compares `allogram observe` with the numbers that an Erlang node reports.
 
-The node (observed_node.erl) is this machine's, or that of a Debian root, which is observed from outside of the root. It gets no flag, no
-library and no debug symbols. Processes and allocators are compared to the unit; shares of samples with what the program did, within the
-interval that chance allows; bytes of collections with what it allocated. The tests wait for conditions, not for times: an observer has
-started when it has its perf events."""
+The node (observed_node.erl) runs on this machine, or in FOLDER, which has the root file system of another Debian release; `observe` runs
+outside of FOLDER. The node is unmodified: no flag, no library, no debug symbols. Processes and allocators must agree exactly. Shares of
+samples must lie in the interval that chance allows. The bytes of collections must agree with the bytes that the program allocated. The
+tests wait for conditions, not for times: an observer has started when it has its perf events."""
 
 import argparse
 import glob
@@ -23,11 +23,11 @@ import tap  # noqa: E402
 SOURCE = os.path.join(HERE, "observed_node.erl")
 ALLOGRAM = "allogram"
 DEADLINE_S = 120
-ENTRY = "observed_node:'-spawn_counted/1-fun-0-'/2"  # where the process of the workload begins
+ENTRY = "observed_node:'-spawn_counted/1-fun-0-'/2"  # the first function of the process that runs the workload
 
 
 class Node:
-    """An Erlang node, on this machine or in a root."""
+    """An Erlang node, on this machine or in ROOT (a folder with the root file system of another Debian release)."""
 
     def __init__(self, beams, root=None, emulator=("erl", "-noshell"), module="observed_node"):
         command = [*emulator, "-pa", beams, "-s", module, "main"]
@@ -48,7 +48,7 @@ class Node:
 
 
 class Observer:
-    """A running `allogram observe`; `result` waits for it."""
+    """A running `allogram observe`. The method result waits for its end."""
 
     def __init__(self, node, *options, wrapper=()):
         command = [*wrapper, ALLOGRAM, "observe", str(node.pid), "--json", *options]
@@ -81,7 +81,7 @@ def observe(node, *options, wrapper=()):
     return Observer(node, *options, wrapper=wrapper).result()
 
 
-# Root without the right to load BPF programs, as in many containers.
+# The prefix of a command that runs as root without the right to load BPF programs, as in many containers.
 WITHOUT_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-bpf,-sys_admin")
 
 
@@ -98,7 +98,7 @@ def processes_are_reported(node):
     for pid, (name, function, heap, stack, queue) in told.items():
         row = seen.get(pid, {})
         if name == "user" or function.startswith(("observed_node:serve", "io:")) or "describe" in function:
-            continue  # this process was answering us
+            continue  # this process was answering the test
         got = (row.get("name") or "-", row.get("current_function"), row.get("heap_words"), row.get("stack_words"), row.get("queue"))
         if got != (name, function, int(heap), int(stack), int(queue)):
             wrong.append((pid, got, (name, function, heap, stack, queue)))
@@ -117,8 +117,8 @@ def sizes_of(text):
 
 
 def allocators_agree(node):
-    """When an allocator instance gives two equal answers, before and after the observation, the observation must agree with them:
-    a change in between would show."""
+    """The node reports the sizes of its allocator instances before and after the observation. If both sizes of an instance are equal, the
+    observation must show the same size."""
     failures = tap.Failures()
     n_equal = {}
     everything = set()
@@ -135,25 +135,25 @@ def allocators_agree(node):
                 n_equal[key] = n_equal.get(key, 0) + 1
             failures.fail_unless("%s: carriers %d, should be %s" % (key, got[0], before[key]),
                                  got[0] == before[key][0] or before[key][0] != after[key][0])
-            failures.require("%s: %s" % (key, row), row["resident_bytes"] <= row["mapped_bytes"] <= row["carriers_bytes"])
-            failures.fail_unless("%s: less mapped than in use: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
-    # the node's answer needs memory of some allocators itself (for temporary terms, a heap, the reply), so these change meanwhile
+            failures.require("%s: resident <= mapped <= carriers: %s" % (key, row), row["resident_bytes"] <= row["mapped_bytes"] <= row["carriers_bytes"])
+            failures.fail_unless("%s: more bytes in blocks than in carriers: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
+    # To answer, the node allocates memory (for temporary terms, a heap, the reply). So some instances change between the two answers.
     busy = sorted(everything - set(n_equal))
-    failures.fail_unless("never equal: %s" % busy, len(busy) <= len(everything) // 5)
+    failures.fail_unless("instances for which the two answers were never equal: %s" % busy, len(busy) <= len(everything) // 5)
     return failures
 
 
 # ---- samples --------------------------------------------------------------------------------------------------------------------
 
 def share_is_due(failures, what, n, of, share):
-    """Whether n of `of` lies in the range that the binomial distribution gives 99 times in 100."""
+    """Checks that n of `of` samples lie in the 99 % interval of the binomial distribution with the share SHARE."""
     spread = 2.576 * (share * (1 - share) / max(of, 1)) ** 0.5
     failures.fail_unless("%s: %d of %d, should be %.1f %% +- %.1f" % (what, n, of, 100 * share, 100 * spread),
                          of >= 100 and abs(n / max(of, 1) - share) <= spread)
 
 
 def rounds_for(node, command, result_seconds):
-    """The number of rounds of a workload that take the given time on this machine now."""
+    """Measures how many rounds of a workload take RESULT_SECONDS on this machine at this moment."""
     rounds, taken = 50, 0.0
     while taken < 0.25:
         begin = time.monotonic()
@@ -179,25 +179,26 @@ def sampled_shares(node, rounds, wrapper=()):
     ours = [row for row in result["stacks"] if any(f["function"].startswith("observed_node:") for f in row["frames"])]
     whole = [row["count"] for row in ours if [f["function"] for f in row["frames"]][-2:] == ["observed_node:paint/1", ENTRY]]
     n_ours = sum(row["count"] for row in ours)
-    failures.require("stacks that end at the process's first function: %d of %d, such as %s" % (sum(whole), n_ours, ours[:1]), sum(whole) >= 0.99 * n_ours > 100)
+    failures.require("nearly all stacks end at the process's first function: %d of %d, such as %s" % (sum(whole), n_ours, ours[:1]), sum(whole) >= 0.99 * n_ours > 100)
     files = {(f["function"], f.get("file")) for row in ours for f in row["frames"]}
-    failures.require("files: %s" % files, any(name == "observed_node:spin/1" and file and file.endswith("observed_node.erl") for name, file in files))
+    failures.require("the frames of spin/1 have its source file: %s" % files, any(name == "observed_node:spin/1" and file and file.endswith("observed_node.erl") for name, file in files))
     samples, complete = result["samples"], result["complete_stacks"]
-    failures.require("complete: %s of %s" % (complete, samples), samples > 100 and complete >= 0.99 * samples)
+    failures.require("nearly all stacks are complete: %s of %s" % (complete, samples), samples > 100 and complete >= 0.99 * samples)
     late = [note for note in result["notes"] if "read shortly after" in note]
-    failures.expect("notes of late reading", len(late), 1 if wrapper else 0)
+    failures.expect("notes that stacks were read after their samples", len(late), 1 if wrapper else 0)
     return failures
 
 
 def shares_are_true(node):
-    """A check that holds 99 times in 100 may fail twice: three failures in a row happen by chance once in a million, but a bias
-    fails nearly every time."""
+    """The check of a share fails by chance once in 100 times, so it may fail twice. Three failures in a row happen by chance once in a
+    million; with a biased share, nearly every check fails."""
     rounds = rounds_for(node, "spin", 1.5)
     return sampled_shares(node, rounds) and sampled_shares(node, rounds) and sampled_shares(node, rounds)
 
 
 def shares_are_true_without_bpf(node):
-    """Without BPF a stack is read later than its sample. The stacks that are not discarded as stale must be as accurate as with BPF."""
+    """Without BPF `observe` reads a stack some time after its sample. Stacks that are read too late count as stale, and are not used. The
+    other stacks must be as accurate as with BPF."""
     rounds = rounds_for(node, "spin", 1.5)
     failures = sampled_shares(node, rounds, WITHOUT_BPF) and sampled_shares(node, rounds, WITHOUT_BPF) or []
     seen = observe(node, "--duration=100ms", "--gc", wrapper=WITHOUT_BPF)
@@ -209,15 +210,15 @@ def shares_are_true_without_bpf(node):
 VARIED = ["messages", "spawning", "natives", "reloading", "hibernating", "large"]
 if os.environ.get("AG_TEST_SCALE") == "full":
     VARIED += ["recursion", "maps", "binaries", "ets", "exceptions"]
-# Functions in which processes of these programs begin, the emulator's own processes included. A function that was just spawned has no
-# caller yet, and a process that ends has no function any more.
+# The outermost functions of complete stacks in these programs, with the processes of the emulator itself. "varied_node:'-work/1-fun-" is
+# here because a process that was just spawned has no caller, and the erts_ functions because a process that ends has no function.
 ENTRIES = ("varied_node:begin_work/1", "varied_node:echo/0", "proc_lib:", "global::process_main", "erts_do_exit_process",
            "erts_continue_exit_process", "compile:'-do_compile/2-anonymous-0-'/1", "code_server:", "erts_literal_area_collector:",
            "erts_code_purger:", "erlang:apply/2", "apply", "varied_node:'-work/1-fun-")
 
 
 def whatever_a_node_does(_node, root, beams):
-    """In programs of many kinds, stacks end where their processes began, and code that is loaded and unloaded has its names."""
+    """In programs of many kinds, stacks end at the first function of their process, and code that is loaded and unloaded has names."""
     failures = tap.Failures()
     node = Node(beams, root, module="varied_node")
     samples = unended = 0
@@ -227,12 +228,12 @@ def whatever_a_node_does(_node, root, beams):
         result = observe(node, "--duration=400ms", "--rate=499", "--stacks")
         node.ask("")
         n, complete, stale = result["samples"], result["complete_stacks"], result["stale"]
-        # a collection of a deep stack moves the part that was not captured: such a stack is reported as incomplete
+        # If a collection moves a deep stack while the observer reads it, the stack is reported as incomplete.
         least = 0.8 if name == "natives" else 0.9
-        failures.require("%s: %d of %d complete" % (name, complete, n), n >= 10 and complete >= least * n - 1)
-        # some processes live for microseconds: when their stack is read they may be gone, or another process has their place
+        failures.require("%s: most stacks are complete: %d of %d" % (name, complete, n), n >= 10 and complete >= least * n - 1)
+        # Some processes live for microseconds only. When the observer reads the stack, the process may have ended.
         most = 0.15 if name in ("spawning", "hibernating") else 0.05
-        failures.require("%s: %d stale beside %d" % (name, stale, n), stale <= most * n + 3)
+        failures.require("%s: few stacks are stale: %d, with %d samples" % (name, stale, n), stale <= most * n + 3)
         for stack in result["stacks"]:
             if "sched" in stack["thread_name"]:
                 entry = stack["frames"][-1]["function"]
@@ -240,12 +241,12 @@ def whatever_a_node_does(_node, root, beams):
                 unended += 0 if entry.startswith(ENTRIES) else stack["count"]
                 unknown[name] += stack["count"] if any("memfd" in frame["function"] for frame in stack["frames"]) else 0
     node.close()
-    failures.fail_unless("not to an entry: %d of %d" % (unended, samples), unended <= 0.05 * samples)
-    # some of the code that is loaded and purged without a pause is gone before its name can be read: up to 26 samples of 200 were seen,
-    # but 40 to 176 with an observer that did not read the node's table of code again
+    failures.fail_unless("stacks that do not end at a first function: %d of %d" % (unended, samples), unended <= 0.05 * samples)
+    # The program "reloading" loads and purges code all the time, so some code is gone before the observer reads its name. This was seen in
+    # up to 26 of 200 samples, and in 40 to 176 if the observer did not read the node's table of code again.
     reloaded = unknown.pop("reloading")
-    failures.require("code without a name while it is loaded: %d of %d" % (reloaded, samples), reloaded <= 0.05 * samples)
-    failures.require("in code without a name: %s of %d" % (unknown, samples), sum(unknown.values()) <= 0.01 * samples + 1)
+    failures.require("few samples of `reloading` are in code without a name: %d of %d" % (reloaded, samples), reloaded <= 0.05 * samples)
+    failures.require("hardly any sample of the other programs is in code without a name: %s of %d" % (unknown, samples), sum(unknown.values()) <= 0.01 * samples + 1)
     return failures
 
 
@@ -266,7 +267,8 @@ def blame_is_in_order(node):
 # ---- collections ----------------------------------------------------------------------------------------------------------------
 
 def watch_collections(node, command, rounds):
-    """What the observer reports about the process that ran the workload, and what that process itself reports."""
+    """Runs a workload under an observer. Returns the observer's result, the collections of the process that ran the workload, and the bytes
+    of each function that this process itself counted."""
     observer = Observer(node, "--duration=0", "--rate=99", "--gc")
     observer.wait_until_looking()  # collections are recorded before samples are
     node.ask("%s %d" % (command, rounds))
@@ -284,27 +286,27 @@ def collections_add_up(node):
     got = {name: rows.get("observed_node:" + name, {"bytes": 0})["bytes"] for name in bytes_of}
     due, seen = sum(bytes_of.values()), sum(got.values())
     failures.fail_unless("bytes %d, should be %d: %s" % (seen, due, got), abs(seen - due) <= 0.1 * due)
-    failures.require("collections: %d" % len(mine), len(mine) > 50)
-    failures.require("kinds: %s" % {row["kind"] for row in mine}, {row["kind"] for row in mine} <= {"minor", "major"})
-    failures.require("pauses", all(row["pause_ns"] > 0 for row in mine))
-    failures.require("heaps", all(row["heap_after_bytes"] <= row["heap_before_bytes"] for row in mine))
+    failures.require("more than 50 collections are reported: %d" % len(mine), len(mine) > 50)
+    failures.require("each collection is minor or major: %s" % {row["kind"] for row in mine}, {row["kind"] for row in mine} <= {"minor", "major"})
+    failures.require("each collection has a pause", all(row["pause_ns"] > 0 for row in mine))
+    failures.require("no heap is larger after its collection than before", all(row["heap_after_bytes"] <= row["heap_before_bytes"] for row in mine))
     order = sorted(bytes_of, key=got.get, reverse=True)
     failures.expect("order", order, ["big/2", "medium/2", "small/2"])
     return failures
 
 
 def many_collections_are_sampled(node):
-    """More collections than can be reported one by one are sampled by bytes. The weights of the samples add up to all bytes, and
-    all collections are counted. About the first 20,000 are reported one by one, until the observer has seen how many there are.
-    So a few hundred heavy samples make up most of the bytes: by chance, a function with the share s may be off by the root of s
-    times the sum of all squared weights."""
+    """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to all
+    bytes, and all collections must be counted. The observer reports about the first 20,000 collections one by one, until it knows how many
+    there are. So a few hundred samples with large weights make up most of the bytes. By chance, a function with the share s of all bytes may
+    deviate by the square root of s times the sum of all squared weights."""
     failures = tap.Failures()
     before = int(node.ask("collections"))
     result, mine, bytes_of = watch_collections(node, "allocate", 300000)
     due_collections = int(node.ask("collections")) - before
     told, seen = len(result["gc"]["collections"]), result["gc"]["seen"]
-    failures.require("seen %d of %d" % (seen, due_collections), abs(seen - due_collections) <= 0.02 * due_collections + 50)
-    failures.require("reported %d of %d: a sample" % (told, seen), 100 < told < seen / 2)
+    failures.require("the observer has counted the collections: %d of %d" % (seen, due_collections), abs(seen - due_collections) <= 0.02 * due_collections + 50)
+    failures.require("a part of the collections is reported: %d of %d" % (told, seen), 100 < told < seen / 2)
     rows = {row["function"]: row for row in result["gc"]["functions"]}
     squares = sum(row["weight_bytes"] ** 2 for row in mine)
     due = sum(bytes_of.values())
@@ -326,14 +328,14 @@ def dirty_collections_count_once(node):
     seen = rows.get("observed_node:big/2", {"bytes": 0})["bytes"]
     due = bytes_of["big/2"]
     failures.fail_unless("bytes %d, should be %d (%s)" % (seen, due, rows), abs(seen - due) <= 0.1 * due)
-    failures.require("large heaps: %s" % mine[:3], any(row["heap_before_bytes"] > 1 << 20 for row in mine))
+    failures.require("collections of large heaps are reported: %s" % mine[:3], any(row["heap_before_bytes"] > 1 << 20 for row in mine))
     return failures
 
 
 # ---- unknown versions ----------------------------------------------------------------------------------------------------------
 
 def another_version(folder):
-    """A copy of this machine's emulator that reports another version; returns the command that starts it, or None."""
+    """Copies this machine's emulator, and changes the version that the copy reports. Returns the command that starts the copy, or None."""
     found = glob.glob("/usr/lib/erlang/erts-*/bin")
     if not found:
         return None
@@ -358,7 +360,7 @@ def unknown_versions_are_refused(_node):
         result = observe(node, "--duration=200ms", "--rate=99", "--processes")
         node.close()
     notes = [note for note in result["notes"] if "ERTS 99" in note]
-    failures.require("one line says why: %s" % result["notes"], len(notes) == 1 and "13.1.5" in notes[0])
+    failures.require("one note names the version: %s" % result["notes"], len(notes) == 1 and "13.1.5" in notes[0])
     failures.expect("processes", result.get("processes") or [], [])
     return failures
 

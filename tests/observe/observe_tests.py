@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""observe_tests ALLOGRAM PROGRAMS: compares `allogram observe` with what the programs measure themselves. Prints TAP.
+"""observe_tests ALLOGRAM PROGRAMS: compares `allogram observe` with the numbers that the observed programs measure themselves. Prints TAP.
 
-A share of samples must lie in the binomial 99 % interval of the true share. One right share in a hundred lies outside, so such a
-share is measured once more, with new samples: the test fails when both are outside (by chance 1 in 10,000)."""
+A share of samples must lie in the binomial 99 % interval of the true share. By chance, one right share in a hundred lies outside of the
+interval. So a share outside is measured once more, with new samples; the test fails if the second share is outside, too (by chance 1 in
+10,000)."""
 
 import json
 import math
@@ -52,7 +53,7 @@ def observe(pid, *options, wrapper=()):
 
 
 def wait_for_events(observer):
-    """Waits until the observer has its events on the target, and reads them (it maps one buffer per CPU)."""
+    """Waits until the observer has opened its perf events and waits for samples."""
     while observer.poll() is None:
         try:
             with open(f"/proc/{observer.pid}/syscall", encoding="ascii") as file:
@@ -66,7 +67,7 @@ def wait_for_events(observer):
 
 
 def thread_ns(pid, thread):
-    """The CPU time that a thread has used, in ns."""
+    """Returns the CPU time that a thread has used, in ns."""
     try:
         with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
             return int(file.read().split()[0])
@@ -79,7 +80,7 @@ def cpu_ns(pid):
 
 
 def wait_for_cpu(observer, pid, seconds):
-    """Waits until the target has used so many seconds of CPU time, however busy the machine is."""
+    """Waits until the target has used SECONDS of CPU time."""
     until = cpu_ns(pid) + seconds * 1e9
     while cpu_ns(pid) < until and observer.poll() is None:
         time.sleep(0.01)
@@ -157,14 +158,14 @@ def a_thread_that_starts_later_is_seen_by_its_name():
         wait_for_events(observer)
         target.tell()
         late = set()
-        while not late and observer.poll() is None:  # of the other threads, only the late one works
+        while not late and observer.poll() is None:  # besides the main thread, only the thread "late" uses CPU time
             time.sleep(0.01)
             others = set(os.listdir(f"/proc/{target.pid}/task")) - {str(target.pid)}
             late = {task for task in others if thread_ns(target.pid, task) > 3e8}
         observer.send_signal(signal.SIGINT)
         result = finish(observer)
     late = [stack for stack in result["stacks"] if stack["thread_name"] == "late"]
-    # a sample can fall between two calls of late_part, into run_late, which calls it
+    # A few samples are in run_late itself, between two calls of late_part.
     assert sum(stack["count"] for stack in late) == function(result, "run_late")["total"], late
     working = [stack for stack in late if stack["frames"][0]["function"] == "late_part"]
     assert sum(stack["count"] for stack in working) == function(result, "late_part")["total"] > 50, late
@@ -196,7 +197,7 @@ def growth_is_attributed_to_the_page():
 
 
 def with_tracefs():
-    """A wrapper command that mounts tracefs in a mount namespace of its own."""
+    """Returns the prefix of a command that runs with tracefs mounted, in a mount namespace of its own."""
     if os.path.isdir("/sys/kernel/tracing/events/syscalls"):
         return ()
     wrapper = ("unshare", "-m", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$@"', "sh")
@@ -281,7 +282,7 @@ def text_of(*arguments):
 
 
 def check_reports_of_samples(path, result):
-    """A trace without blocks: reports must show its samples."""
+    """Checks reports of a trace that has samples and no blocks."""
     summary = text_of("report", path)
     assert "three_parts" in summary and "observed from outside" in summary and "in use" not in summary, summary
     for view in ("sites", "tree", "leaks", "heaps"):
@@ -344,17 +345,17 @@ def a_trace_of_it_has_the_same_counts():
 
 @test
 def the_target_is_not_stopped():
-    """The observed program measures gaps in its own run, as does a second program that nobody observes. On a busy machine, other
-    processes cause gaps in either of the two; a cost of the observer is in every pair. In one pair of three the difference must
-    be less than 2 % of the time (a millisecond per sample would be 10 %), for all gaps and for those of each length. No program
-    may stand still."""
+    """Two programs measure the gaps in their own execution; `observe` observes one of them. On a busy machine, other processes cause gaps in
+    either program, but a delay by the observer is in the observed program each time. So in at least one of three attempts the difference
+    between the two programs must be less than 2 % of the time (one millisecond per sample would be 10 %), for all gaps and for the gaps
+    of each length. The observed program must never be in a stopped state."""
     pairs = []
     for _ in range(3):
         with Target("own_gaps", "1") as watched, Target("own_gaps", "1") as control:
             observer = start(watched.pid, "--duration=0.8")
             while observer.poll() is None:
                 with open(f"/proc/{watched.pid}/stat", encoding="ascii") as file:
-                    assert file.read().rpartition(")")[2].split()[0] not in "Tt", "it was stopped"
+                    assert file.read().rpartition(")")[2].split()[0] not in "Tt", "the observed program was stopped"
                 time.sleep(0.01)
             finish(observer)
             seen, other = json.loads(watched.process.stdout.readline()), json.loads(control.process.stdout.readline())
@@ -367,7 +368,7 @@ def the_target_is_not_stopped():
 
 
 def why_not():
-    """The reason why the kernel does not permit observing here, or None."""
+    """Returns the reason why the kernel does not permit perf events here, or None."""
     with Target("cpu_shares") as target:
         result = subprocess.run([ALLOGRAM, "observe", str(target.pid), "--duration=0.1"], capture_output=True, text=True,
                                 check=False)

@@ -1,5 +1,5 @@
-%% observed_node.erl: an Erlang node that runs commands, one a line, and counts what it does. The tests compare its answers, which are
-%% single lines, with the results of `allogram observe`.
+%% observed_node.erl: an Erlang node that runs commands and counts its own work. Each line of its input is a command, which the node answers
+%% by one line. The tests compare the answers with the results of `allogram observe`.
 -module(observed_node).
 -export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0]).
 
@@ -20,7 +20,7 @@ do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]),
 do(["sizes"], State) -> {sizes(), State};
 do(["collections"], State) -> {integer_to_list(element(1, erlang:statistics(garbage_collection))), State};
 do(["hold"], State) ->
-    %% makes processes of several kinds: with a queue, a name, a deep stack, an old heap
+    %% starts two processes: one with a deep stack, one with a name, 37 messages in its queue, and an old heap
     Deep = spawn(fun() -> wait_deep(40) end),
     Named = spawn(fun hold/0),
     register(observed_holder, Named),
@@ -69,7 +69,7 @@ hold() ->
     erlang:garbage_collect(self(), [{type, minor}]),
     receive never -> ok end.
 
-%% Three rounds in red for one in blue; both run the same code.
+%% red/1 calls spin/1 with three times as many rounds as blue/1.
 paint(0) -> "ok";
 paint(N) -> red(30), blue(10), paint(N - 1).
 red(N) -> spin(N * 2000), red.
@@ -77,8 +77,8 @@ blue(N) -> spin(N * 2000), blue.
 spin(0) -> ok;
 spin(N) -> spin(N - 1).
 
-%% Makes lists of small integers, two words each, in an order that never falls into step with the collections. Prints the words by
-%% function.
+%% Makes lists of small integers, two words for each integer, in big/1, medium/1 and small/1. The function and the length are random, so
+%% that the collections are not periodic. Returns the words of each function.
 feed(Rounds) ->
     rand:seed(exsss, 7),
     feed(Rounds, 0, 0, 0).
@@ -100,7 +100,7 @@ small(N) -> small(N, []).
 small(0, List) -> List;
 small(N, List) -> small(N - 1, [N | List]).
 
-%% Makes a heap so large that dirty schedulers collect it.
+%% Makes a heap that is so large that the emulator collects it on a dirty scheduler (a thread for long work).
 grow(Rounds) ->
     Kept = big(400000),
     grow(Rounds, Kept, 800000).

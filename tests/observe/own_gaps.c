@@ -1,6 +1,7 @@
-/* own_gaps.c: a program that measures when it does not run. It reads the clock without a pause, for
- * as many seconds as its argument says. It prints, as JSON, how long it was interrupted by short
- * gaps (1 us to 1 ms, as interrupts cause), in total and by the length of the gap. */
+/* own_gaps.c: a program that measures the gaps in its execution. It reads the clock again and again,
+ * for as many seconds as its argument says. It prints, as JSON, the sum of the short gaps (1 us to
+ * 1 ms, which interrupts cause), in total and by the length of the gap, and the time without gaps.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,19 +1,19 @@
-/* rough.c: programs that are hard to attach to, and that check whether they were harmed.
+/* rough.c: a program to which it is hard to attach. It checks whether allogram changed its state.
  *
  *     usage: rough MODE
  *
- *     leader     the first thread has ended, others live
+ *     leader     the first thread has ended, other threads live
  *     vfork      one thread waits for children of vfork that take 60 ms each
  *     timer      a handler runs every 100 us in any thread
  *     handler    a thread lives in a signal handler
  *     threads    threads begin and end all the time
  *     plugins    threads load and unload a library, and call a function of it
  *     calls      threads make system calls that do not wait
- *     coroutine  a thread runs on stacks that it has from malloc
- *     small      threads with the smallest stacks that are allowed
+ *     coroutine  a thread runs on stacks that malloc has allocated
+ *     small      threads have the smallest stacks that are allowed
  *
- * It prints "ready". Each line of its input is answered with "N OK", where N is the number of
- * allocations of 1000 bytes in counted_round() since the last line, or with what was wrong. */
+ * The program prints "ready". For each line of its input, it calls counted_round() N times, which
+ * allocates 1000 bytes each time. It answers with "N OK", or with N and an error. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-%% varied_node.erl: an Erlang node that does one kind of work at a time, for a given time: the kinds of work that `allogram observe` may
-%% find in any node. Every process of the work begins in begin_work/1.
+%% varied_node.erl: an Erlang node that does one kind of work at a time, for `allogram observe`. A line of its input names the kind of work;
+%% the next line ends this work. The processes that work start in begin_work/1.
 -module(varied_node).
 -export([main/0, begin_work/1, work/1, waked/1]).
 
