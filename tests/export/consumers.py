@@ -1,5 +1,5 @@
-"""The tools that read exports, each as a function that returns what the tool found in a file. Raises Missing, which names what to
-install."""
+"""Reads exports with other tools: for each tool a function that returns the sums that the tool finds in a file. If the tool is not
+installed, the function raises Missing with the name of the package to install."""
 
 import contextlib
 import csv
@@ -34,8 +34,8 @@ def need(tool, package):
 
 
 class Readers:
-    """The npm packages that read exports, installed from the lock file into the build folder: once, and again when the lock file
-    changes."""
+    """The npm packages that read exports. They are installed into the build folder at the first use, and again if the lock file has
+    changed."""
 
     def __init__(self, build):
         self.folder = os.path.join(build, "tests/export/readers")
@@ -78,7 +78,7 @@ class Readers:
 
 
 class FirefoxProfiler:
-    """Mozilla's command line for its profiler. Its own small server holds the profile while questions are asked."""
+    """The command line program of the Firefox Profiler. It starts a server process, which keeps the profile in memory until close."""
 
     def __init__(self, script, path, folder):
         self.script, self.path, self.folder = script, path, folder
@@ -112,7 +112,7 @@ class FirefoxProfiler:
 
 
 def go_pprof(path, sample_type, folder):
-    """The total of a sample type, as `go tool pprof` prints it."""
+    """Returns the total of a sample type that `go tool pprof` prints."""
     environment = dict(os.environ, HOME=folder, PPROF_TMPDIR=folder, GOCACHE=folder)
     text = run([need("go", "golang-go"), "tool", "pprof", "-symbolize=none", "-sample_index=" + sample_type, "-top", "-unit=B", path],
                env=environment)
@@ -128,7 +128,7 @@ def dhat_view():
 
 
 def ms_print(path):
-    """[(snapshot, bytes)], and the number of the snapshot of the peak."""
+    """Returns [(number of the snapshot, bytes)], and the number of the snapshot with the peak."""
     text = run([need("ms_print", "valgrind"), path])
     rows = [(int(row[1]), int(row[2].replace(",", ""))) for row in re.finditer(r"^ *(\d+) +[\d.,]+ +([\d,]+) +[\d,]+ +0 +0$", text, re.M)]
     peak = re.search(r"(\d+) \(peak\)", text)

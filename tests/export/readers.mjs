@@ -1,9 +1,9 @@
-// readers.mjs WHICH FILE...: reads an export with the code of a tool made for its format, and prints what the tool found as
-// JSON. The tools are web pages and browser libraries; this script gives them just enough of a browser to run under Node.
+// readers.mjs WHICH FILE...: reads an export with the code of a tool made for its format, and prints the tool's result as JSON. The
+// tools are web pages and browser libraries. This script defines the objects of a browser that the tools use, so they run under Node.
 //
 //     pprof FILE                npm package pprof-format (from the folder in the environment variable READERS)
-//     speedscope FILE...        the importers of npm package speedscope, for any format that they read; prints a list
-//     dhat FILE DH_VIEW_JS      valgrind's own viewer, which builds its tree and shows it
+//     speedscope FILE...        the importers of npm package speedscope, for all formats that they read; prints a list
+//     dhat FILE DH_VIEW_JS      valgrind's own viewer
 import fs from 'node:fs';
 import path from 'node:path';
 import vm from 'node:vm';
@@ -26,7 +26,7 @@ function readPprof() {
   const locations = new Set(profile.location.map((location) => BigInt(location.id)));
   for (const sample of profile.sample) {
     for (const id of sample.locationId) {
-      if (!locations.has(BigInt(id))) throw new Error(`sample names location ${id}, which is not there`);
+      if (!locations.has(BigInt(id))) throw new Error(`a sample names location ${id}, which the file does not define`);
     }
     for (const label of sample.label) labels.add(`${text(label.key)}=${text(label.str)}`);
   }
@@ -38,7 +38,7 @@ function readPprof() {
   };
 }
 
-// The browser's objects that a page uses while it starts: every property exists, and every call does nothing.
+// Stands for the objects of a browser that a page uses while it starts. Every property exists, and every call does nothing.
 function nothing() {
   const target = () => undefined;
   const proxy = new Proxy(target, {
@@ -54,10 +54,10 @@ async function readSpeedscope() {
   const folder = path.join(path.dirname(modules.resolve('speedscope/package.json')), 'dist/release');
   const script = fs.readdirSync(folder).find((name) => /^speedscope.*\.js$/.test(name));
   const source = fs.readFileSync(path.join(folder, script), 'utf8');
-  // The page's own function that loads a file, and the place where it begins to draw.
+  // Finds the function of the page that loads a file (`door`), and the place in the code after which the page draws.
   const door = /loadFileFromBase64:\((\w+),(\w+)\)=>\{this\.loadProfile\(\(\)=>([\w$]+)\(\1,\2\)\)\}/.exec(source);
   const drawing = source.lastIndexOf('console.log(`speedscope v');
-  if (!door || drawing < 0) throw new Error('this speedscope is built another way');
+  if (!door || drawing < 0) throw new Error('the code of this release of speedscope has another form');
   const browser = {
     window: nothing(), document: nothing(), navigator: { userAgent: '', platform: '' }, location: { hash: '', protocol: 'file:' },
     console: { ...console, log: () => {} }, TextDecoder, TextEncoder, URL, Uint8Array, ArrayBuffer, DataView, Promise, setTimeout,
@@ -70,7 +70,7 @@ async function readSpeedscope() {
   const seen = [];
   for (const name of files) {
     const group = await browser.importFile(path.basename(name), fs.readFileSync(name).toString('base64'));
-    if (!group) throw new Error(`speedscope does not know what ${name} is`);
+    if (!group) throw new Error(`speedscope does not recognize the format of ${name}`);
     seen.push(group.profiles.map((each) => {
       const profile = each.getProfile ? each.getProfile() : each;
       const frames = [];

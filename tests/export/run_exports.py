@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """run_exports.py --build FOLDER: each export format is read by the tool that it is made for. Prints TAP.
 
-The recorded programs differ in what matters to a format: inlined functions and temporary blocks, C++ names, stacks that are cut,
-several threads. What a tool finds must equal what `allogram report` prints, to the unit. A case whose tool is not installed is
-skipped, with the reason."""
+The recorded programs have inlined functions and temporary blocks, C++ names, stacks that are cut, or several threads. The sums that a tool
+finds must equal those of `allogram report`. A case whose tool is not installed is skipped."""
 
 import argparse
 import gzip
@@ -57,7 +56,7 @@ class Exports:
         return Trace(self.tools, traces[0])
 
     def hostile_program(self):
-        """A program whose file and function have unusual names."""
+        """Makes a program with special characters in the names of its file and of its function."""
         path = os.path.join(os.fsencode(self.folder), b"pro\x1b]0;x\x07gram;\n")
         subprocess.run(["objcopy", "--strip-debug", "--redefine-sym", b"main=" + HOSTILE, self.tools.program("temporary"), path],
                        check=True)
@@ -82,7 +81,8 @@ def expect_metrics(failures, what, got, summary, metrics):
 
 
 def some(exports):
-    """Two traces for cases that take seconds each: one with several threads, and the hostile one."""
+    """Returns two traces, for cases that take seconds for each trace: one with several threads, and one with special characters in
+    names."""
     return [(name, exports.traces[name]) for name in ("cross_free", "hostile")]
 
 
@@ -99,16 +99,16 @@ def pprof_by_npm(exports, failures):
         seen = exports.readers.read("pprof", exports.export(trace, "pprof"))
         failures.expect("order of sample types", seen["types"], list(PPROF))
         failures.expect("units", seen["units"], ["count", "bytes"] * 3 + ["count"])
-        failures.expect("what opens", seen["default"], "inuse_space")
+        failures.expect("default sample type", seen["default"], "inuse_space")
         totals = {metric: int(total) for metric, total in zip(PPROF.values(), seen["totals"])}
         expect_metrics(failures, name, totals, trace.summary, PPROF.values())
-        failures.require("%s: a label tells the allocation function" % name, "via=malloc" in seen["labels"] or
+        failures.require("%s: a label names the allocation function" % name, "via=malloc" in seen["labels"] or
                          any(label.startswith("via=operator new") for label in seen["labels"]))
         failures.require("%s: the program is the first mapping, and has a build id" % name,
                          re.fullmatch(r"[0-9a-f]{16,}", seen["mappings"][0]["build_id"]) and "libc" not in seen["mappings"][0]["file"])
         failures.require("%s: string 0 is empty" % name, seen["empty"] == "")
     peak = exports.readers.read("pprof", exports.export(exports.traces["temporary"], "pprof", "--metric=peak_bytes"))
-    failures.expect("--metric says what opens", peak["default"], "peak_space")
+    failures.expect("default sample type with --metric=peak_bytes", peak["default"], "peak_space")
 
 
 def dhat(exports, failures):
@@ -125,7 +125,7 @@ def dhat(exports, failures):
         with open(path) as file:
             points = json.load(file)["pps"]
         for point in points:
-            failures.require("%s: a maximum is at least the share of any moment" % name,
+            failures.require("%s: the maximum of a site is at least its bytes at the peak and at the end" % name,
                              point["tb"] >= point["mb"] >= max(point["gb"], point["eb"]) and point["tbk"] >= point["mbk"] > 0)
 
 
@@ -139,7 +139,8 @@ def dhat_by_firefox(exports, failures):
 
 
 def check_massif_trees(name, path, failures):
-    """The children of a node hold as much as the node, less the bytes whose stacks end at the node."""
+    """Checks the call trees of a massif file: the root has the bytes of its snapshot, and the children of a node together have at most the
+    node's bytes."""
     with open(path) as file:
         blocks = file.read().split("#-----------\nsnapshot=")[1:]
     for block in blocks:
@@ -166,7 +167,7 @@ def massif(exports, failures):
         sizes = dict(rows)
         failures.expect("%s: the peak" % name, sizes.get(peak), trace.summary["peak_bytes"])
         failures.expect("%s: the end" % name, rows[-1][1] if rows else None, trace.summary["in_use_bytes"])
-        failures.require("%s: no snapshot is above the peak" % name, all(size <= trace.summary["peak_bytes"] for _, size in rows))
+        failures.require("%s: no snapshot has more bytes than the peak" % name, all(size <= trace.summary["peak_bytes"] for _, size in rows))
         check_massif_trees(name, path, failures)
 
 
@@ -189,7 +190,7 @@ def speedscope(exports, failures):
     for (what, total), profiles in zip(wanted, exports.readers.read("speedscope", *files), strict=True):
         failures.expect(what, [profile["total"] for profile in profiles], [total])
     [[profile]] = exports.readers.read("speedscope", exports.export(exports.traces["recursion"], "speedscope", suffix="speedscope.json"))
-    failures.require("what was cut is marked: %s" % profile["frames"][:9], "[cut]" in profile["frames"])
+    failures.require("stacks that were cut have a frame [cut]: %s" % profile["frames"][:9], "[cut]" in profile["frames"])
 
 
 def heaptrack(exports, failures):
@@ -198,7 +199,7 @@ def heaptrack(exports, failures):
         failures.expect("%s: calls" % name, seen["calls"], trace.summary["allocated_blocks"])
         failures.expect("%s: allocations" % name, seen["allocations"], trace.summary["allocated_blocks"])
         failures.expect("%s: leaked" % name, seen["leaked"], trace.summary["in_use_bytes"])
-        if trace.summary["threads"] == 1:  # between threads the order is only as fine as the clock, so the peak is a range
+        if trace.summary["threads"] == 1:  # with several threads, only a range of the peak is known
             failures.expect("%s: peak" % name, seen["peak"], trace.summary["peak_bytes"])
 
 
@@ -209,7 +210,7 @@ def firefox(exports, failures):
             failures.expect("%s: retained" % name, profiler.total("native-retained-allocations"), trace.summary["in_use_bytes"])
             for strategy in ("native-deallocations-memory", "native-deallocations-sites"):
                 failures.expect("%s: %s" % (name, strategy), profiler.total(strategy), trace.summary["freed_bytes"])
-            failures.require("%s: the counter is there" % name, "malloc" in profiler.ask("counter", "info", "c-0"))
+            failures.require("%s: the profile has the counter malloc" % name, "malloc" in profiler.ask("counter", "info", "c-0"))
     both = [exports.traces["temporary"], exports.traces["cxx_containers"]]
     with exports.readers.firefox(exports.export(both[0], "firefox", "--merge", both[1].path), exports.folder) as profiler:
         for strategy, metric in {"native-allocations": "allocated_bytes", "native-retained-allocations": "in_use_bytes"}.items():
@@ -226,21 +227,21 @@ def tables(exports, failures):
             failures.expect("%s: %s in json" % (name, metric), sum(stack[metric] for stack in whole["stacks"]), trace.summary[metric])
         failures.expect("%s: timeline" % name, max(point["in_use_bytes"] for point in whole["timeline"]), trace.summary["peak_bytes"])
         for stack in whole["stacks"]:
-            failures.require("%s: frames are in their table" % name, all(0 <= frame < len(whole["frames"]) for frame in stack["frames"]))
+            failures.require("%s: each frame number of a stack is in the table of frames" % name, all(0 <= frame < len(whole["frames"]) for frame in stack["frames"]))
 
 
 def same_bytes(exports, failures):
     for name, trace in some(exports):
         for form in FORMATS:
             with open(exports.export(trace, form), "rb") as one, open(exports.export(trace, form), "rb") as other:
-                failures.require("%s: %s is the same twice" % (name, form), one.read() == other.read())
+                failures.require("%s: two exports as %s are equal" % (name, form), one.read() == other.read())
 
 
 def filters(exports, failures):
-    """--focus narrows every format in the same way: to the sums of the report with --focus."""
+    """With --focus, an export in each format has the same sums as the report with --focus."""
     trace = exports.traces["temporary"]
     wanted = recorded.report(exports.tools, trace.path, "--focus=^make$")["allocated_bytes"]
-    failures.require("the filter narrows", 0 < wanted < trace.summary["allocated_bytes"])
+    failures.require("--focus selects some of the bytes", 0 < wanted < trace.summary["allocated_bytes"])
     for form in ("csv", "folded", "dhat", "heaptrack"):
         path = exports.export(trace, form, "--focus=^make$")
         with open(path) as file:
@@ -258,7 +259,7 @@ def filters(exports, failures):
 
 
 def totals_of(exports, form, path):
-    """{metric: total} read from the file, for the metrics that the format has."""
+    """Reads the totals in an export. Returns {metric: total} for the metrics that the format contains."""
     if form == "pprof":
         return {metric: consumers.go_pprof(path, sample_type, exports.folder) for sample_type, metric in PPROF.items()}
     if form == "dhat":
@@ -305,8 +306,8 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until select the same blocks in every format as in the report. If they select no block, tables are empty, and the
-    other formats are refused."""
+    """--from and --until select the same blocks in every format as --from and --to in the report. If they select no block, an export as csv
+    or json is an empty table, and an export in another format fails."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
@@ -316,23 +317,23 @@ def windows(exports, failures):
         wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
         for form in FORMATS:
             if form == "firefox" or not readable(form):
-                continue  # Firefox's own sums are compared in the case of its own, above
+                continue  # the case `firefox` compares this format
             if wanted["allocated_blocks"] == 0 and form not in ("csv", "json"):
                 refused = recorded.run([exports.tools.allogram, "export", trace.path, "--to=" + form, *export_options, "-o",
                                         os.path.join(exports.folder, "refused")])
-                failures.expect("%s of nothing: status, lines" % form, (refused.status, len(refused.stderr.splitlines())), (1, 1))
+                failures.expect("%s without a block: status, lines" % form, (refused.status, len(refused.stderr.splitlines())), (1, 1))
                 continue
             for metric, total in totals_of(exports, form, exports.export(trace, form, *export_options)).items():
                 failures.expect("%s %s: %s" % (form, export_options[0], metric), total, wanted[metric])
 
 
 def merged(exports, failures):
-    """Two processes in one file: the sums of both, as in report --merge."""
+    """Exports two traces with --merge into one file, which must have the sums of `report --merge`."""
     traces = [exports.traces["temporary"], exports.traces["cxx_containers"]]
     outcome = recorded.run([exports.tools.allogram, "report", "--merge", "--json", *[trace.path for trace in traces]])
     report = json.loads(outcome.stdout)
     wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
-    failures.expect("the report adds up", wanted["allocated_bytes"], sum(trace.summary["allocated_bytes"] for trace in traces))
+    failures.expect("bytes in the merged report", wanted["allocated_bytes"], sum(trace.summary["allocated_bytes"] for trace in traces))
     for form in FORMATS:
         if form in ("firefox", "heaptrack") or not readable(form):
             continue
@@ -341,7 +342,7 @@ def merged(exports, failures):
 
 
 def function_counters(exports, failures):
-    """Call paths with the counts of functions, in the formats that can contain them."""
+    """Exports the function counters of a trace in the formats that can contain function counters."""
     trace = exports.trace_of("calls", [os.path.join(exports.tools.build, "examples/function_table")], [])
     total = recorded.report(exports.tools, trace.path, "--view=functions")["total"]
     for metric in ("calls", "own_words", "own_bytes", "own_ns"):
@@ -358,25 +359,25 @@ def function_counters(exports, failures):
                                  ("--to=folded --metric=own_word", 2, "own_words")):
         outcome = recorded.run([exports.tools.allogram, "export", trace.path, *refused.split()])
         failures.expect(refused, outcome.status, status)
-        failures.require("%s: one line: %s" % (refused, outcome.stderr),
+        failures.require("%s is refused by one line: %s" % (refused, outcome.stderr),
                          why in outcome.stderr.decode() and outcome.stderr.count(b"\n") == 1 and not outcome.stdout)
     outcome = recorded.run([exports.tools.allogram, "export", exports.traces["temporary"].path, "--to=folded", "--metric=calls"])
-    failures.require("a trace without them: %s" % outcome.stderr, outcome.status == 1 and b"no function counters" in outcome.stderr)
+    failures.require("a trace without function counters is refused: %s" % outcome.stderr, outcome.status == 1 and b"no function counters" in outcome.stderr)
 
 
 def hostile_names(exports, failures):
-    """No control character of a name is in the file as such, and no name makes a line or a field of its own."""
+    """Exports names with special characters: no format contains a control character of a name, and no name begins a new line or field."""
     trace = exports.traces["hostile"]
     for form in FORMATS:
         with open(exports.export(trace, form), "rb") as file:
             text = file.read()
         if form == "pprof":
             text = gzip.decompress(text)  # lengths and tags may be any byte, so only escape sequences are searched for
-            failures.require("pprof: escape sequences", b"\x1b[" not in text and b"\x1b]" not in text and b"\xff 0" not in text)
+            failures.require("pprof: no escape sequence is in the file", b"\x1b[" not in text and b"\x1b]" not in text and b"\xff 0" not in text)
             continue
         left_over = set(text) & (set(range(32)) | {0x7f}) - {0x0a} - ({0x0d} if form == "csv" else set())
         failures.expect("%s: control characters" % form, sorted(left_over), [])
-        failures.require("%s: the name is there" % form, b"n\"a<b>me" in text or b"n\\\"a<b>me" in text or b"n'a<b>me" in text or
+        failures.require("%s: the name is in the file" % form, b"n\"a<b>me" in text or b"n\\\"a<b>me" in text or b"n'a<b>me" in text or
                          b"n\"\"a<b>me" in text)
         text.decode("utf-8")
     with open(exports.export(trace, "folded"), "rb") as file:
@@ -397,7 +398,7 @@ CASES = [
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
-    parser.add_argument("--only", help="cases whose name contains this")
+    parser.add_argument("--only", help="run only the cases whose name contains this text")
     arguments = parser.parse_args()
     cases = [case for case in CASES if arguments.only is None or arguments.only in case[0]]
     plan = tap.Plan(len(cases))
@@ -419,7 +420,7 @@ def main():
 
 
 def case_needs(exports, case):
-    """Raises Missing where the case's tool is not installed."""
+    """Raises Missing if the tool of the case is not installed."""
     if case is pprof_by_go:
         consumers.need("go", "golang-go")
     if case is dhat:
