@@ -1,6 +1,5 @@
 // page_tests.mjs NODE_MODULES ALLOGRAM PROGRAMS: tests the page of `allogram view` in headless Chromium, and
-// prints TAP. PROGRAMS is the folder of built test programs. Tests that this machine cannot run are skipped
-// with the reason.
+// prints TAP. PROGRAMS is the folder of built test programs. Tests that cannot run on this machine are skipped.
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -69,7 +68,7 @@ function check(is, what) {
   if (!is) throw new Error(what);
 }
 
-// Own and total of every function in the range of the page: { "name image": { metric: [own, total] } }
+// Returns the own and total sums of every function in the range of the page: { "name image": { metric: [own, total] } }
 const sitesOfPage = (page) => page.evaluate(() => {
   const { allogram: app } = window;
   const rows = {};
@@ -155,7 +154,7 @@ const tests = {
     const page = await open(browser, urls.phases);
     await historyIsThere(page);
     const whole = await sitesOfPage(page);
-    await page.evaluate(() => { // computes the same range from the slices
+    await page.evaluate(() => { // computes the sums of the whole recording again, from its slices (intervals of time)
       const { allogram: app } = window;
       app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
       app.range.isWhole = false;
@@ -164,7 +163,7 @@ const tests = {
     const summary = report("phases.allogram");
     const peak = await page.evaluate(() => window.allogram.range.peak);
     equal([peak.bytes, peak.blocks], [summary.peak_bytes, summary.peak_blocks], "the peak of all slices");
-    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // with two threads, times are as exact as the clock
+    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // of two threads
     check(apart <= summary.trace.time_resolution_ns, `the peaks are ${apart} ns apart`);
   },
 
@@ -176,9 +175,9 @@ const tests = {
       await page.waitForTimeout(50);
     }
     equal(page.complaints, [], "complaints");
-    check((await page.locator("#facts").innerText()).includes("estimates from samples"), "it is not said");
-    equal(await page.locator("[data-metric=temporary]").count(), 0, "what samples do not tell is offered");
-    check((await page.locator("#numbers").innerText()).includes("±"), "the summary says not how sure it is");
+    check((await page.locator("#facts").innerText()).includes("estimates from samples"), "the page does not say that the numbers are estimates");
+    equal(await page.locator("[data-metric=temporary]").count(), 0, "number of buttons for temporary blocks, which samples cannot count");
+    check((await page.locator("#numbers").innerText()).includes("±"), "the summary shows no intervals");
     const names = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks"];
     const rows = await page.evaluate(async (wanted) => {
       const { allogram: app } = window;
@@ -202,9 +201,9 @@ const tests = {
         compared++;
       }));
     }
-    check(compared > 20, `${compared} compared`);
+    check(compared > 20, `only ${compared} numbers were compared`);
     await page.click("[data-tab=sites]");
-    check(/±\d+ %/.test(await page.locator("#view tbody tr").first().innerText()), "a row without how sure it is");
+    check(/±\d+ %/.test(await page.locator("#view tbody tr").first().innerText()), "a row of the table has no interval");
     const [whole, slices] = await page.evaluate(() => { // computes the same range from the slices
       const { allogram: app } = window;
       const all = ["allocated_bytes", "in_use_bytes", "peak_bytes", "allocated_blocks", "freed_blocks", "peak_blocks"];
@@ -215,7 +214,7 @@ const tests = {
       return [sums(before), [...sums(range)]];
     });
     whole.forEach((value, i) => check(Math.abs(value - slices[i]) <= 0.001 * value + 2,
-      `slices have ${slices}, the whole ${whole}`));
+      `the sums of the slices are ${slices}, those of the whole recording ${whole}`));
   },
 
   "a range has the numbers of report --from --to --older": async (browser, urls) => {
@@ -247,10 +246,10 @@ const tests = {
     const after = await page.locator("#view tbody tr").first().innerText();
     check(before !== after, `the table did not change: ${after}`);
     check(page.url().includes("from="), "the address does not hold the range");
-    check(!(await page.locator("#range").innerText()).includes("whole"), "the range is not told");
+    check(!(await page.locator("#range").innerText()).includes("whole"), "the page does not show the range");
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => window.allogram.range.isWhole);
-    equal(await page.locator("#view tbody tr").first().innerText(), before, "the whole table again");
+    equal(await page.locator("#view tbody tr").first().innerText(), before, "first row of the table when the whole recording is selected again");
     equal(page.complaints, [], "complaints");
   },
 
@@ -391,7 +390,7 @@ const tests = {
     equal(columns, ["allocated ↓", "share", "in use", "blocks in use", "blocks allocated", "label"], "columns");
     equal(await sums(), wanted, "labels of the whole recording");
     equal(wanted.filter(([label]) => label !== "(no label)").map(([label, , , , blocks]) => [label, blocks]),
-      [["load", 5], ["request 1", 6], ["request 2", 6]], "what labelled.c says of itself");
+      [["load", 5], ["request 1", 6], ["request 2", 6]], "the blocks that labelled.c itself counts");
     await page.evaluate(async () => { // computes the same sums from the slices
       const { allogram: app } = window;
       app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
@@ -405,8 +404,8 @@ const tests = {
     const own = sites.find(({ label }) => label === "request 2").own;
     const totals = () => page.evaluate((names) => names.map((name) => window.allogram.range.total(name)), metrics);
     equal(await totals(), metrics.map((name) => own[name]), "sums under the label");
-    equal(await page.locator("#label option:checked").innerText(), "request 2", "the choice");
-    check((await page.textContent("#range")).includes("label request 2"), "the range does not say the label");
+    equal(await page.locator("#label option:checked").innerText(), "request 2", "the selected label");
+    check((await page.textContent("#range")).includes("label request 2"), "the text of the range does not name the label");
     check(page.url().includes("label="), "the address does not hold the label");
     await page.click("[data-tab=sites]");
     const names = await page.locator("#view td.name button").allInnerTexts();
@@ -414,7 +413,7 @@ const tests = {
       `functions under request 2: ${names}`);
     await page.click("#view tbody tr:has-text(\"work\") button");
     await page.waitForSelector("#view[data-view=function]");
-    check(/\b50 B\b/.test(await page.locator("#view .facts").innerText()), "the function's page is not of the label");
+    check(/\b50 B\b/.test(await page.locator("#view .facts").innerText()), "the function's page does not have the bytes of the label");
     await page.click("[data-tab=stacks]");
     const stacks = await page.locator(".stack header").allInnerTexts();
     check(stacks.length > 0 && stacks.every((text) => text.includes("label request 2")), stacks.join("; "));
@@ -423,26 +422,26 @@ const tests = {
     equal(await page.locator(".histogram").first().locator("td[title]").allInnerTexts().then((texts) =>
       texts.map(Number).reduce((sum, blocks) => sum + blocks, 0)), 6, "blocks of all sizes");
     await page.click("[data-tab=labels]");
-    check((await page.locator("#view tbody tr:has-text(\"chosen\")").innerText()).includes("request 2"), "which is chosen");
-    equal(await page.locator("#view tbody tr").count(), wanted.length, "all labels are still in the table");
+    check((await page.locator("#view tbody tr:has-text(\"chosen\")").innerText()).includes("request 2"), "the row of the selected label is not marked");
+    equal(await page.locator("#view tbody tr").count(), wanted.length, "number of labels in the table");
     const other = await open(browser, page.url());
-    equal(await other.evaluate(() => window.allogram.range.total("allocated_blocks")), 6, "an address restores the label");
+    equal(await other.evaluate(() => window.allogram.range.total("allocated_blocks")), 6, "blocks of the label that the address restores");
     await page.selectOption("#label", { label: "load" });
     await page.waitForFunction(() => window.allogram.range.total("allocated_blocks") === 5);
     await page.locator("#label").blur();
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => !window.allogram.range.isOfLabel);
     const nonsense = await open(browser, `${urls.labelled}#label=99999`);
-    check(!(await nonsense.evaluate(() => window.allogram.range.isOfLabel)), "a label that is none");
+    check(!(await nonsense.evaluate(() => window.allogram.range.isOfLabel)), "an unknown label in the address is used");
     equal([page, other, nonsense].map(({ complaints }) => complaints), [[], [], []], "complaints");
   },
 
   "the page of a trace without labels has no tab and no list of labels": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=labels&label=3`);
     equal(await page.locator("[data-tab=labels]").count(), 0, "number of tabs without content");
-    check(await page.locator("#label").isHidden(), "the list of labels is hidden");
-    check(!(await page.locator("main").innerText()).includes("label"), "no text mentions labels");
-    check(await page.locator("#recorded").isHidden(), "the filter is hidden");
+    check(await page.locator("#label").isHidden(), "the list of labels is visible");
+    check(!(await page.locator("main").innerText()).includes("label"), "the page mentions labels");
+    check(await page.locator("#recorded").isHidden(), "the filter is visible");
     equal(await page.evaluate(() => window.allogram.range.isOfLabel), false, "the range is of a label");
     equal(page.complaints, [], "complaints");
   },
@@ -501,7 +500,7 @@ const tests = {
       const text = await page.locator("#view").innerText();
       check(text.includes("copy_name") && text.includes(`forgetful.c:${line}`),
         `no forgetful.c:${line} after ${selectors.join(", ")}: ${text}`);
-      check(text.includes("31.2 KiB"), `not how much: ${text}`);
+      check(text.includes("31.2 KiB"), `the page does not show the leaked bytes: ${text}`);
       equal(page.complaints, [], "complaints");
     };
     await clicks(".finding:has-text(\"never freed\")"); // with a finding on the first screen
@@ -509,7 +508,7 @@ const tests = {
     await clicks("[data-tab=sites]", "[data-metric=leaked]", "#view tbody tr"); // without a finding
   },
 
-  "the page copies what it shows as text": async (browser, urls) => {
+  "the page copies the view that it shows, as text": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=sites&metric=allocated`);
     await page.click("#copy");
     const text = await page.evaluate(() => window.allogram.copied);
@@ -517,14 +516,14 @@ const tests = {
     check(lines[0].includes("own") && lines.some((line) => line.includes("hold_much")), text);
   },
 
-  "dark and light differ, and follow the system and the key": async (browser, urls) => {
+  "the dark and the light colors differ, and depend on the system and on the key d": async (browser, urls) => {
     const paper = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await open(browser, urls.phases, { colorScheme: "light" });
     const dark = await open(browser, urls.phases, { colorScheme: "dark" });
     const [day, night] = [await paper(light), await paper(dark)];
-    check(day !== night, `both are ${day}`);
+    check(day !== night, `both backgrounds are ${day}`);
     await light.keyboard.press("d");
-    equal(await paper(light), night, "after the key d");
+    equal(await paper(light), night, "background after the key d");
     equal([light.complaints, dark.complaints], [[], []], "complaints");
   },
 
@@ -536,9 +535,9 @@ const tests = {
     const before = report("before.allogram");
     const after = report("phases.allogram");
     equal(await page.evaluate(() => window.allogram.range.total("in_use_bytes")),
-      after.in_use_bytes_at_end, "after");
-    check(after.in_use_bytes_at_end - before.in_use_bytes_at_end === 15000, "the programs differ by more");
-    check((await page.textContent("#difference")).includes("+14.6 KiB"), "the sum");
+      after.in_use_bytes_at_end, "bytes in use of the second trace");
+    check(after.in_use_bytes_at_end - before.in_use_bytes_at_end === 15000, "the two traces differ by another number of bytes");
+    check((await page.textContent("#difference")).includes("+14.6 KiB"), "the sum does not show the growth");
     await page.click("[data-tab=flame]");
     await page.click("[data-colour=change]");
     const labels = await page.evaluate(() => {
@@ -571,7 +570,7 @@ const tests = {
       return all;
     });
     const slowest = Math.max(...times);
-    check(slowest < INTERACTION_MS * SLOW_MACHINE, `${slowest} ms`);
+    check(slowest < INTERACTION_MS * SLOW_MACHINE, `the slowest action took ${slowest} ms`);
   },
 
   "the page of tens of thousands of stacks is a small file that opens fast, with exact sums": async (browser, urls) => {
@@ -593,7 +592,7 @@ const tests = {
       const sums = app.tree.byKey(app.range.values("allocated_blocks"), app.trace.functions.length);
       return sums.own[app.trace.functions.findIndex(({ name }) => name === "turn")];
     });
-    equal(turn, 65536, "blocks of turn: folding replaces callers, never the allocating function");
+    equal(turn, 65536, "blocks of turn (folded stacks lack callers, but not the allocating function)");
     const slowest = await page.evaluate(async () => {
       const { allogram: app } = window;
       const { count } = app.trace.facts.slices;
@@ -652,7 +651,7 @@ const tests = {
     const page = await open(browser, `${urls.counted}#tab=calls`);
     await page.waitForSelector(".scatter .line");
     equal(await page.locator(".scatter .marked").count(), 2, "marked functions");
-    equal(await page.locator(".scatter .dot").count(), 6, "the others");
+    equal(await page.locator(".scatter .dot").count(), 6, "functions that are not marked");
     equal((await page.locator(".scatter text.name").allTextContents()).sort(), ["hungry", "slow"], "names");
     const at = await page.locator(".scatter .marked").first().boundingBox();
     await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
@@ -669,7 +668,7 @@ const tests = {
     check(page.url().includes("call="), "the address does not hold the function");
     await page.click("#view tbody tr:has-text(\"main_loop\")"); // goes from the callee to its caller
     await page.waitForFunction(() => document.querySelector("h2").textContent === "main_loop");
-    check((await page.locator("#view").innerText()).includes("steady_1"), "its callees");
+    check((await page.locator("#view").innerText()).includes("steady_1"), "the page of main_loop does not show its callees");
     await page.keyboard.press("Escape");
     await page.waitForSelector(".scatter .line");
     await page.locator(".scatter").focus();
@@ -682,9 +681,9 @@ const tests = {
   "the table of functions is sorted, searched, copied and restored from an address; without counters there is no tab": async (browser, urls) => {
     const page = await open(browser, `${urls.counted}#tab=calls&sort=time&query=s`);
     await page.waitForSelector("#view tbody tr");
-    equal((await page.locator("#view tbody td.name").allInnerTexts())[0], "slow", "the first by time");
+    equal((await page.locator("#view tbody td.name").allInnerTexts())[0], "slow", "first function, sorted by time");
     equal(await page.locator("#view tbody tr").count(), 7, "functions with an s");
-    check(await page.locator(".scatter .dim").count() > 0, "the plot does not show what was searched for");
+    check(await page.locator(".scatter .dim").count() > 0, "the plot does not dim the functions that the search excludes");
     equal(await page.locator("#metrics").isHidden(), true, "metrics of blocks are offered");
     await page.fill("#search", "");
     await page.waitForFunction(() => document.querySelectorAll("#view tbody tr").length === 9);
@@ -692,14 +691,14 @@ const tests = {
     const lines = (await page.evaluate(() => window.allogram.copied)).split("\n");
     check(lines[0].includes("words/call") && lines.some((line) => /^ *total: /.test(line)), lines.join("\n"));
     await page.click("[data-tab=sites]");
-    equal(await page.locator("#metrics").isHidden(), false, "metrics are gone");
+    equal(await page.locator("#metrics").isHidden(), false, "the buttons for metrics of blocks are hidden");
     const other = await open(browser, `${urls.counted}#call=2`);
     await other.waitForSelector("#view[data-view=call]");
     const nonsense = await open(browser, `${urls.counted}#call=999`);
-    check(await nonsense.locator("#flame").isVisible(), "a function that is none");
+    check(await nonsense.locator("#flame").isVisible(), "no flame graph for an address with an unknown function");
     const none = await open(browser, `${urls.phases}#tab=calls&call=3`);
     equal(await none.locator("[data-tab=calls]").count(), 0, "number of tabs without content");
-    check(await none.locator("#flame").isVisible(), "the first tab");
+    check(await none.locator("#flame").isVisible(), "the first tab does not show the flame graph");
     equal([page, other, nonsense, none].map(({ complaints }) => complaints), [[], [], [], []], "complaints");
   },
 
@@ -734,7 +733,7 @@ const tests = {
       });
       equal(seen.sums, { calls: [total.calls, total.calls], words: [total.own_words, total.own_words],
         ns: [total.own_ns, total.own_ns] }, `${name}: sums`);
-      const isFolded = name === "paths"; // small paths are added up there
+      const isFolded = name === "paths"; // this trace has so many paths that the page adds up the small ones
       check(isFolded === (seen.rows.other.calls[0] > 0), `${name}: ${seen.rows.other.calls[0]} calls are in "other"`);
       if (isFolded) {
         check(Object.keys(seen.nodes).length > 50000, "too few paths");
@@ -768,7 +767,7 @@ const tests = {
     const page = await open(browser, urls.table);
     const boxes = () => page.evaluate(() => window.allogram.flame.rows.map((row) => row.length));
     check((await boxes()).length > 5, `rows of boxes: ${await boxes()}`);
-    equal(await page.textContent("#total"), "Words allocated by functions: 200 words, whole recording", "the sum");
+    equal(await page.textContent("#total"), "Words allocated by functions: 200 words, whole recording", "the text of the total");
     equal(await page.locator("#metrics").isHidden(), true, "metrics of blocks are offered");
     equal(await page.locator("#counters button").allInnerTexts(), ["Words", "Calls", "Time"], "counters");
     equal(await page.evaluate(() => window.allogram.flame.describe(1)), "200 words  100 %  main", "the outermost box");
@@ -794,7 +793,7 @@ const tests = {
     equal(await both.locator("#counters").isVisible(), true, "no counters next to the metrics of blocks");
     const none = await open(browser, `${urls.phases}#counter=words`);
     equal([await none.locator("#counters").isHidden(), await none.locator("#metrics").isHidden()], [true, false],
-      "counters of a trace that has none");
+      "a trace without counters: the buttons for counters are hidden, those for metrics of blocks");
     equal([page, back, both, none].map(({ complaints }) => complaints), [[], [], [], []], "complaints");
   },
 
@@ -822,7 +821,7 @@ const tests = {
       return document.body.innerText;
     });
     check(text.includes("<script>document.title='owned'</script>"), `the name is not shown: ${text}`);
-    check(text.includes("<img src=x"), "the other name is not shown");
+    check(text.includes("<img src=x"), "the name with <img is not shown");
     check(text.includes("--filter=!type=<img src=y onerror=document.title='owned'>"), "the filter is not shown");
     equal(await page.locator("#label option").evaluateAll((options) =>
       options.filter(({ text }) => !/^(all labels|\(no label\))$/.test(text)).length), 5, "labels to choose from");
@@ -844,11 +843,11 @@ const tests = {
     equal(await page.title(), titleBefore, "title");
     equal(await page.evaluate(() => [document.querySelectorAll("img").length,
       document.querySelectorAll("script:not([type])").length, document.title.includes("owned")]),
-    [0, 1, false], "images, scripts, owned");
+    [0, 1, false], "images, scripts, title changed by a name");
     equal(page.complaints, [], "complaints");
     const source = readFileSync(join(folder, "hostile.html"));
-    check(!source.includes("<img src=x") && !source.includes("\x1b"), "a name is in the file as it is");
-    check(!existsSync(join(folder, "owned")), "a name was a command");
+    check(!source.includes("<img src=x") && !source.includes("\x1b"), "the file contains a name without escapes");
+    check(!existsSync(join(folder, "owned")), "a shell executed a name as a command");
   },
 
   "a program that allocates nothing has a page": async (browser, urls) => {
