@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""attached_in_root ROOT BUILD: tests `allogram attach` to an Erlang node of another Debian release, in its root folder (make_roots.sh). That release
-has OTP 27, in which each tracer has a session of its own. The cases are those of tests/conformance/erlang_attached.py. Prints TAP."""
+"""attached_in_root ROOT BUILD: tests `allogram attach` to an Erlang node of another Debian release. ROOT is a folder with the root file system
+of that release (make_roots.sh), which has OTP 27; there each tracer has a session of its own. The cases are those of
+tests/conformance/erlang_attached.py. Prints TAP."""
 
 import os
 import sys
@@ -20,7 +21,7 @@ def main():
     if erlang_counted.why_not(tools):
         own_mounts.skip_all(erlang_counted.why_not(tools))
     own_mounts.enter()
-    cases = [("exact counts", erlang_attached.counts_are_exact), ("cost", erlang_attached.default_costs_little),
+    cases = [("exact counts", erlang_attached.counts_are_exact), ("cost of recording", erlang_attached.default_costs_little),
              ("control", erlang_attached.control_is_obeyed),
              ("cycles", erlang_attached.cycles_leave_nothing), ("mappings", erlang_attached.nothing_stays_mapped), ("ends", erlang_attached.ends_in_every_way),
              ("other tracers", erlang_attached.others_are_left_alone)]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""collected_in_root ROOT BUILD: tests recording of Crystal and Guile programs of another Debian release, in its root folder (make_roots.sh), with
-the Boehm collector of that release. The cases are those of crystal_objects.py and guile_objects.py in tests/conformance. Prints TAP."""
+"""collected_in_root ROOT BUILD: records Crystal and Guile programs, which use the Boehm collector, of another Debian release. ROOT is a folder
+with the root file system of that release (make_roots.sh). The cases are those of crystal_objects.py and guile_objects.py in
+tests/conformance. Prints TAP."""
 
 import os
 import sys

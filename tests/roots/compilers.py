@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """compilers ROOTS BUILD: tests that every file compiles without a warning with clang and with a newer gcc. Prints TAP.
 
-The usual build uses the gcc of this machine. Here clang compiles the same tree with its tests. The gcc of the newer Debian release compiles the tree
-in the root folder of that release (make_roots.sh), without the tests, because their packages are not installed there. A warning is an error
-in both.
+The usual build uses the gcc of this machine. In this test clang compiles the source tree, with the test programs. Then the gcc of a newer Debian
+release compiles the source tree in a folder below ROOTS that has the root file system of that release (make_roots.sh); the packages for the
+test programs are not installed there, so they are left out. For both compilers a warning is an error.
 """
 
 import os
@@ -36,7 +36,7 @@ def build(folder, source, *options, inside=None, compiler=None):
 
 def case(*arguments, **named):
     failures = tap.Failures()
-    failures.expect("complaints", build(*arguments, **named), "")
+    failures.expect("errors of the build", build(*arguments, **named), "")
     return failures
 
 

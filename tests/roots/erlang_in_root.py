@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
-"""erlang_in_root ROOT BUILD: tests the tracer of Erlang nodes, built here, with the Erlang of another Debian release, in its root folder
-(make_roots.sh). The cases are those of erlang_counted.py, erlang_everyday.py, erlang_rough.py and
-erlang_survival.py in tests/conformance. One more case counts the calls
-and words of the Erlang compiler with allogram and with tprof of that release, and compares them function by function. Prints TAP.
+"""erlang_in_root ROOT BUILD: tests allogram's tracer of Erlang nodes with the Erlang of another Debian release. ROOT is a folder with the root
+file system of that release (make_roots.sh). The cases are those of erlang_counted.py, erlang_everyday.py, erlang_rough.py and
+erlang_survival.py in tests/conformance. One more case counts the calls and words of the Erlang compiler with allogram and with tprof, a
+profiler of that release, and compares the counts function by function. Prints TAP.
 
-The counts of words differ in these cases, which are allowed:
+The counts of words may differ in these cases:
 
 1. If a function raises an exception, tprof attributes words that the catching function allocates later to the function that raised it.
-2. If a built-in function yields in the middle, a few words are attributed to another function. When it yields depends on other events.
-3. If a dirty scheduler does a collection later, tprof attributes thousands of words too many to the function that runs then (12,840 for
-   sets:is_element/2, which allocates nothing).
-4. Some functions allocate a different number of words in each run. Since OTP 27 an update_record with the hint inplace copies the record only if
-   there was a collection in between (a record below the high water mark must not point above it; erlang.org, "The Optimizations in
-   Erlang/OTP 27"). The compiler's beam files show which functions have such an instruction, and the size of the record. There are 16, and two of
-   them differed in 60 runs: beam_ssa_codegen:cg_fun/3 by multiples of ten words (a record of nine fields and its header),
-   beam_ssa_bsm:aca_handle_convergence/4 by six.
+2. If a built-in function yields, both profilers attribute a few words to another function. The moment of the yield differs between runs.
+3. If a collection is delayed until a dirty scheduler can do it, tprof attributes thousands of words too many to the function that runs at the
+   time of the collection (12,840 to sets:is_element/2, which allocates nothing).
+4. Some functions allocate a different number of words in each run. Since OTP 27, the instruction update_record with the hint inplace copies the
+   record only if a collection happened since the record was made (erlang.org, "The Optimizations in Erlang/OTP 27"). The compiler's beam files
+   show which functions have such an instruction, and the size of the record. There are 16 such functions. The words of two of them differed in
+   60 runs: beam_ssa_codegen:cg_fun/3 by multiples of ten words (a record of nine fields and its header),
+   beam_ssa_bsm:aca_handle_convergence/4 by six words.
 
-Calls are also counted by cprof, the emulator's counter of calls. Two differences are allowed:
+The calls are also counted by cprof, the emulator's counter of calls. The counts of calls may differ in two cases:
 
-1. Each of the three methods sometimes counts one call more of a function that the emulator enters twice, with the same words. This was seen with
-   tprof in 4 of 77 nodes (441 instead of 440 calls of beam_ssa_codegen:'-add_parameter_annos/2-lc$^0/1-0-'/2, each time in that node), with
-   cprof in 3 (not each time), and with allogram in one of 8 other nodes. So two of the three methods must agree.
-2. A built-in function that yields is called again, so its calls differ from run to run with each method: erts_internal:map_next/3 has 5,576 to
-   5,578."""
+1. Each of the three profilers sometimes counts one call too many of a function that the emulator enters twice; the words do not change. This
+   was seen with tprof in 4 of 77 nodes (441 instead of 440 calls of beam_ssa_codegen:'-add_parameter_annos/2-lc$^0/1-0-'/2, in each run in these
+   nodes), with cprof in 3 nodes (in some runs), and with allogram in one of 8 other nodes. So two of the three profilers must agree.
+2. A built-in function that yields is called again, so the number of its calls differs between runs, with each profiler:
+   erts_internal:map_next/3 has 5,576 to 5,578 calls."""
 
 import os
 import sys
@@ -74,19 +74,19 @@ def as_tprof_counts(erlang):
     moved = {name: row for name, row in other.items()
              if name not in apart and (name == "erlang:raise/3" or not name.startswith(OF_THE_EMULATOR))}
     yielded = {name: row for name, row in other.items() if name not in apart and name not in moved}
-    failures.require("late collections: %s" % late, len(late) <= 2)
+    failures.require("at most two functions differ because of a delayed collection: %s" % late, len(late) <= 2)
     print("# %d functions, %d words; equal but for %s" % (len(rows), sum(row[2] for row in rows.values()), sorted(other.items())))
-    failures.require("the same calls, and whole records more or less: %s" % in_place,
+    failures.require("functions with update_record have equal calls, and their words differ by whole records: %s" % in_place,
                      all(row[0] == row[1] and (row[2] - row[3]) % row[4] == 0 for row in in_place.values()))
-    failures.require("a thousand functions equal: %d" % (len(rows) - len(other)), len(rows) - len(other) >= 1000)
-    failures.require("few that raise or yield: %s" % other, len(other) <= 12)
-    failures.expect("raising moves words and loses none", sum(row[3] for row in moved.values()),
+    failures.require("at least a thousand functions have equal counts: %d" % (len(rows) - len(other)), len(rows) - len(other) >= 1000)
+    failures.require("at most twelve functions differ: %s" % other, len(other) <= 12)
+    failures.expect("sum of the words of the functions between which an exception moves words", sum(row[3] for row in moved.values()),
                     sum(row[2] for row in moved.values()))
     entered_twice = {name: (*row[:2], counted[name]) for name, row in moved.items() if row[0] != row[1]}
-    failures.require("one call, and two of three agree: %s" % entered_twice,
+    failures.require("calls differ by one, and two of three profilers agree: %s" % entered_twice,
                      sum(max(row) - min(row) for row in entered_twice.values()) <= 2 and
                      all(row[2] in row[:2] for row in entered_twice.values()))
-    failures.require("yielding is of a few words: %s" % yielded,
+    failures.require("the counts of functions that yield differ by a few calls and words: %s" % yielded,
                      all(abs(row[0] - row[1]) <= 2 and abs(row[2] - row[3]) <= 16 for row in yielded.values()))
     return failures
 
@@ -104,8 +104,8 @@ def main():
              ("the compiler, as tprof counts it", as_tprof_counts),
              ("everyday programs", erlang_everyday.heaps_grow_by_what_is_counted),
              ("servers, sleepers, ports", erlang_everyday.servers_and_sleepers),
-             ("words of the emulator's own, without a tracer", erlang_rough.native_half_is_missing),
-             ("the same of a node", erlang_rough.built_in_counters_of_a_node), *erlang_survival.CASES]
+             ("counters that are built into the emulator, with allogram:run", erlang_rough.native_half_is_missing),
+             ("counters that are built into the emulator, of a node", erlang_rough.built_in_counters_of_a_node), *erlang_survival.CASES]
     plan = tap.Plan(len(cases))
     with recorded.Folder() as folder:
         for seen in ("/dev/shm", "/proc", build, folder):

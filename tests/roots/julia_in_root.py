@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""julia_in_root ROOTS BUILD: tests recording of programs of an unmodified Julia 1.5.3, in the root folder of Debian bullseye (make_roots.sh). Prints TAP.
+"""julia_in_root ROOTS BUILD: records programs with Julia 1.5.3 of Debian bullseye. A folder below ROOTS has the root file system of that release
+(make_roots.sh). Prints TAP.
 
-The recorded counts are compared with Julia's own: Base.gc_num(), and finalizers that count dead objects. Lines are compared with the source text, and
-outputs with those of runs without allogram.
+The recorded counts are compared with those of Julia itself: with Base.gc_num(), and with finalizers that count freed objects. Lines are compared
+with the source text, and outputs with those of runs without allogram.
 """
 
 import collections
@@ -45,7 +46,7 @@ class Case:
         return recorded.report(self.tools, self.trace, "--view=" + view, "--sysroot=" + self.root, *options)
 
     def sites(self):
-        """The rows of the CSV export, as dictionaries."""
+        """Returns the rows of the CSV export, as dictionaries."""
         path = self.trace + ".csv"
         outcome = recorded.run([self.tools.allogram, "export", self.trace, "--to=csv", "-o", path, "--sysroot=" + self.root])
         self.failures.expect("export's status", outcome.status, 0)
@@ -68,7 +69,7 @@ def numbers(line):
 
 
 def told_between_marks(tools, trace):
-    """The number of blocks that were allocated in each heap between the last marks "begin" and "end", counted in the output of `allogram dump`."""
+    """Returns the number of blocks of each heap that were allocated between the last marks "begin" and "end" in the output of `allogram dump`."""
     dump = recorded.run([tools.allogram, "dump", trace]).stdout
     heaps = {int(number): name.decode() for number, name in re.findall(rb' heap heap=(\d+) [^\n]*? name="([^"]*)"', dump)}
     begin, end = dump.rfind(b' mark name="begin"'), dump.rfind(b' mark name="end"')
@@ -90,7 +91,7 @@ def counted(tools, root):
         # The numbers equal Julia's own counters, to the unit. A string that Julia moves counts as a realloc and as a block of the big heap.
         told = told_between_marks(tools, case.trace)
         failures.expect("pool objects", told["julia pool"], gc["pool"])
-        failures.expect("big, malloc and realloc", told["julia big"] + told["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
+        failures.expect("blocks of big, malloc and realloc", told["julia big"] + told["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
         failures.require("the program has arrays in malloc's memory", gc["malloc"] >= 24 and gc["realloc"] >= 16)
         julia = case.runtime("julia")
         failures.expect("version, hooked", (julia.get("version"), julia.get("hooked")), ("1.5.3", True))
@@ -107,13 +108,13 @@ def counted(tools, root):
         failures.require("the data of an array has the type of the array", "Array{Float64, 1} data" in types)
 
         # The numbers of freed objects equal those that the finalizers counted.
-        failures.expect("dead and alive", (end["dead"], end["alive"]), (90_000 // SCALE, 10_000 // SCALE))
+        failures.expect("freed and live objects that the finalizers counted", (end["dead"], end["alive"]), (90_000 // SCALE, 10_000 // SCALE))
         leaf = types.get("Main.Leaf", {})
-        failures.expect("leaves that died", leaf.get("freed_blocks"), end["dead"] + 10)
-        failures.expect("leaves that live", leaf.get("in_use_blocks"), end["alive"])
+        failures.expect("leaves that were freed", leaf.get("freed_blocks"), end["dead"] + 10)
+        failures.expect("leaves in use", leaf.get("in_use_blocks"), end["alive"])
         failures.expect("threads", end["threads"], 2)
 
-        # Lines of frames are right, also of inlined ones.
+        # The lines of frames are right, also those of inlined frames.
         source = "julia_counted.jl"
         leaves = [(os.path.basename(row["file"]), row["line"]) for row in rows if row["type"] == "Main.Leaf" and
                   row["stack"].startswith("[julia] Leaf < [julia] make_leaves < ")]
@@ -128,8 +129,8 @@ def counted(tools, root):
         found = view["collections"]
         kinds = collections.Counter(row["kind"] for row in found)
         failures.expect("collections", len(found), end["pauses"])
-        failures.require(f"full and incremental ones: {kinds}", kinds["full"] >= 5 and set(kinds) <= {"full", "incremental"})
-        failures.require("full ones were asked for", any("gc" in row["function"] for row in view["blame"]))
+        failures.require(f"there are full and incremental collections: {kinds}", kinds["full"] >= 5 and set(kinds) <= {"full", "incremental"})
+        failures.require("the program requested full collections", any("gc" in row["function"] for row in view["blame"]))
 
         # Julia's heaps are not also recorded as malloc's, and stacks of tasks are recorded.
         heaps = {heap["name"]: heap for heap in case.view("heaps")["heaps"]}
@@ -141,7 +142,8 @@ def counted(tools, root):
 
 
 def filtered(tools, root):
-    """--filter by a type, which Julia's adapter learns after the allocation: exactly the leaves are recorded, with their frees."""
+    """--filter selects a type, although Julia's adapter learns the type only after the allocation: exactly the objects Main.Leaf are recorded,
+    with their frees."""
     case = Case(tools, root, [INSIDE + "/julia_counted.jl", str(SCALE)], ["--filter=type=Main.Lea?,!size=1K..,allocator=pool"],
                 ["JULIA_NUM_THREADS=2"])
     with recorded.Folder() as folder:
@@ -163,20 +165,20 @@ def mixed(tools, root):
         taken = [row for row in rows if row["function"] == "take_inside"]
         failures.expect("blocks that C took", [(row["allocated_blocks"], row["in_use_blocks"]) for row in taken], [("100", "50")])
         stack = taken[0]["stack"] if taken else ""
-        failures.require("one stack, C and Julia: " + stack[:300],
+        failures.require("a stack goes through C and Julia: " + stack[:300],
                          re.match(r"take_inside < mixed_take < \[julia\] take < ", stack) is not None and
                          "__libc_start_main" in stack)
-        failures.expect("its line", [row["line"] for row in case.view("sites", "--by=line")["sites"]
+        failures.expect("line of the call in `take`", [row["line"] for row in case.view("sites", "--by=line")["sites"]
                                      if row["function"] == "take" and row["line"] == 10], [10])
         back = [row["stack"] for row in rows if row["type"] == "Main.FromC"]
-        failures.require("Julia that C called: " + str(back)[:300],
+        failures.require("a stack goes through a Julia function that C called: " + str(back)[:300],
                          len(back) == 1 and re.search(r"\[julia\] called < .*mixed_back < \[julia\] around < ", back[0]) is not None)
         adopted = [row for row in rows if row["allocated_bytes"] == "8000" and row["heap"] == "malloc" and row["via"] == "malloc"
                    and row["stack"].startswith("[julia] malloc < ")]
         failures.expect("memory that an array took over", [row["in_use_blocks"] for row in adopted], ["0"])
         # Libraries that Julia opens are not recorded until Julia looks up their first function. Blocks that their initialization allocates
         # are freed later, as ghost frees.
-        failures.require(f"ghosts: {case.summary['ghost_frees']}", case.summary["ghost_frees"] < 100)
+        failures.require(f"fewer than 100 ghost frees: {case.summary['ghost_frees']}", case.summary["ghost_frees"] < 100)
         return failures
 
 
@@ -188,12 +190,13 @@ def unharmed(tools, root):
         case.failures.expect("standard output", case.outcome.stdout, plain.stdout)
         case.failures.expect("standard error", case.outcome.stderr, plain.stderr)
         case.failures.expect("status", (case.outcome.status, plain.status), (7, 7))
-        case.failures.require("big numbers' digits are counted", (case.runtime("julia").get("coverage") or 0) >= 0.999)
+        case.failures.require("the coverage is at least 99.9 %, with the memory of big numbers", (case.runtime("julia").get("coverage") or 0) >= 0.999)
         return case.failures
 
 
 def various(tools, root):
-    """The same program, run by Julia's interpreter and by its compiler, has the same output, and all objects that Julia counts are recorded."""
+    """Records one program with Julia's interpreter and with its compiler. The outputs must be equal, and all objects that Julia counts must be
+    recorded."""
     failures, outcomes = tap.Failures(), []
     for options in (["--compile=min"], ["-O3", "--check-bounds=yes"]):
         case = Case(tools, root, [*options, INSIDE + "/julia_various.jl"], variables=["JULIA_NUM_THREADS=2"])
@@ -227,16 +230,16 @@ def sampled(tools, root):
         failures = case.failures
         types = {row["type"]: row for row in case.view("types")["types"]}
         arrays, boxes = types.get("Array{UInt8, 1} data", {}), types.get("Base.RefValue{Int64}", {})
-        failures.require(f"arrays: {arrays.get('allocated_bytes')}", abs(arrays.get("allocated_bytes", 0) - 102_400_000) < 8_000_000)
-        failures.require(f"of them freed: {arrays.get('in_use_bytes')}", arrays.get("in_use_bytes", 1e9) < 5_000_000)
-        failures.require(f"boxes: {boxes.get('allocated_bytes')}", abs(boxes.get("allocated_bytes", 0) - 8_000_000) < 2_600_000)
+        failures.require(f"the estimate for arrays is near the true value: {arrays.get('allocated_bytes')}", abs(arrays.get("allocated_bytes", 0) - 102_400_000) < 8_000_000)
+        failures.require(f"nearly all arrays are freed, in use: {arrays.get('in_use_bytes')}", arrays.get("in_use_bytes", 1e9) < 5_000_000)
+        failures.require(f"the estimate for boxes is near the true value: {boxes.get('allocated_bytes')}", abs(boxes.get("allocated_bytes", 0) - 8_000_000) < 2_600_000)
         failures.expect("ghosts", case.summary["ghost_frees"], 0)
         return failures
 
 
 def mapped_for_perf(tools, root):
-    """A function determines its own address between two of its allocations. The perf map has the function at this address, and no two functions
-    overlap."""
+    """A function determines its own address between two of its allocations. The perf map must have the function at this address, and no two
+    functions of the map may overlap."""
     program = ("@noinline function between(n); a = zeros(n); here = backtrace(); b = zeros(n); (length(a) + length(b), here); end; "
                "const found = between(1000)[2]; for ip in found; "
                "any(frame -> frame.func == :between, StackTraces.lookup(ip)) && println(string(UInt(ip), base = 16)); end")
@@ -258,7 +261,7 @@ def mapped_for_perf(tools, root):
 
 
 def precompiled(tools, root):
-    """A package of the test is precompiled by a child process of Julia, and runs."""
+    """A child process of Julia precompiles a package of the test. Both processes are recorded, and the package works."""
     shutil.rmtree(root.folder + "/depot", ignore_errors=True)
     folder = root.folder + "/packages/Little/src"
     os.makedirs(folder)
@@ -281,7 +284,7 @@ def precompiled(tools, root):
 
 
 def expressions_of(outcome):
-    """{name: (trace, {key: number})} from the output of julia_expressions.jl."""
+    """Parses the output of julia_expressions.jl. Returns {name of the expression: (trace, {key: number})}."""
     found = re.findall(r"^(\w+) trace=(\S*) (.*)$", outcome.stdout.decode(), re.M)
     return {name: (trace, numbers(rest)) for name, trace, rest in found}
 
@@ -292,7 +295,8 @@ def in_use_of(tools, trace, type_name, *options):
 
 
 def expressions_alone(tools, root):
-    """Allogram.jl without `allogram run`: each expression has a trace of its own, with exactly its blocks."""
+    """Allogram.jl records single expressions without `allogram run`. Each expression has a trace of its own, with exactly the blocks of the
+    expression."""
     failures = tap.Failures()
     outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
     failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
@@ -318,11 +322,11 @@ def expressions_alone(tools, root):
     stacks = recorded.report(tools, traces["function"], "--view=types", "--type=Main.Leaf", "--sysroot=" + root.path)["stacks"]
     named = [(frame["function"], frame["line"]) for frame in stacks[0]["frames"] if frame["runtime"] == "julia"]
     failures.require(f"stack of the expression: {named}", ("make", 15) in named and named[-1][0] == "_start")
-    failures.expect("at the top level", in_use_of(tools, traces["top"], "Main.Other"), [500, 50])
+    failures.expect("blocks of an expression at the top level", in_use_of(tools, traces["top"], "Main.Other"), [500, 50])
     failures.expect("variable of the top-level expression", found["top"][1], {"made": 500})
-    failures.expect("a value that lives", in_use_of(tools, traces["value"], "Main.Leaf"), [50, 50])
-    failures.expect("an earlier trace's blocks", in_use_of(tools, traces["value"], "Main.Other"), [0, 0])
-    failures.expect("a trace with a name", in_use_of(tools, traces["named"], "Main.Other"), [30, 3])
+    failures.expect("blocks of a value that stays in use", in_use_of(tools, traces["value"], "Main.Leaf"), [50, 50])
+    failures.expect("blocks of another expression in this trace", in_use_of(tools, traces["value"], "Main.Other"), [0, 0])
+    failures.expect("blocks in the trace with a given name", in_use_of(tools, traces["named"], "Main.Other"), [30, 3])
     return failures
 
 
@@ -337,7 +341,7 @@ def example(tools, root):
 
 
 def expressions_joined(tools, root):
-    """Allogram.jl under `allogram run`: there is one trace, which contains only the expressions."""
+    """Allogram.jl under `allogram run`: there is one trace, which contains only the blocks of the expressions."""
     case = Case(tools, root, [INSIDE + "/julia_expressions.jl", EXPRESSIONS])
     with recorded.Folder() as folder:
         case.record(folder)
@@ -355,7 +359,7 @@ def expressions_joined(tools, root):
 
 
 CASES = {
-    "counts, types, deaths, lines, collections": counted,
+    "counts, types, frees, lines, collections": counted,
     "a filter": filtered,
     "Julia and C in one stack": mixed,
     "an unharmed program": unharmed,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""julia_kit_in_root ROOTS BUILD [WORD...]: runs the rules that hold for every adapter (tests/conformance/adapter_kit.py) with a Julia program, in the
-root folder of the older Debian release (make_roots.sh). WORDs select rules by their names. Prints TAP."""
+"""julia_kit_in_root ROOTS BUILD [WORD...]: tests the rules that hold for every adapter (tests/conformance/adapter_kit.py) with a Julia program of an
+older Debian release. A folder below ROOTS has the root file system of that release (make_roots.sh). WORDs select rules by their names. Prints TAP."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ import recorded  # noqa: E402
 import tap  # noqa: E402
 
 SCRIPT = "julia_guest.jl"
-SELDOM = ("moves", "deaths", "every block", ": _exit", "quick_exit", "abort", "with none")  # rules that only `make soak` runs: each takes another start of Julia
+SELDOM = ("moves", "deaths", "every block", ": _exit", "quick_exit", "abort", "with none")  # parts of the names of rules that only `make soak` runs, to save time: each rule starts Julia again
 
 
 def line_of(text):
@@ -26,7 +26,7 @@ def guest(root):
     native = ["take_inside", "mixed_take", "ask:%d" % line_of("ask(n) = "), "native_memory:%d" % line_of("ask(54_321)")]
     command = root.command([root.inside + "/" + SCRIPT, root.library], ["JULIA_NUM_THREADS=2"])
     return adapter_kit.Guest("julia", "julia pool", "julia", command, frames, native, is_whole=False, source=SCRIPT,
-                             program="julia", ghosts=100)  # ghosts: from libraries that Julia opens, see adapters/julia/julia_imports.c
+                             program="julia", ghosts=100)  # ghosts: frees of blocks that libraries allocate when Julia opens them (adapters/julia/julia_imports.c)
 
 
 def main():

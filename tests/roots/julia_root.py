@@ -1,4 +1,5 @@
-"""Prepares the root folder of Debian 11 (make_roots.sh) for tests of Julia 1.5.3, and makes commands that run Julia in it."""
+"""Prepares a folder with the root file system of Debian 11 (make_roots.sh) for tests of Julia 1.5.3, and makes commands that run Julia in this
+folder by chroot."""
 
 import os
 import shutil
@@ -19,8 +20,8 @@ class Root:
         self.folder, self.library = self.path + inside, inside + "/mixed.so"
 
     def enter(self, build):
-        """Skips the test if there is no such root. Otherwise mounts the folders of this machine that the test needs in the root, in a mount namespace
-        of this process."""
+        """Skips the test if there is no root folder with Julia. Otherwise mounts the folders of this machine that the test needs below the root
+        folder, in a mount namespace of this process."""
         if not os.path.exists(os.path.join(self.path, "usr/bin/julia")):
             own_mounts.skip_all("no root of bullseye with Julia (tests/roots/make_roots.sh says why)")
         own_mounts.enter()

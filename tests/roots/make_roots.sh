@@ -1,10 +1,11 @@
 #!/bin/sh
-# make_roots.sh FOLDER: installs an older and a newer Debian release into root folders below FOLDER, for tests that load allogram's library
-# into their programs (chroot): bullseye (glibc 2.31) and trixie (2.41).
+# make_roots.sh FOLDER: installs an older and a newer Debian release, bullseye (glibc 2.31) and trixie (glibc 2.41), into folders below FOLDER.
+# Such a folder is called a root. Tests run programs in a root by chroot, and load allogram's library into these programs.
 #
 # Each root is a minimal installation with the packages of packages_of: libc6-dev, so that the compiler of this machine can build test programs
-# for it, and runtimes in versions that only this release has. It takes about half a minute; a complete root is kept. The archive is the one that
-# apt uses on this machine. Without root rights, debootstrap or an archive the script ends with status 77 and prints the reason.
+# for the root, and runtimes in versions that only this release has. An installation takes about half a minute; a complete root is not installed
+# again. The packages come from the archive that apt uses on this machine. Without root rights, debootstrap or an archive the script ends with
+# status 77 and prints the reason.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 folder=$1
@@ -26,8 +27,8 @@ packages_of() { # SUITE; one purpose per line
         echo erlang-base           # OTP 27, to be observed and traced
         echo erlang-tools          # tprof, with which the tracer is compared
         echo crystal               # 1.14
-        echo guile-3.0             # on libgc 8.2.8
-        echo lua5.4 liblua5.4-dev  # Lua 5.4.7, which moves its stacks in another way than 5.4.4
+        echo guile-3.0             # with the Boehm collector, libgc 8.2.8
+        echo lua5.4 liblua5.4-dev  # Lua 5.4.7, which reallocates its stacks in another way than 5.4.4
         # gcc 14, and the packages that are needed to build allogram (install_packages.sh build)
         echo gcc meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev libxxhash-dev \
             libiberty-dev zlib1g-dev
@@ -56,7 +57,8 @@ is_complete() {
     list_of "$1" | cmp -s - "$folder/$1/.complete"
 }
 
-# The compiler of this machine uses the libraries of a root without chroot, where an absolute link would lead to this machine's own libraries.
+# The compiler of this machine uses the libraries of a root without chroot. An absolute link in the root would lead it to the libraries of this
+# machine.
 make_links_relative() {
     find "$1/usr/lib" "$1/usr/lib64" -type l -lname '/*' | while read -r link; do
         ln -sfnr "$1$(readlink "$link")" "$link"

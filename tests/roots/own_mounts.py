@@ -1,5 +1,5 @@
-"""Mounts folders of this machine into a root folder, for tests that run programs by chroot. The mounts are in a mount namespace of the test, so no
-other process sees them, and they end with the test."""
+"""Mounts folders of this machine into a root folder, for tests that run programs by chroot. The mounts are in a mount namespace of the test, so
+other processes do not see the mounts, and the mounts end with the test."""
 
 import os
 import shutil
@@ -8,7 +8,8 @@ import sys
 
 
 def arguments():
-    """(root, build): the paths in the arguments of a test. Skips the test if the root is not there."""
+    """Returns the paths of the root folder and of the build folder from the arguments of the test. Skips the test if the root folder does not
+    exist."""
     root, build = (os.path.abspath(path) for path in sys.argv[1:3])
     if not os.path.exists(os.path.join(root, ".complete")):
         skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
@@ -16,11 +17,11 @@ def arguments():
 
 
 def enter():
-    """Executes the script again in a mount namespace of its own; skips the test if that is not possible."""
+    """Executes the script again in a mount namespace of its own. Skips the test if a mount namespace is not permitted."""
     if os.environ.get("AG_OWN_MOUNTS"):
         return
     if os.geteuid() != 0 or not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        skip_all("mounts need root, and a kernel that lets it")
+        skip_all("mounts need root, and a kernel that permits mount namespaces")
     os.environ["AG_OWN_MOUNTS"] = "1"
     os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
 

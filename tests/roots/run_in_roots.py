@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""run_in_roots ROOTS BUILD: tests the agent (the library that allogram preloads), built here, in programs of an older and a newer Debian
-release, in their root folders (make_roots.sh). Prints TAP.
+"""run_in_roots ROOTS BUILD: tests the agent (the library that allogram preloads) in programs of an older and a newer Debian release. Two folders
+below ROOTS, the roots, have the root file systems of these releases (make_roots.sh). Prints TAP.
 
 allogram itself runs outside of the root: `allogram run -- chroot ROOT PROGRAM`. So a case also tests recording through exec and chroot, and
-reading with --sysroot. Three folders of this machine are mounted in the root, in a mount namespace that ends with the test: that of the agent,
-/dev/shm, which has the shared memory of the recording, and /proc.
+reading with --sysroot. Three folders of this machine are mounted in the root, in a mount namespace that ends with the test: the folder of the
+agent, /dev/shm, which has the shared memory of the recording, and /proc.
 
-The programs are hand-counted ones of tests/programs, compiled for each root's libc, and programs of the root itself. A preloaded library
-(tests/programs/counting_preload.c, "the judge") counts the allocations of each program in the same process, for comparison.
+The programs are programs of the root, and programs of tests/programs, which are compiled for the libc of the root. A preloaded library
+(tests/programs/counting_preload.c, the judge) counts the allocations of each program in the same process, for comparison.
 """
 
 import os
@@ -89,7 +89,7 @@ def run_case(tools, root, command):
             failures.expect("lost events", summary["lost_events"]["total"], 0)
             failures.expect("check's status", recorded.check(tools, trace)[0], 0)
 
-    # With the judge in the same process: both have the same counts, to the unit.
+    # With the judge in the same process: the trace and the judge have equal counts.
     with recorded.Folder() as folder:
         for name in os.listdir(root + INSIDE + "/counts"):
             os.unlink(os.path.join(root + INSIDE + "/counts", name))
@@ -111,7 +111,7 @@ LUA = "trixie"  # its Lua differs from that of this machine
 
 
 def another_lua(tools, root):
-    """Frames of a deep Lua stack, which Lua 5.4.7 moves in another way than 5.4.4, and the lines of table constructors."""
+    """Tests the frames of a deep Lua stack, which Lua 5.4.7 reallocates in another way than 5.4.4, and the lines of table constructors."""
     failures = tap.Failures()
     compile_for(root, recorded.source_of("lua_guest.c"), root + INSIDE + "/lua_guest", f"-I{root}/usr/include/lua5.4", f"-I{PUBLIC}",
                 "-llua5.4")
@@ -126,11 +126,11 @@ def another_lua(tools, root):
 
 
 def attach_case(tools, root):
-    """`allogram attach`, from outside of the root, five times to a program that counts its own allocations."""
+    """Attaches, from outside of the root, five times to a program that counts its own allocations (hammer.c)."""
     failures = tap.Failures()
     with subprocess.Popen(["chroot", root, INSIDE + "/hammer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hammer:
         try:
-            failures.expect("the hammer says", hammer.stdout.readline(), "ready\n")
+            failures.expect("first line of hammer", hammer.stdout.readline(), "ready\n")
 
             def ask(line):
                 hammer.stdin.write(line + "\n")
@@ -153,7 +153,7 @@ def attach_case(tools, root):
                                            "--sysroot=" + root)["sites"]
                     own = [row["total"] for row in rows if row["function"] == "counted_round"]
                     failures.expect("counted", own and f"burst {own[0]['allocated_blocks']} {own[0]['allocated_bytes']}", truth)
-            failures.expect("the hammer finds", ask("check"), "check OK")
+            failures.expect("hammer's own check", ask("check"), "check OK")
         finally:
             hammer.kill()
     return failures
