@@ -1,19 +1,21 @@
-/* fault_injector.c: runs a command in which only system calls of allogram fail, at random, for
- * run_faults.py.
+/* fault_injector.c: runs a command and makes system calls of allogram fail, at random. System calls
+ * of the recorded program do not fail. For run_faults.py.
  *
  *     fault_injector SEED PERMILLE WHERE FIRST REPORT -- COMMAND...
  *
- * WHERE is "agent" (calls by instructions in a library of allogram, in any process) or "writer"
- * (calls of processes that execute allogram, except those of the dynamic loader). The first FIRST
- * of these calls succeed. Of the others, PERMILLE in a thousand fail with the error that a full
- * disk, exhausted memory or a limit gives (see `faults`). REPORT is a file that gets two numbers:
- * the number of such calls, and how many failed.
+ * WHERE is "agent" (system calls by instructions in a library of allogram, in any process) or
+ * "writer" (system calls of processes that execute allogram, except those of the dynamic loader).
+ * Only the kinds of system calls in the table `faults` can fail. The first FIRST of them succeed.
+ * Of the following ones, PERMILLE in a thousand fail, with the error in the table, as with a full
+ * disk, exhausted memory or a limit. The injector writes two numbers to the file REPORT: how many
+ * system calls could have failed, and how many failed.
  *
- * A seccomp filter passes these calls to this process (SECCOMP_RET_USER_NOTIF), which lets a call
- * continue or answers with an error. So the program and allogram need no changes, and all other
- * calls run at full speed. This process adopts orphans and ends when all processes have ended.
- * After a minute it kills the remaining processes and ends with status 99. Otherwise its status is
- * that of the command, 128 + N after signal N; 77: the kernel has no such filters. */
+ * A seccomp filter passes these system calls to the injector (SECCOMP_RET_USER_NOTIF), which lets a
+ * call continue or answers with an error. So the program and allogram need no changes, and all
+ * other system calls run at full speed. The injector adopts orphans, and ends when all processes
+ * have ended. After a minute it kills the remaining processes and ends with status 99. Otherwise
+ * its status is that of the command (128 + N after signal N), or 77 if the kernel has no such
+ * filters. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -61,7 +63,7 @@ static uint32_t next_random(void) {
     return (uint32_t)(injection.state >> 33);
 }
 
-/* The mapped file that contains the instruction; "": none. */
+/* Stores the path of the mapped file that contains the instruction, or "". */
 static void file_of(pid_t pid, uint64_t instruction, char ret_path[4096]) {
     char path[64], line[4608];
     ret_path[0] = '\0';
@@ -89,14 +91,14 @@ static bool executes_allogram(pid_t pid) {
     return name && strcmp(name, "/allogram") == 0;
 }
 
-/* Whether the descriptor is a file: only files get ENOSPC, not pipes. */
+/* Is the descriptor a regular file? Writes to a pipe never fail with ENOSPC. */
 static bool is_file(pid_t pid, uint64_t fd) {
     char path[64], name[2] = "";
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%" PRIu64, pid, fd);
     return readlink(path, name, 1) == 1 && name[0] == '/';
 }
 
-/* The error with which this call fails; 0: the call continues. */
+/* Decides at random whether the call fails. Returns its error, or 0 if the call continues. */
 static int error_of(const struct seccomp_notif *call) {
     char file[4096];
     const __u64 *arguments = call->data.args;
@@ -188,7 +190,7 @@ static void answer(int listener) {
     const int error = error_of(&call);
     struct seccomp_notif_resp response = {
         .id = call.id, .error = -error, .flags = error == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0};
-    /* fails if the process was killed */
+    /* the ioctl fails if the process was killed */
     (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 

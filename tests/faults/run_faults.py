@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests recordings in which system calls of the agent (allogram's library in the program) or the writer fail (fault_injector.c), /dev/shm
-is full, or the writer process is stopped.
+"""Tests recordings in which system calls of the agent (allogram's library in the program) or of the writer (the process that writes the
+traces) fail (fault_injector.c), /dev/shm is full, or the writer is stopped.
 
 In each case the program must behave as without allogram, every loss must be reported, and no process and no file may remain.
 
@@ -29,7 +29,8 @@ ROOM_MIB = 52      # size of /dev/shm: just enough to create the live file (the 
 
 
 def live_files():
-    """The live files that remain. The writer removes its live file shortly after it has sent its report to `run`, so this waits for it."""
+    """Returns the live files (the shared memory of recordings) that remain. The writer may remove its live file shortly after `run` has returned,
+    so the function waits for the removal."""
     end = time.monotonic() + 5
     while True:
         left = [name for name in os.listdir(surroundings.SHARED_MEMORY) if name.startswith(".allogram-")]
@@ -39,7 +40,7 @@ def live_files():
 
 
 def allocated(tools, traces):
-    """(allocated blocks, events that are counted as lost, whether any trace is cut) of all traces together."""
+    """Returns three values for all traces together: the allocated blocks, the events that are counted as lost, and whether a trace is cut."""
     views = [recorded.report(tools, trace) for trace in traces]
     return (sum(view["allocated_blocks"] for view in views), sum(view["lost_events"]["total"] for view in views),
             any(view["trace"]["end"] == "cut" for view in views))
@@ -63,7 +64,7 @@ def judge(tools, failures, what, outcome, folder, plain, truth, is_estimate=Fals
         failures.expect(what + ": status", outcome.status, plain.status)
         failures.expect(what + ": output", outcome.stdout, plain.stdout)
         blocks, lost, is_cut = allocated(tools, traces)
-        failures.fail_unless("%s: %d blocks of %d" % (what, blocks, truth), blocks <= truth or is_estimate)
+        failures.fail_unless("%s: more blocks than the program allocates: %d, should be %d" % (what, blocks, truth), blocks <= truth or is_estimate)
         failures.fail_unless("%s: %d blocks of %d, lost %d: %s" % (what, blocks, truth, lost, outcome.stderr.decode(errors="replace")),
                              is_estimate or blocks == truth or lost >= truth - blocks or is_cut or is_loss_said(outcome.stderr))
         for trace in traces:
@@ -89,7 +90,7 @@ def calls_fail(tools, where, first, seeds, options=()):
                                             str(first), counts, "--", tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"),
                                             *options, "--", *command])
                     if outcome.status == NO_FILTERS:
-                        raise RuntimeError("the kernel has no filters that a process answers")
+                        raise RuntimeError("the kernel does not support SECCOMP_RET_USER_NOTIF")
                     with open(counts, encoding="ascii") as file:
                         n_failed += int(file.read().split()[1])
                     judge(tools, failures, "%s %s, %d of 1000 fail, seed %d" % (program[0], where, permille, seed), outcome, folder, plain,
@@ -99,7 +100,7 @@ def calls_fail(tools, where, first, seeds, options=()):
 
 
 def writer_of(run):
-    """The pid of the writer: the process below `run` that executes allogram. None: there is none, or it has ended."""
+    """Returns the pid of the writer, the child process of `run` that executes allogram, or None if there is none."""
     for pid in surroundings.descendants_of(run):
         try:
             if os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "allogram":
@@ -110,7 +111,8 @@ def writer_of(run):
 
 
 def while_it_runs(tools, command, folder, meanwhile):
-    """(outcome of `allogram run COMMAND`, result of meanwhile(pid of run), which is called while it runs)"""
+    """Starts `allogram run COMMAND`, and calls meanwhile(pid of `run`) while the command runs. Returns the outcome of `run` and the result of
+    meanwhile."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         run = subprocess.Popen([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", *command],
                                stdin=subprocess.DEVNULL, stdout=out, stderr=err)
