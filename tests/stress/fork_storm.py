@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Tests that processes which fork short-lived children very quickly are recorded completely.
 
-The children begin faster than their slots in the live file (the shared memory of the recording) become free. So a slot may be given to
-another process while a new child, which inherited its parent's slot number, still refers to it. Every process must have a complete trace of
-its own, with exactly its own allocations."""
+Each process has a slot in the live file (the shared memory of the recording), and a new child begins with its parent's slot number. The
+children start faster than slots become free. So a slot may be given to another process while a child still has the number of this slot.
+Every process must have a complete trace, with exactly its own allocations."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ def storm(tools):
             own = {site["function"]: (site["own"]["allocated_blocks"], site["own"]["allocated_bytes"])
                    for site in recorded.report(tools, trace, "--view=sites")["sites"]}
             if not own:
-                continue  # the processes that fork, and their parent, allocate nothing
+                continue  # the processes that fork the children, and the first process, allocate nothing
             n_children += 1
             own = {function: counts for function, counts in own.items() if counts[0]}
             failures.expect(os.path.basename(trace), own, {"short_life": (BLOCKS, BYTES)})

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Kills the program, its writer process, `allogram run`, or several of them with SIGKILL at random moments, and checks the trace that remains.
 
-tests/programs/libc/progress.c counts its own events in a shared file that survives the kill, before and after each call. So the true count is known up
-to the call during which the program was killed. After every kill the trace must be readable, and `check` must find it whole (`check` completes the
-trace if the writer could not). The trace must have every complete event. If the writer was killed before the program, events may be missing,
-but only as many as are counted as lost.
+tests/programs/libc/progress.c counts its calls of malloc and free, before and after each call, in a shared file that survives the kill. So the true
+count is known up to the call during which the program was killed. After every kill the trace must be readable, and `check` must find it whole
+(`check` completes the trace if the writer, the process that writes traces, could not). The trace must have the events of all calls that returned.
+If the writer was killed before the program, events may be missing, but only as many as are counted as lost.
 """
 
 import argparse
@@ -33,7 +33,7 @@ VICTIMS = {
 
 
 class Progress:
-    """The program's own counts: calls that began, and calls that are done."""
+    """The program's own counts: calls that have begun, and calls that have returned."""
 
     def __init__(self, path):
         with open(path, "wb") as file:
@@ -50,7 +50,7 @@ class Progress:
 
 
 def stat_of(pid):
-    """(parent pid, state) or None"""
+    """Returns the parent's pid and the state of the process, or None."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -88,7 +88,7 @@ def kill(pid):
 
 
 def is_gone(pid):
-    """Whether the process has ended with all of its threads. The first thread can be a zombie while others still run and files are still open."""
+    """Whether all threads of the process have ended. The first thread can be a zombie while other threads still run and files are still open."""
     stat = stat_of(pid)
     try:
         return stat is None or stat[1] == "Z" and len(os.listdir("/proc/%d/task" % pid)) == 1
@@ -106,7 +106,7 @@ def wait_gone(pids, seconds):
 
 
 def start(tools, folder, threads):
-    """(the `run` process, pids by role, progress)"""
+    """Starts `allogram run`. Returns its process, the pids of "run", "program" and "writer", and the Progress of the program."""
     progress = Progress(os.path.join(folder, "progress"))
     program = os.path.realpath(tools.program("progress"))
     process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program, str(threads)],
@@ -149,7 +149,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
 
 
 def may_run_alone(victims):
-    """Whether the writer is killed before the program. The program then runs without a writer, at least for the moment between two kills."""
+    """Whether the writer is killed before the program, so that the program runs without a writer, at least between the two kills."""
     return "writer" in victims and victims.index("writer") < victims.index("program")
 
 
@@ -161,14 +161,14 @@ def run_once(tools, victims, seed):
         process, pids, progress = start(tools, folder, threads)
         try:
             if "writer" not in pids:
-                return ["no writer beside the program"]
+                return ["no writer was found"]
             time.sleep(chance.random() ** 2 * 0.25)
             for victim in victims:
                 if victim is None:
                     time.sleep(chance.random() ** 2 * 0.1)
                 else:
                     kill(pids[victim])
-            failures.fail_unless("processes that do not end", wait_gone(pids.values(), 15))
+            failures.fail_unless("processes did not end in 15 s", wait_gone(pids.values(), 15))
             if "run" not in victims:
                 process.wait(timeout=15)
                 failures.expect("status of run", process.returncode, 137)
