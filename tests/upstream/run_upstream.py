@@ -1,29 +1,30 @@
 #!/usr/bin/env python3
 """run_upstream.py --build BUILD [options] PROJECT...: runs other projects' own test suites with and without allogram.
 
-Each test must have the same outcome with allogram as without. An outcome is the exit status and the standard output of the project's recipe: the
-results of the test, without times and names that differ from run to run. A test that fails without allogram has to fail in the same way
-with it. The tests of a project run in these modes:
+Each test must have the same outcome with allogram as without. An outcome is the exit status and the standard output of the project's recipe, which
+prints the results of the test without times and names that differ from run to run. A test that fails without allogram must fail with allogram in
+the same way. The tests of a project run in these modes:
 
     plain x 3    without allogram. A test whose outcomes differ between the three runs is unstable: it is listed and not compared. The
-                 three runs have 0, 2 and 4 additional environment variables, since some outcomes depend on the environment, which
-                 `allogram run` also extends. If the outcome of a test differs in another mode, three more plain runs follow, to find out
+                 three runs have 0, 2 and 4 additional environment variables, because `allogram run` adds variables, and some outcomes
+                 depend on the size of the environment. If the outcome of a test differs in another mode, three more plain runs show
                  whether the test is sometimes unstable
     exact        under `allogram run`
     sample       under `allogram run --mode=sample`
-    attach       started without allogram, while `allogram attach` attaches to its processes and leaves them again and again
+    attach       without `allogram run`; `allogram attach` attaches to the processes of the test and detaches, again and again
 
 A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh VERB FOLDER [TEST]`:
 
-    packages     prints the Debian packages that it needs
+    packages     prints the names of the Debian packages that the recipe needs
     prepare      fetches and builds the project in FOLDER, once
     list         prints the names of the tests
     run          runs one test; its standard output is compared
 
-A difference that is acceptable has a line in exceptions.txt: PROJECT TEST REASON. At most 1 % of a project's tests may have one.
+An acceptable difference has a line in exceptions.txt: PROJECT TEST REASON. At most 1 % of a project's tests may have such a line.
 
-The log gets one line per project and mode, and one line per difference. --first and --most run a slice of a suite; if SIGTERM ends the script, it
-logs the tests that it has compared. Tests whose plain run takes longer than --limit are not compared, and are named in the log.
+The log gets one line for each project and mode, and one line for each difference. --first and --most select a part of a suite. If SIGTERM ends the
+script, the log contains the tests that were compared until then. Tests whose plain run takes longer than --limit are not compared, and are named
+in the log.
 """
 
 import argparse
@@ -40,7 +41,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECTS = os.path.join(HERE, "projects")
 PLAIN_RUNS = 3
-LEAST_SECONDS = 60  # the time limit of a test is ten times its plain time plus this
+LEAST_SECONDS = 60  # added to ten times the plain run time of a test, to get its time limit
 MODES = {"exact": [], "sample": ["--mode=sample"], "attach": None}
 
 
@@ -59,7 +60,8 @@ def ask(project, *words):
 
 
 class Attacher(threading.Thread):
-    """Attaches to processes of a session (setsid, that of the test) at random moments for random times, until it is stopped."""
+    """A thread that attaches to processes of the test at random moments for random times, until it is stopped. SESSION is the session (setsid)
+    of the test."""
 
     def __init__(self, allogram, session, folder):
         super().__init__(daemon=True)
@@ -103,7 +105,7 @@ class Suite:
         self.n_attached = 0
 
     def outcome(self, test, mode, limit):
-        """(status, output, seconds) of a test; status None: the test took longer than the limit."""
+        """Runs a test. Returns its status (None: the test took longer than the limit), its output, and its run time in seconds."""
         traces = tempfile.mkdtemp(prefix="allogram-upstream.")
         before = []
         if mode.startswith("plain"):
@@ -149,7 +151,7 @@ class Suite:
             open(done, "wb").close()
 
     def exceptions(self):
-        """test -> reason"""
+        """Returns {test: reason} from exceptions.txt."""
         found = {}
         with open(os.path.join(HERE, "exceptions.txt"), encoding="utf-8") as file:
             for line in file:
@@ -159,7 +161,7 @@ class Suite:
         return found
 
     def plain_outcomes(self, test):
-        """The outcomes of the plain runs; only one if the first run takes longer than --limit."""
+        """Returns the outcomes of the three plain runs, or one outcome if the first run takes longer than --limit."""
         first = self.outcome(test, "plain0", self.options.limit)
         others = range(1, PLAIN_RUNS) if first[0] is not None else []
         return [first, *(self.outcome(test, "plain%d" % number, LEAST_SECONDS + 10 * self.options.limit) for number in others)]
@@ -205,7 +207,7 @@ class Suite:
                 if self.options.verbose:
                     print(f"# {self.options.first + number} {test}", flush=True)
                 compare(test)
-        finally:  # also when a signal ends the slice before its last test
+        finally:  # also if a signal ends the script before the last test
             for mode in self.options.modes:
                 attached = f", {self.n_attached} times attached" if mode == "attach" else ""
                 log(f"{self.project}: {mode}: {n_compared} of {n_all} tests compared, {len(unstable)} unstable, {n_excepted} excepted, "
@@ -222,11 +224,11 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--modes", default="exact,sample", type=lambda text: text.split(","))
     parser.add_argument("--first", type=int, default=0, help="number of the first test")
-    parser.add_argument("--most", type=int, default=1 << 30, help="so many tests at the most")
-    parser.add_argument("--limit", type=int, default=600, help="leave out tests whose plain run takes more seconds, and list them")
+    parser.add_argument("--most", type=int, default=1 << 30, help="run at most this number of tests")
+    parser.add_argument("--limit", type=int, default=600, help="do not compare tests whose plain run takes more seconds")
     parser.add_argument("--verbose", action="store_true", help="print the number and name of each test before it runs")
-    parser.add_argument("--only", action="append", help="this test")
-    parser.add_argument("--log", help="lines are appended to this file, too")
+    parser.add_argument("--only", action="append", help="run only this test")
+    parser.add_argument("--log", help="append the lines of the log to this file, too")
     parser.add_argument("projects", nargs="*", default=sorted(name[:-3] for name in os.listdir(PROJECTS) if name.endswith(".sh")))
     options = parser.parse_args()
     commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
@@ -238,7 +240,7 @@ def main():
                 file.write(line + "\n")
 
     log(f"== {time.strftime('%Y-%m-%d')}, commit {commit}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the running test is ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the running test, too
     failed = 0
     for project in options.projects:
         failed += Suite(project, options).run(log)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bash.sh: recipe of run_upstream.py for bash's own tests, with the malloc that is part of bash.
+# bash.sh: recipe of run_upstream.py for bash's own tests. bash is built with its own malloc.
 set -eu
 folder=$2
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gawk.sh: recipe of run_upstream.py for GNU awk's own tests, each a target of its makefile.
+# gawk.sh: recipe of run_upstream.py for GNU awk's own tests. Each test is a target of its makefile.
 set -eu
 folder=$2
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh
-# git.sh: recipe of run_upstream.py for git's own tests (thousands of short processes), one script each.
+# git.sh: recipe of run_upstream.py for git's own tests. Each test is a script that starts thousands of short processes.
 set -eu
 folder=$2
 case $1 in

@@ -1,6 +1,6 @@
 #!/bin/sh
-# gjs.sh: recipe of run_upstream.py for the tests of GNOME's JavaScript (SpiderMonkey: a garbage collector, two JITs, a malloc of its own), as
-# Debian builds them.
+# gjs.sh: recipe of run_upstream.py for the tests of GNOME's JavaScript, from Debian's package. Its engine, SpiderMonkey, has a garbage
+# collector, two JIT compilers and its own malloc.
 set -eu
 tests=/usr/share/installed-tests/gjs
 case $1 in

@@ -1,6 +1,6 @@
 #!/bin/sh
-# glib.sh: recipe of run_upstream.py for GLib's own tests as Debian builds them: threads, child processes, D-Bus, plugins, main loops; one
-# program each.
+# glib.sh: recipe of run_upstream.py for GLib's own tests, from Debian's package. Each test is a program; they use threads, child processes,
+# D-Bus, plugins and main loops.
 set -eu
 tests=/usr/share/installed-tests/glib
 case $1 in

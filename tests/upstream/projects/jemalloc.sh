@@ -1,5 +1,5 @@
 #!/bin/sh
-# jemalloc.sh: recipe of run_upstream.py for the unit and integration tests of jemalloc, programs that are linked with this allocator.
+# jemalloc.sh: recipe of run_upstream.py for the unit and integration tests of the allocator jemalloc. Each test is a program.
 set -eu
 folder=$2
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh
-# pth.sh: recipe of run_upstream.py for the tests of GNU Pth, a library of user-space threads that switches between stacks of its own.
+# pth.sh: recipe of run_upstream.py for the tests of GNU Pth, a library of user-space threads, which switches between stacks that it allocates.
 set -eu
 folder=$2
 case $1 in

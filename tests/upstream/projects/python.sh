@@ -1,5 +1,5 @@
 #!/bin/sh
-# python.sh: recipe of run_upstream.py for CPython's package `test`, one module each, run by Debian's python3.
+# python.sh: recipe of run_upstream.py for the tests in CPython's package `test`, run by Debian's python3. Each test is a module.
 set -eu
 case $1 in
 packages) echo python3 libpython3.11-testsuite ;;

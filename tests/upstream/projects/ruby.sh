@@ -1,5 +1,5 @@
 #!/bin/sh
-# ruby.sh: recipe of run_upstream.py for Ruby's own tests of the language and its core classes, one file each, run by Debian's ruby.
+# ruby.sh: recipe of run_upstream.py for Ruby's own tests of the language and its core classes, run by Debian's ruby. Each test is a file.
 set -eu
 folder=$2
 case $1 in
@@ -7,7 +7,7 @@ packages) echo ruby ruby-dev ruby-test-unit gcc ;;
 prepare)
     made=$("$(dirname "$0")/../../../tools/debian_source.sh" ruby3.1 "$folder")
     ln -sfn "$made" "$folder/source"
-    # the JIT that generates C then finds its header where the installed Ruby has it
+    # With this change, the JIT compiler that generates C finds its header in the installed Ruby.
     sed -i "s/'MJIT_SEARCH_BUILD_DIR' => 'true'//" "$made/test/lib/jit_support.rb"
     ;;
 list) (cd "$folder/source/test/ruby" && printf '%s\n' test_*.rb) ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sqlite.sh: recipe of run_upstream.py for SQLite's own tests, one file each.
+# sqlite.sh: recipe of run_upstream.py for SQLite's own tests. Each test is a file.
 set -eu
 folder=$2
 case $1 in

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tcl.sh: recipe of run_upstream.py for the tests of Tcl (an interpreter with an allocator of its own), one file each, run by the installed tclsh.
+# tcl.sh: recipe of run_upstream.py for the tests of Tcl, an interpreter with its own allocator, run by the installed tclsh. Each test is a file.
 set -eu
 folder=$2
 tests=$folder/source/tests
