@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Runs Chromium (as an ordinary user, in its own sandbox) and Firefox (as root and as that user) under `allogram run` and compares with plain runs.
+"""Runs Chromium (as an ordinary user, in its own sandbox) and Firefox (as root and as an ordinary user) under `allogram run`, and compares these
+runs with plain runs (runs without allogram).
 
 The browsers draw a page. This script checks:
 
  - The picture and standard error are the same as without allogram. (Numbers in lines are ignored. Each line must occur in at least one plain run,
    and a line that occurs in every plain run must occur.)
- - The numbers of allocations and of bytes in all processes of the browser are within the range of ten plain runs, which uprobes (breakpoints of
-   the kernel) count. Both browsers contain an allocator of their own, so a preloaded library could not count; uprobes also work in the
-   sandbox. Runs vary, so the median of RUNS recorded runs is compared: a single run would be outside of the range of ten equal runs in two
-   of eleven cases.
+ - The numbers of allocations and of bytes in all processes of the browser are within the range of ten plain runs. In the plain runs, uprobes
+   (breakpoints of the kernel) count the allocations. Both browsers contain their own allocator, so a preloaded library could not count;
+   uprobes also work in the sandbox. The numbers differ between runs, so the median of RUNS recorded runs is compared; by chance, two of
+   eleven single runs would be outside of the range of ten other runs.
  - Nothing is lost, every trace is whole, and no process and no file is left.
 
-It is a part of `make soak`. A browser that is not installed is skipped; without uprobes all cases are skipped. --log appends the results to a file."""
+`make soak` runs this script. A browser that is not installed is skipped; without uprobes all cases are skipped. --log appends the results to a file."""
 
 import argparse
 import collections
@@ -39,8 +40,8 @@ for (let i = 0; i < 20000; i++) { kept.push({number: i, name: "x" + i}); sum += 
 document.getElementById("a").textContent = "sum " + sum;
 </script></body></html>
 """
-# The functions of the program's own allocator, and the registers whose product is the size of the allocation. Functions that only call another one
-# of these (operators of Firefox) are not in the list.
+# The functions of the program's own allocator, and the registers whose product is the size of the allocation. A function that only calls another
+# function of the list (an operator of Firefox) is not in the list.
 C_ENTRIES = {"malloc": ["di"], "calloc": ["di", "si"], "realloc": ["si"], "memalign": ["si"], "aligned_alloc": ["si"],
              "posix_memalign": ["dx"], "valloc": ["di"], "pvalloc": ["di"]}
 OPERATORS = {name: ["di"] for name in ("_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t",
@@ -64,7 +65,7 @@ class Skipped(Exception):
 # ---- the judge ----
 
 def file_offsets(path, wanted):
-    """{name: offset in the file} of functions in the dynamic symbol table."""
+    """Returns {name: offset in the file} of the wanted functions in the dynamic symbol table."""
     lines = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout.split("\n")
     addresses = {fields[2].split("@")[0]: int(fields[0], 16) for fields in (line.split() for line in lines) if len(fields) == 3}
     segments = []
@@ -85,13 +86,13 @@ def file_offsets(path, wanted):
 
 
 class Judge:
-    """Counts the calls of a program's allocator in all of its processes, by uprobes."""
+    """Counts the calls of a program's allocator in all processes that execute the program, by uprobes."""
 
     def __init__(self, program, entries):
         self.sizes = {}
         places = {}
         for name, offset in file_offsets(program, entries).items():
-            places.setdefault(offset, name)  # only one name of each function
+            places.setdefault(offset, name)  # if a function has several names, only the first is used
         for offset, name in places.items():
             event = re.sub(r"\W", "_", name)
             arguments = " ".join("a%d=%%%s:u64" % (i, register) for i, register in enumerate(entries[name]))
@@ -101,7 +102,7 @@ class Judge:
     @staticmethod
     def _write(line):
         try:
-            file = os.open(TRACING + "/uprobe_events", os.O_WRONLY | os.O_APPEND)  # not open(), which seeks; this file does not support it
+            file = os.open(TRACING + "/uprobe_events", os.O_WRONLY | os.O_APPEND)  # open() would seek, which this file does not support
             try:
                 os.write(file, line.encode() + b"\n")
             finally:
@@ -114,7 +115,7 @@ class Judge:
             self._write("-:%s/%s" % (GROUP, event))
 
     def count(self, run):
-        """(result of run(), number of blocks, bytes) that were allocated while run() was called."""
+        """Calls run(). Returns its result, and the numbers of blocks and bytes that were allocated during the call."""
         with tempfile.TemporaryDirectory(prefix="allogram-judge-") as folder:
             data = folder + "/perf.data"
             events = [argument for event in self.sizes for argument in ("-e", "%s:%s" % (GROUP, event))]
@@ -125,7 +126,7 @@ class Judge:
                 raise Skipped("perf: " + perf.stderr.read().decode(errors="replace").strip()[-200:])
             try:
                 result = run()
-            finally:  # while perf runs, the uprobes cannot be removed
+            finally:  # the uprobes cannot be removed while perf runs
                 perf.send_signal(signal.SIGINT)
                 perf.communicate()
             script = subprocess.Popen(["perf", "script", "-i", data, "-F", "event,trace", "--show-lost-events"], stdout=subprocess.PIPE,
@@ -151,7 +152,7 @@ Result = collections.namedtuple("Result", "status picture lines folder")
 
 
 def normal(line):
-    """A line without the parts that differ from run to run: numbers, and the name of the home folder."""
+    """Returns a line without the parts that differ from run to run: numbers, and the name of the home folder."""
     return re.sub(r"0x[0-9a-f]+|[0-9]+", "N", re.sub(r"/tmp/allogram-browser-\w+", "HOME", line)).strip()
 
 
@@ -200,7 +201,7 @@ def draw(browser, user, page, before=()):
 
 
 def read_traces(allogram, folder, program):
-    """(complaints, blocks, bytes, number of processes); the last three are those of processes that execute `program`."""
+    """Returns the faults that were found, and for the processes that execute `program` the numbers of blocks, bytes and processes."""
     complaints, blocks, total, processes = [], 0, 0, 0
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -220,8 +221,8 @@ def read_traces(allogram, folder, program):
 
 
 def left_sessions(folder):
-    """Live files that remain of the session that wrote these traces. Their folder is named after the number of the session, which is also in the
-    header of a trace."""
+    """Returns the live files (the shared memory of recordings) that remain of the recording that wrote the traces in FOLDER. The name of a live
+    file's folder has the number of its recording, which is also in the header of a trace."""
     headers = []
     for name in os.listdir(folder):
         with open(os.path.join(folder, name), "rb") as file:
@@ -260,9 +261,9 @@ def judge_case(allogram, browser, user, page, log):
         if result.status not in statuses:
             complaints.append("status %d" % result.status)
         if result.picture not in pictures:
-            complaints.append("another picture")
+            complaints.append("the picture differs from that of the plain runs")
         complaints += ["standard error lacks: " + line for line in always - result.lines]
-    complaints += ["standard error has besides: " + line for line in lines]
+    complaints += ["standard error has an additional line: " + line for line in lines]
     figures = []
     for name, index in (("allocations", 0), ("bytes", 1)):
         low, high = min(row[index + 1] for row in plain), max(row[index + 1] for row in plain)
@@ -281,7 +282,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
     parser.add_argument("--log")
-    parser.add_argument("cases", nargs="*", help="browser names; all")
+    parser.add_argument("cases", nargs="*", help="names of browsers (default: all)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that uprobes and folders are removed
     allogram = os.path.join(os.path.abspath(options.build), "src/cli/allogram")
@@ -298,7 +299,7 @@ def main():
             name = "%s as %s" % (browser, "root" if user == 0 else "a user")
             try:
                 if os.geteuid() != 0:
-                    raise Skipped("needs root, for uprobes and to become a user")
+                    raise Skipped("needs root, for uprobes and to run as another user")
                 if not os.path.exists(BROWSERS[browser]["program"]) or not shutil.which("perf"):
                     raise Skipped("%s or perf is not installed" % BROWSERS[browser]["program"])
                 complaints = judge_case(allogram, browser, user, "file://" + page.name, log)
