@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests that the files which `make install` installs work there: program, agent, pkg-config file, man pages, completions. They are installed
-# into a temporary root. BUILD is the build folder.
+# Tests the files that `make install` installs: the program, the agent (the library that allogram loads into programs), the pkg-config file,
+# man pages and completions. The test installs the files into a temporary folder. BUILD is the build folder.
 
 setup_file() {
     export ROOT="$BATS_FILE_TMPDIR/root"
@@ -37,7 +37,7 @@ options_of_page() { # the options in the manual page of a command
     [ -f "$ROOT$agent" ]
 }
 
-@test "a program builds with nothing but pkg-config, and its types are reported" {
+@test "a program builds with the flags of pkg-config alone, and its types are reported" {
     PKG_CONFIG_PATH=$(dirname "$(find "$ROOT" -name allogram.pc)")
     export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR="$ROOT"
     cd "$BATS_TEST_TMPDIR"
@@ -51,7 +51,7 @@ options_of_page() { # the options in the manual page of a command
     [[ "$output" == *" 100 "*" 70  list node"* ]]
 }
 
-@test "an OCaml program builds with nothing but ocamlfind" {
+@test "an OCaml program builds with the package of ocamlfind alone" {
     META=$(find "$ROOT" -path '*/ocaml/allogram/META')
     [ -n "$META" ] || skip "no OCaml library was built"
     OCAMLPATH=$(dirname "$(dirname "$META")")
@@ -103,7 +103,7 @@ options_of_page() { # the options in the manual page of a command
     [ "$(complete_after allogram check o)" = one.allogram ]
 }
 
-@test "Allogram.jl is in a folder from which it finds its library" {
+@test "the installed Allogram.jl finds its library" {
     folder=$(dirname "$(find "$ROOT" -name Allogram.jl)")
     found=
     for place in $(sed -n 's/^const PLACES = //p' "$folder/Allogram.jl" | tr -d '(),"'); do
@@ -112,7 +112,7 @@ options_of_page() { # the options in the manual page of a command
     [ -n "$found" ]
 }
 
-@test "a Crystal program builds with the file for its own callbacks" {
+@test "a Crystal program builds with the installed file allogram.cr" {
     command -v crystal >/dev/null || skip "crystal is not installed"
     binding=$(find "$ROOT" -path '*/share/allogram/crystal/allogram.cr')
     [ -f "$binding" ]
