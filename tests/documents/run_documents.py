@@ -29,7 +29,7 @@ COMMANDS = "run attach observe control report view diff export dump check doctor
 
 
 def code_of(path, text):
-    """The lines of code in a document: fenced blocks, indented blocks, code in a text, and examples of a manual page."""
+    """Returns the lines of code in a document: fenced blocks, indented blocks, code within a text, and examples of a manual page."""
     if path.endswith(".1"):
         blocks = re.findall(r"^\.nf\n(.*?)^\.fi$", text, re.M | re.S)
         return [line for block in blocks for line in block.split("\n")]
@@ -39,7 +39,7 @@ def code_of(path, text):
 
 
 def invocations(line):
-    """(command, options) of each call of allogram in a line. Words after -- belong to another program."""
+    """Yields (command, options) for each call of allogram in a line. Words after -- belong to another program."""
     line = re.split(r"\s#\s", line)[0]
     for part in re.split(r"\||&&|;|\$\(", line):
         words = part.split()
@@ -94,7 +94,7 @@ def check_options(allogram, source):
 
 
 def stable(line):
-    """A line of output without the parts that differ from run to run."""
+    """Returns a line of output without the parts that differ from run to run."""
     line = re.sub(r"[ \u2581-\u2588]*[\u2581-\u2588][ \u2581-\u2588]*", " ~ ", line)
     line = re.sub(r"^\s*0( +[\d.]+)+( \w+)?$", "axis", line)
     line = re.sub(r"\b\d[\d,.]* (ns|us|ms|s|min)\b", "T", line)
@@ -104,7 +104,7 @@ def stable(line):
 
 
 def matches(shown, printed):
-    """Whether the printed lines match the shown ones, in which `...` stands for any number of lines."""
+    """Whether the printed lines match the lines of the page, where `...` stands for any number of lines."""
     shown, printed = [[stable(line) for line in lines] for lines in (shown, printed)]
     groups = [[]]
     for line in shown:
@@ -123,7 +123,7 @@ def matches(shown, printed):
 
 
 class Tutorial:
-    """One tutorial, whose commands are run in `folder`."""
+    """A tutorial. Its commands are run in `folder`."""
 
     def __init__(self, allogram, source, page, folder):
         self.folder, self.faults = folder, []
@@ -143,19 +143,19 @@ class Tutorial:
         return outcome.returncode, outcome.stdout.decode(errors="replace").rstrip("\n").split("\n") if outcome.stdout else []
 
     def change(self, block):
-        """Applies a diff without line numbers: replaces the lines that have no + by those that have no -."""
+        """Applies a diff without line numbers: replaces the lines that are unchanged or have a - by those that are unchanged or have a +."""
         head, *lines = block.rstrip("\n").split("\n")
         path = os.path.join(self.folder, head.split()[-1])
         with open(path, encoding="utf-8") as file:
             text = file.read()
         before, after = ["".join(line[1:] + "\n" for line in lines if line[:1] != without) for without in "+-"]
         if text.count(before) != 1:
-            self.faults.append("the change does not fit %s" % head)
+            self.faults.append("the lines of the diff are not in %s" % head)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(before, after))
 
     def console(self, block):
-        """Runs the commands of a block; returns the block with their present output."""
+        """Runs the commands of a block. Returns the block with the output that the commands printed."""
         result = []
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, *shown = part.rstrip("\n").split("\n")
@@ -180,7 +180,7 @@ class Tutorial:
             self.faults.append("no example has these lines:\n" + block)
 
     def run(self):
-        """Runs the page; returns its blocks of commands with their present output."""
+        """Runs the page. Returns its blocks of commands, with the output that the commands printed."""
         shown, n_commands = [], 0
         for kind, block in FENCE.findall(self.text):
             if kind == "console":
@@ -191,12 +191,12 @@ class Tutorial:
             elif kind == "c":
                 self.quotes(block)
         if n_commands < 4:
-            self.faults.append("only %d commands" % n_commands)
+            self.faults.append("the page has only %d commands" % n_commands)
         return shown
 
 
 def run_tutorial(allogram, source, page):
-    """(the page's blocks of commands with their present output, faults)"""
+    """Runs a tutorial. Returns its blocks of commands, with the output that the commands printed, and the faults that were found."""
     with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
         tutorial = Tutorial(allogram, source, page, folder)
         return tutorial.run(), tutorial.faults
