@@ -1,6 +1,6 @@
 /* changing_plugin.c: a plugin of corner_cases.cc that is built twice, with different sizes of
- * frames. If one build is unloaded and the other loaded at the same addresses, unwind rules that
- * were remembered from the first are wrong for the second. */
+ * frames. If one build is unloaded and the other is loaded at the same addresses, the unwinder must
+ * not use cached unwind rules of the first build. */
 #include <stdlib.h>
 
 void changing_plugin(void (*back)(int), int n);
@@ -20,7 +20,7 @@ void changing_plugin(void (*back)(int), int n) {
     inner(back, n);
     __asm__ volatile("" ::"r"(frame) : "memory");
     if (n > 1) {
-        changing_plugin(back, n / 2); // through the PLT: bound lazily
+        changing_plugin(back, n / 2); // through the PLT, with lazy binding
         __asm__ volatile("" ::"r"(frame) : "memory");
     }
 }

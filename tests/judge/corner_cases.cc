@@ -1,10 +1,11 @@
-// corner_cases.cc: makes unusual stacks (exceptions, signals, coroutines, plugins ...) and allocates
-// at many places in them. judged_malloc.c compares each captured stack with libunwind's.
+// corner_cases.cc: makes unusual stacks (exceptions, signals, coroutines, plugins ...) and
+// allocates in many of their frames. At each allocation, judged_malloc.c captures the stack with
+// allogram's unwinder and compares it with the stack that libunwind finds.
 //
 //     corner_cases [rounds, default 100]
 //
-// Ends with 1 if a capture differs from the walk without caches or from libunwind, or if a stack that
-// should be complete is not.
+// Ends with status 1 if a captured stack differs from that of the walk without caches or from that
+// of libunwind, or if a stack that should be complete is incomplete.
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -176,7 +177,7 @@ static void handle(int number, void (*handler)(int), int flags) {
     action.sa_flags = flags;
     sigaction(number, &action, nullptr);
 }
-// A timer interrupts at random instructions: in prologues, epilogues, PLT entries, and the walker.
+// A timer interrupts at random instructions: in prologues, epilogues, PLT entries, the unwinder.
 NOINLINE static void interrupt_anywhere(int rounds) {
     handle(SIGALRM, on_tick, SA_RESTART | SA_ONSTACK);
     const itimerval every = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
@@ -189,9 +190,9 @@ NOINLINE static void interrupt_anywhere(int rounds) {
 }
 
 // ---- every instruction -----------------------------------------------------
-// With the trap flag set the processor raises SIGTRAP after each instruction. So the handler
-// captures stacks in prologues and epilogues, PLT entries and the lazy binder, hand-written
-// assembler, and inside of the walker.
+// If the trap flag is set, SIGTRAP is raised after each instruction. So the handler captures stacks
+// in prologues and epilogues, PLT entries and the lazy binder, hand-written assembler, and inside
+// of allogram's unwinder.
 extern "C" void step_begin();
 extern "C" void step_end();
 __asm__(".pushsection .text\n"
@@ -211,7 +212,7 @@ NOINLINE static int quiet_realigned(int n) {
     KEEP(line);
     KEEP(local);
     if (n <= 1) {
-        step_end(); // gcc's CFI for the epilogue of such a frame is wrong between leave and lea
+        step_end(); // gcc's CFI for the epilogue of this frame is wrong between leave and lea
     }
     const int below = n > 1 ? quiet_realigned(n / 2) : 0;
     return below + line[0] + (local != nullptr);
@@ -235,7 +236,7 @@ NOINLINE static void step_through() {
     qsort(numbers, 6, sizeof numbers[0], compare_quietly);
     sum += static_cast<int>(strcspn("first call of strcspn: bound lazily", "x"));
     sum += snprintf(text, sizeof text, "%d %s %.3f", sum, "text", 1.5);
-    variable_array(10); // allocates, so that the walker itself is interrupted at each instruction
+    variable_array(10); // allocates, so that the unwinder is interrupted at each instruction, too
     step_end();
     step_begin();
     try {

@@ -1,13 +1,14 @@
 /* judge.c: unwinds a stack with libunwind, in order to check the unwinder of the agent (the library
- * that allogram preloads into programs). It is a small shared object (the judge). corner_cases.cc
- * links it; if it is preloaded, the agent's self-check (src/record/self_check.c) uses it.
+ * that allogram preloads into programs). This file is a shared object, the judge. corner_cases.cc
+ * links the judge; if the judge is preloaded, the agent's self-check (src/record/self_check.c) uses
+ * it.
  *
- * The judge uses no code of the agent: it starts from its own registers, unwinds its callers, and
- * returns the frames from that frame on at which the agent's unwinder started.
+ * The judge uses no code of the agent. It starts from its own registers, unwinds its callers, and
+ * returns only the frames from the one on at which the agent's unwinder started.
  *
- * libunwind is loaded with dlopen and not linked, because it exports _Unwind_Resume and would
- * replace libgcc's exception handling. libunwind's version writes landing pads over return
- * addresses, and no unwinder can pass these. */
+ * The judge loads libunwind with dlopen and does not link it. libunwind exports _Unwind_Resume, and
+ * would replace libgcc's exception handling. libunwind's exception handling writes the addresses of
+ * landing pads over return addresses, and no unwinder can pass such an address. */
 #define UNW_LOCAL_ONLY
 #include "judge.h"
 
@@ -16,7 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The required functions, by the names that the macros of libunwind.h give them. */
+/* The functions of libunwind that the judge needs. Their symbols are found by the macros of
+ * libunwind.h. */
 #define JUDGE_FUNCTIONS(FUNCTION)                  \
     FUNCTION(init_local, unw_init_local)           \
     FUNCTION(get_reg, unw_get_reg)                 \
@@ -37,7 +39,7 @@ static struct {
 __attribute__((constructor(101))) static void load_libunwind(void) {
     void *handle = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        return; // then allogram_judge always returns -1
+        return; // without libunwind allogram_judge always returns -1
     }
     bool found = true;
 #define JUDGE_FIND(member, function)                                   \
@@ -68,7 +70,7 @@ int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity) {
             if (n_frames == capacity) {
                 break;
             }
-            /* libunwind's "signal frame" is the interrupted frame and not the trampoline's */
+            /* libunwind's signal frame is the interrupted frame, not the trampoline's frame */
             ret_pcs[n_frames++] = pc + (libunwind.is_signal_frame(&cursor) > 0);
         }
     } while (libunwind.step(&cursor) > 0);

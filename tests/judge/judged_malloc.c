@@ -1,6 +1,7 @@
-/* judged_malloc.c: the malloc family of corner_cases.cc. At each call allogram's stack walker
- * captures the stack, and the result is compared frame by frame with the walk without caches (the
- * plain walk) and with libunwind (judge.h). The first differences are printed. */
+/* judged_malloc.c: malloc, calloc, realloc and memalign of corner_cases.cc. At each call allogram's
+ * unwinder captures the stack. The result is compared frame by frame with that of the unwinder
+ * without its caches (the plain walk), and with that of libunwind (judge.h). The first differences
+ * are printed. */
 #include "judged_malloc.h"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ struct judged_counts judged_counts;
 static struct ag_unwind_space *space;
 static void *tree;
 
-/* Per thread; the buffers are not on the stack, since some of the stacks are tiny. */
+/* The state of a thread. The buffers are not on the stack, because some of the stacks are tiny. */
 struct judged_thread {
     struct ag_walker *walker;
     bool is_capturing, is_judging;
@@ -121,9 +122,9 @@ static void show_difference(const struct judged_thread *thread, int n_ours, int 
     }
 }
 
-/* No unwinder can unwind the last steps of a throw: libgcc overwrites the registers that its own
- * frame saved for its caller with those of the handler's frame, and leaves the function by
- * eh_return, which no CFI describes. */
+/* No unwinder can unwind the last steps of a throw. libgcc's function overwrites the registers that
+ * it saved for its caller with those of the handler's frame, and returns by eh_return. No CFI
+ * describes this. */
 static bool is_of_a_throw(uintptr_t pc) {
     static const char *const throwers[] = {"_Unwind_RaiseException", "_Unwind_Resume",
                                            "_Unwind_ForcedUnwind", "_Unwind_Resume_or_Rethrow"};
@@ -157,13 +158,13 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
         count(&judged_counts.lost);
         return;
     }
-    /* libunwind blocks all signals, and a SIGTRAP that is blocked would kill the process; so the
-     * trap flag is cleared meanwhile */
+    /* libunwind blocks all signals, and a blocked SIGTRAP would kill the process. So the trap flag
+     * is cleared while libunwind runs. */
     const unsigned long flags = __builtin_ia32_readeflags_u64();
     __builtin_ia32_writeeflags_u64(flags & ~TRAP_FLAG);
     int n_theirs = allogram_judge(sp, thread->theirs, PCS);
     __builtin_ia32_writeeflags_u64(flags);
-    if (n_theirs < 0) { // before this program's constructors
+    if (n_theirs < 0) { // the judge has not loaded libunwind yet
         count(&judged_counts.not_judged);
     } else if (root == AG_ROOT_CUT && n_theirs > DEPTH) {
         n_theirs = DEPTH;
@@ -192,7 +193,7 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
 static void capture(const uintptr_t *sp, uintptr_t rbp) {
     const int saved_errno = errno;
     struct judged_thread *thread = self != NULL ? self : start_thread();
-    if (thread == NULL || thread->is_judging) { // libunwind, or a handler in it, allocates
+    if (thread == NULL || thread->is_judging) { // libunwind allocates, or a handler within it
         count(&judged_counts.not_judged);
         return;
     }
@@ -220,7 +221,7 @@ static void capture(const uintptr_t *sp, uintptr_t rbp) {
     errno = saved_errno;
 }
 
-/* ---- the family ---------------------------------------------------------- */
+/* ---- malloc, calloc, realloc, memalign ----------------------------------- */
 #define HIDDEN __attribute__((used, visibility("hidden")))
 HIDDEN void *judged_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 HIDDEN void *judged_calloc(size_t n, size_t bytes, const uintptr_t *sp, uintptr_t rbp);

@@ -17,12 +17,12 @@ struct judged_counts {
 };
 extern struct judged_counts judged_counts;
 
-/* Captures and compares the caller's stack without an allocation of the caller; may be called in
- * signal handlers at any instruction. */
+/* Captures the caller's stack and compares it, as malloc does, but does not allocate. May be called
+ * in a signal handler that has interrupted any instruction. */
 void judged_capture(void);
 
-/* Calls dlclose, and then, as the agent does, drops what the unwinder remembers of the unloaded
- * image. */
+/* Calls dlclose, and then, as the agent does, drops the unwinder's cached data of the unloaded
+ * shared object. */
 void judged_dlclose(void *handle);
 
 #ifdef __cplusplus
