@@ -1,9 +1,9 @@
-"""Generates C code for a torture program (see run_torture.py): functions that call each other and allocate at sites of their own.
+"""Generates C code for a torture program (see run_torture.py): functions that call each other, and sites (functions that allocate).
 
-The acts of host/ (functions that a program executes as steps) are the same in every program. The generated code adds stack frames of all kinds: arguments of every class, structs
-by value, variable arrays, values in any register that live across a call, jumps, loops, and functions that the compiler may split, clone
-and inline. The result of the code depends only on its seed. It is compiled with random flags, in a third of the programs together with
-an allocator of the program (host/own_malloc.c).
+All programs have the same acts (host/), the functions that a program executes as steps. The generated code adds stack frames of all kinds:
+arguments of every class, structs by value, variable arrays, values in any register that live across a call, jumps, loops, and functions that
+the compiler may split, clone and inline. The result of the code depends only on the seed. The code is compiled with random flags, in a third of
+the programs together with the program's own allocator (host/own_malloc.c).
 """
 
 import random
@@ -151,7 +151,7 @@ class Text:
 
 
 class Recipe:
-    """How the generated code is compiled: compiler, flags, and with an allocator of the program's own or without."""
+    """How the generated code is compiled: the compiler, the flags, and whether the program has its own allocator."""
 
     def __init__(self, seed):
         dice = random.Random("recipe %s" % seed)

@@ -1,16 +1,16 @@
-"""Runs a torture program (see run_torture.py) in every mode and compares the runs; a difference is a finding. The modes are:
+"""Runs a torture program (see run_torture.py) in every mode and compares the runs. A difference is called a finding. The modes are:
 
-    plain      without allogram, twice. A program whose plain runs differ, or that complains, is not used, and counted as unstable. If
-               another mode changes the program's own output, status or time, the plain program is run several more times: if it then
-               shows a change of the same kind, the program is not legal, and the finding does not count
+    plain      without allogram, twice. A program whose two plain runs differ, or that complains, counts as unstable and is not used. If the
+               output, status or run time of the program itself differs in another mode, more plain runs follow. If one of these runs shows
+               a difference of the same kind, the program is unstable, too, and the finding does not count
     exact      allogram run
     sample     allogram run --mode=sample, with an interval of one byte or more
-    whole      allogram attach before the first act, until the program ends. An exact trace must contain all of the first process
+    whole      allogram attach, from before the first act until the program ends. An exact trace must contain all events of the first process
     attach     attach and detach at random moments while the program repeats its acts
     killed     allogram run; `run` itself or its writer process is killed at a random moment
     removed    allogram run; its live file (the shared memory of the recording) is removed at a random moment. Programs that are executed
-               after that may be unrecorded if `run` says so. If the first process has already ended, `run` has returned and only orphans
-               continue; then no process is left that could report the loss
+               after the removal may be unrecorded if `run` says so. If the first process has ended before the removal, `run` has returned,
+               and no process can report a loss; then programs of orphans may be unrecorded
     truncated  allogram run; its live file is cut at a random moment. The recorded processes may end with SIGBUS (SECURITY.md). `run` must
                end with the program's status and leave no file or process
 """
@@ -35,7 +35,7 @@ UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in the behavior of the program itself
 PLAIN_REPEATS = 8
-PLAIN_MILLISECONDS = 250  # the time for which each of these runs but the first repeats its acts
+PLAIN_MILLISECONDS = 250  # for this time each of the PLAIN_REPEATS runs but the first repeats its acts
 
 
 class Finding:
@@ -47,14 +47,14 @@ class Finding:
 
 
 def shell_status(status):
-    """The status with which `allogram run` ends: that of the program, 128 + N after signal N."""
+    """Returns the status with which `allogram run` must end if the program ended with the wait status STATUS."""
     if status is None:
         return None
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 class Judge:
-    """Runs programs below a folder of its own; one per worker."""
+    """Runs programs in a folder of its own. Each worker process has a Judge."""
 
     def __init__(self, allogram, builds, folder, has_own_shm, slowness=1.0, falsify=None):
         self.allogram, self.builds, self.folder, self.has_own_shm = allogram, builds, folder, has_own_shm
@@ -93,7 +93,7 @@ class Judge:
                 shell_status(ended.status), shell_status(plain.status), ended.stderr[-300:].decode(errors="replace"))))
 
     def _end(self, mode, ended, plain, findings, status=None):
-        """Compares output, status and leftovers with those of the plain run."""
+        """Compares output and status with those of the plain run, and looks for processes and files that are left."""
         self.n_runs += 1
         for what in ended.leftovers:
             findings.append(Finding(mode, "left" if "left running" in what else "hang", what))
@@ -144,7 +144,8 @@ class Judge:
         return n_reported
 
     def _compare_run(self, mode, run, truth, plain, ended, findings, is_part=False):
-        """Executed programs may be unrecorded if `run` reports them, and only then may it report any."""
+        """Compares the traces with the counts. An executed program may have no trace if `run` reports unrecorded programs; `run` must not report
+        any if every program has a trace."""
         unrecorded = UNRECORDED.search(ended.stderr)
         n_missed = self._compare(mode, run, truth, plain, findings, is_part, may_miss_programs=unrecorded is not None)
         if unrecorded and n_missed == 0 and not is_part:
@@ -160,7 +161,7 @@ class Judge:
         return surroundings.run(command, run, "plain", env, 20 * self.slowness + milliseconds / 1000)
 
     def _plain_differences(self, command, plain, kinds):
-        """The differences of these kinds that the plain program shows in several runs."""
+        """Runs the plain program several more times. Returns the differences of these kinds between the runs."""
         found = []
         for i in range(PLAIN_REPEATS):
             again = self.plain(command, PLAIN_MILLISECONDS if i else 0)
@@ -168,7 +169,7 @@ class Judge:
         return [finding for finding in found if finding.kind in kinds]
 
     def judge(self, command, modes, seed):
-        """(findings, why the program is unstable or None)"""
+        """Runs the program in these modes. Returns the findings, and the reason why the program is unstable or None."""
         plain = self.plain(command)
         again = self.plain(command)
         if plain.leftovers or again.leftovers:
@@ -195,7 +196,7 @@ class Judge:
         run, truth, env = self._prepare()
         options = dice.choice([[], [], [], ["--free-stacks"], ["--stamp-every=1"], ["--depth=8"]])
         if dice.random() < 0.25:
-            env["TORTURE_MILLISECONDS"] = "40"  # what is remembered of one round may be wrong in the next
+            env["TORTURE_MILLISECONDS"] = "40"  # repeats the acts, because data that allogram caches in one round may be wrong in the next
         ended = surroundings.run(self._run_command(run, options, command), run, "exact", env, self._timeout(plain))
         self._end("exact", ended, plain, findings)
         self._compare_run("exact", run, truth, plain, ended, findings)
@@ -241,7 +242,8 @@ class Judge:
         self._attach_failures("whole", findings)
 
     def _compare_whole(self, run, truth, plain, pid, findings):
-        """The trace of the process that was attached to before its first act must contain everything that this process counted."""
+        """Checks that the trace of process PID, to which allogram attached before the first act, has all allocations and frees that the process
+        counted."""
         trues = [true for true in trace_truth.read_truth(truth) if true.pid == pid]
         traces = [trace for trace in self._traces(run, plain) if trues and trace.recorded.number == trues[0].number]
         if trues and traces and not traces[0].says_loss:

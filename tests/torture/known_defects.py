@@ -1,16 +1,17 @@
-"""Recognizes torture programs (see run_torture.py) that would fail because of a known defect of allogram that is not fixed yet. They are not
-run in the modes in which the defect occurs, and are counted.
+"""Recognizes torture programs (see run_torture.py) that would fail because of a known defect of allogram. Such a program is not run in the modes
+in which the defect occurs, and is counted as left out.
 
-A row of ROWS has: the defect, its modes, and a function that decides whether a program with this tree and variant has it. The commit that
-fixes a defect removes its row. `run_torture.py --all` ignores the table.
+A row of ROWS has: the number and text of the defect, its modes, and a function that decides whether a program with this tree and variant shows the
+defect. The commit that fixes a defect removes its row. `run_torture.py --all` ignores the table.
 """
 
 RUN = ["exact", "sample", "killed", "removed", "truncated"]
 
 
 def executes_unreported(act, variant, around=0, is_orphan=False):
-    """Whether an orphan executes a program in mount namespaces with another /dev/shm, where the executed program finds no live file. `run` has
-    then ended, and no process is left that could report the program. `around`: the kinds of the namespaces around `act`, which may be nested."""
+    """Whether an orphan executes a program in a mount namespace with another /dev/shm, where the executed program finds no live file (the shared
+    memory of the recording). `run` has ended before this, so no process can report that the program is unrecorded. `around`: the sum of the
+    kinds of the namespaces around `act` (2: mounts, 32: another /dev/shm)."""
     around |= act.numbers[1] & 34 if act.name == "namespaces" else 0
     is_orphan |= act.name == "orphan"
     return (is_orphan and around == 34 and act.name in ("spawn", "execute", "shell")) or any(
@@ -23,6 +24,6 @@ ROWS = [
 
 
 def hit(tree, variant, mode, ignored=()):
-    """The defects that this program hits in this mode. `ignored`: numbers of defects whose rows do not count."""
+    """Returns the defects that this program shows in this mode. `ignored`: numbers of defects that are not returned."""
     return [defect for defect, modes, does in ROWS
             if mode in modes and defect.partition(":")[0] not in ignored and does(tree, variant)]

@@ -1,14 +1,14 @@
-"""Makes torture programs (see run_torture.py) from seeds. A program is a tree of acts, written as text (host/nodes.h).
+"""Makes torture programs (see run_torture.py) from seeds. A program is a tree of acts (its steps), written as text (host/nodes.h).
 
-A program must be legal, so it depends on the place in the tree which acts are possible there. `Place` describes that: whether the process has
-other threads (then a forked child may only call functions that are safe in such a child), whether a filter or a limit forbids
-system calls, and whether malloc is the program's own and may be called in a signal handler.
+A program must not do what POSIX forbids. So which acts are possible at a place of the tree depends on the place. The class Place describes a
+place: whether the process has other threads (a child that such a process forks may call only certain functions), whether a filter or a limit
+forbids system calls, and whether malloc is the program's own malloc, which may be called in a signal handler.
 """
 
 import random
 
 ENDINGS = 10
-ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # without exit, whose lock may be held forever in a forked child of a process with threads
+ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # not exit: in a forked child of a process with threads, the lock of exit may be held forever
 
 
 class Act:
@@ -31,7 +31,7 @@ class Act:
             yield from child.walk()
 
     def without(self, path):
-        """A copy that lacks the act at `path` (indices of children from the root on)."""
+        """Returns a copy of the tree without the act at `path` (a list of indices of children, from the root on)."""
         if len(path) == 1:
             return Act(self.name, self.numbers, self.children[: path[0]] + self.children[path[0] + 1 :])
         children = list(self.children)
@@ -49,7 +49,7 @@ class Act:
         return self if not path else self.children[path[0]].at(path[1:])
 
     def paths(self):
-        """The paths of all acts but the root, outer ones first."""
+        """Returns the paths of all acts but the root, outer acts first."""
         found = []
         level = [(i,) for i in range(len(self.children))]
         while level:
@@ -90,11 +90,11 @@ class Place:
         self.own_malloc = own_malloc  # malloc is the program's own
         self.depth = depth
         self.threaded = threaded  # other threads of this process run acts
-        self.orphaned = orphaned  # a forked child of such a process, where locks of the C library may be held forever
+        self.orphaned = orphaned  # this is a forked child of a process with threads: locks of the C library may be held forever
         self.filtered = filtered  # some system calls fail
-        self.limited = limited  # few descriptors or a small stack
-        self.quiet = quiet  # in a signal handler
-        self.stacked = stacked  # on a coroutine's stack, so an exception or pthread_exit cannot unwind to the thread's first frame
+        self.limited = limited  # the process has few descriptors or a small stack
+        self.quiet = quiet  # the act runs in a signal handler
+        self.stacked = stacked  # the act runs on a coroutine's stack: pthread_exit cannot unwind to the thread's first frame
         self.fresh = fresh  # the program contains generated code (fresh_source.py)
 
     def inside(self, **changes):
@@ -108,7 +108,7 @@ class Place:
         return self.inside(threaded=False, orphaned=self.orphaned or self.threaded, **changes)
 
     def executed(self):
-        """The place of an act in an executed program: only what remains after exec."""
+        """Returns the place of an act in an executed program, which has only the properties that remain after exec."""
         return Place(self.own_malloc, self.depth + 1, filtered=self.filtered, limited=self.limited, fresh=self.fresh)
 
 
@@ -122,7 +122,7 @@ def loads(place):
 
 
 def loads_nothing(place):
-    """Whether objects cannot be loaded. Then pthread_exit and pthread_cancel are not possible, since their first call loads libgcc_s."""
+    """Whether shared objects cannot be loaded. Then pthread_exit and pthread_cancel are not possible, because their first call loads libgcc_s."""
     return not loads(place)
 
 
@@ -136,7 +136,7 @@ def is_alone(place):
 
 
 def numbers_of(dice, name, place):
-    # The random arguments of an act, after its seed. The comment before each act in host/ describes them.
+    # Chooses the arguments of an act after its seed. The comment before each act in host/ describes the arguments.
     below = dice.randrange
     if name == "churn":
         return [10 + below(300)]
@@ -292,7 +292,7 @@ def make_act(dice, place, budget, allowed):
 
 
 def make_program(seed, own_malloc, fresh=False, allowed=None):
-    """The program of a seed: an Act named program, whose second number is how it ends."""
+    """Returns the program of a seed: an Act with the name program, whose second number is the way in which the program ends."""
     dice = random.Random(seed)
     budget = [dice.choice([3, 6, 10, 16])]
     children = [make_act(dice, Place(own_malloc, fresh=fresh), budget, allowed) for _ in range(dice.randrange(1, 6))]

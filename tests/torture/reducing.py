@@ -1,9 +1,9 @@
-"""Reduces a failing torture program (see run_torture.py): removes acts one after the other, or replaces an act by its children, as long as the
-program still fails in the same mode with a finding of the same kind."""
+"""Reduces a failing torture program (see run_torture.py): removes one act after the other, or replaces an act by its inner acts, as long as the
+program fails in the same mode with a finding of the same kind."""
 
 import program_text
 
-TRIES = 3  # a failure may be rare
+TRIES = 3  # runs of each smaller program, because a failure may be rare
 MOST_RUNS = 120
 
 
@@ -37,7 +37,7 @@ def reduce(judge, executable, program, modes, findings):
 
 
 def _smaller(tree, path):
-    """Smaller trees: without the act at a path, or with the children of the act in its place."""
+    """Returns smaller trees: one without the act at a path, and one with the inner acts in place of the act."""
     act = tree.at(path)
     if len(tree.children) > 1 or len(path) > 1:
         parent = tree.at(path[:-1])

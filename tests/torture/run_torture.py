@@ -4,13 +4,13 @@
     run_torture.py --build=BUILD --seeds=A-B [--modes=LIST] [--log=FILE]   the programs of these seeds; adds one line to the log
     run_torture.py --build=BUILD --until=20000 --log=FILE                  continues where the log ends, in slices of 500 programs
     run_torture.py --build=BUILD --text=TEXT --variant=NAME                one program
-    run_torture.py --build=BUILD --test                                    the test of `make test`, as TAP: self_test.py, the kept
-                                                                           programs, and 500 seeds
+    run_torture.py --build=BUILD --test                                    for `make test`: runs self_test.py, the programs in kept/, and
+                                                                           500 seeds; prints TAP
 
-A seed determines one legal program: a tree of acts, which are the steps of the program (program_text.py), and the way in which it is
-compiled (variants.py). judging.py describes the modes and what counts as a finding. Programs that failed once are kept in kept/ and run first
-by --test. A program is not run in a mode in which it would show a known defect (known_defects.py), unless --all is given; such programs are
-counted.
+A seed determines one program: a tree of acts, which are the steps of the program (program_text.py), and the way in which the program is
+compiled (variants.py). judging.py describes the modes, and which differences count as findings. The folder kept/ has programs that failed
+once; --test runs these programs first. A program is not run in a mode in which it would show a known defect (known_defects.py), unless --all
+is given; such programs are counted as left out.
 """
 
 import argparse
@@ -37,11 +37,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KEPT = os.path.join(HERE, "kept")
 SLICE = 500
 TESTED_SEEDS = 500
-FRESH_SHARE = 0.15  # the share of programs with generated C code (fresh_source.py), each of which has to be compiled
+FRESH_SHARE = 0.15  # the share of programs with generated C code (fresh_source.py), which has to be compiled for each program
 
 
 class Program:
-    """`variant` is one of variants.VARIANTS, or variants.Fresh of a seed."""
+    """A torture program. `variant` is one of variants.VARIANTS, or a variants.Fresh."""
 
     def __init__(self, seed, tree, variant):
         self.seed, self.tree, self.variant = seed, tree, variant
@@ -145,7 +145,7 @@ class Tally:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
 
     def line(self, what, options, seconds):
-        """The line of the log for a slice."""
+        """Returns the line of the log for a slice (a number of programs that run one after the other)."""
         kind = lambda *names: sum(self.kinds.get(name, 0) for name in names)
         return ("%s commit=%s seeds=%s modes=%s programs=%d runs=%d unstable=%d left_out=%d failed=%d differences=%d crashes_or_status=%d "
                 "hangs=%d leftovers=%d unreported=%d traces=%d reported_losses=%d seconds=%d" % (
@@ -211,7 +211,7 @@ def run_slice(programs, what, options, builds):
 
 
 def test_judge(options, builds):
-    """The cases of self_test.py, in a process of their own, as (name, what went wrong) pairs."""
+    """Runs the cases of self_test.py in a process of their own. Returns (name, error or None) of each case."""
 
     def worker(results):
         folder = tempfile.mkdtemp(prefix="torture-self-", dir=options.work)
@@ -229,15 +229,15 @@ def test_judge(options, builds):
 
 
 def is_certain(result, options, builds):
-    """A crash, a hang and a leftover count at once. Any other difference counts only if it occurs again in three more runs, since other load on the
-    machine may cause a difference that cannot be reproduced. `make soak` counts every difference."""
+    """Whether --test counts the findings of a program. A crash, a hang and a leftover always count. Another difference counts only if it occurs
+    again in three more runs, because other load on the machine may have caused it. `make soak` counts every difference."""
     if any(finding.kind in ("status", "hang", "left") for finding in result.findings):
         return True
     return any(run_programs([program_of(result.seed)], options, builds).failed for _ in range(3))
 
 
 def test(options, builds):
-    """Prints TAP: a case for each case of self_test.py, for each kept program, and for each hundred seeds."""
+    """Prints TAP, with one case for each case of self_test.py, for each program in kept/, and for each hundred seeds."""
     n = 0
 
     def say(name, wrong):
@@ -283,11 +283,11 @@ def parse_options():
     parser.add_argument("--work")
     parser.add_argument("--jobs", type=int, default=2 * os.cpu_count())  # a program mostly waits
     parser.add_argument("--slowness", type=float, default=1.0, help="factor of all time limits")
-    parser.add_argument("--all", action="store_true", help="also what hits a known defect")
+    parser.add_argument("--all", action="store_true", help="also run programs that show a known defect")
     parser.add_argument("--fixed", default="", help="numbers of defects whose rows in known_defects.py are ignored")
     parser.add_argument("--reduce", action="store_true")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--print", action="store_true", help="only the programs' texts")
+    parser.add_argument("--print", action="store_true", help="print the texts of the programs, and run nothing")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
     options.allogram = os.path.abspath(options.allogram or os.path.join(options.build, "src/cli/allogram"))

@@ -1,7 +1,7 @@
-"""Tests judging.py: it must find planted faults, one by one, each as a finding of the right kind.
+"""Tests judging.py: it must find each of several deliberate faults of allogram, as a finding of the right kind.
 
-A faulty allogram is a shell script that calls the real one: it drops an event, changes output or status, leaves a process or a
-file, never ends, or damages a trace. One more case runs the real allogram with counts that are wrong by one.
+For each fault, a shell script takes the place of allogram. It calls the real allogram and drops an event, changes output or status, leaves a
+process or a file, never ends, or damages a trace. One more case runs the real allogram with counts that are wrong by one.
 """
 
 import os
@@ -31,7 +31,7 @@ def miscount(trues):
 
 
 def run(real, builds, variant, folder, has_own_shm):
-    """[(name of the case, what went wrong or None)]"""
+    """Runs all cases. Returns [(name of the case, error or None)]."""
     command = [builds.path(variant), TEXT]
     cases = []
 
@@ -61,7 +61,8 @@ def run(real, builds, variant, folder, has_own_shm):
 
 
 def _rarely_illegal(real, builds, variant, folder, has_own_shm):
-    """A program whose two plain runs agree, but which complains when it repeats its acts. It is unstable, so no difference counts as a finding."""
+    """Tests a program whose two plain runs agree, but which complains when it repeats its acts. The program is unstable, so no difference may
+    count as a finding."""
     program, allogram = os.path.join(folder, "rarely-illegal"), os.path.join(folder, "allogram-with-fault")
     for path, text in ((program, '[ -n "$TORTURE_MILLISECONDS" ] && echo more >&2\nexec %s "$@"\n' % builds.path(variant)),
                        (allogram, 'real=%s\n%s\n' % (real, FAULTS["a line is added to the errors"][1]))):
@@ -70,4 +71,4 @@ def _rarely_illegal(real, builds, variant, folder, has_own_shm):
         os.chmod(path, 0o755)
     findings, unstable = judging.Judge(allogram, builds, folder, has_own_shm).judge([program, TEXT], ["exact"], 1)
     wrong = None if unstable and not findings else "found %s" % "; ".join(str(finding) for finding in findings)
-    return "a program that is rarely illegal is no finding", wrong
+    return "a program that rarely complains without allogram gives no finding", wrong

@@ -1,7 +1,7 @@
 """Runs programs for the workers of run_torture.py, and finds the processes and files that the programs leave behind.
 
-A worker adopts every orphan of its programs (PR_SET_CHILD_SUBREAPER), so that it finds processes which outlive them. If it has the right to
-mount, it has a file system of its own at /dev/shm, so that it also finds files which remain there.
+A worker process adopts every orphan of its programs (PR_SET_CHILD_SUBREAPER), so it finds processes that outlive the programs. If it has the
+right to mount, it mounts a file system of its own at /dev/shm, so it also finds files that remain in /dev/shm.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter():
-    """Makes this process a worker; returns whether it has a /dev/shm of its own."""
+    """Makes this process a worker. Returns whether the worker has a /dev/shm of its own."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if libc.unshare(CLONE_NEWNS) != 0:
@@ -59,7 +59,7 @@ def command_of(pid):
 
 
 def is_running(pid):
-    """Whether the process exists and has not ended (a zombie has)."""
+    """Whether the process exists and is not a zombie."""
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -68,17 +68,17 @@ def is_running(pid):
 
 
 class Ended:
-    """How a program ended: its wait status (None: it did not end in time), its output, and the processes that it left."""
+    """The end of a program: its wait status (None: the program did not end in time), its output, and the processes that are left."""
 
     def __init__(self):
         self.status, self.stdout, self.stderr, self.seconds = None, b"", b"", 0.0
         self.leftovers = []
-        self.program_status = None  # of the recorded program itself, if `allogram run` was killed before the program ended
+        self.program_status = None  # wait status of the recorded program, if `allogram run` was killed before the program ended
 
 
 def run(command, folder, name, env, timeout, meanwhile=None, watched=None):
-    """Runs a command until it and all its orphans have ended. Calls `meanwhile(pid)` when it has begun. `watched` is the list [pid] of a process
-    whose status is stored in program_status, although another process is its parent."""
+    """Runs a command, and waits until the command and all its orphans have ended. Calls `meanwhile(pid)` after the start. `watched` is a list that
+    `meanwhile` may fill with the pid of the recorded program, whose status is then stored in program_status."""
     ended = Ended()
     paths = [os.path.join(folder, name + suffix) for suffix in (".out", ".err")]
     statuses = {}

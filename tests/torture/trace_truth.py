@@ -1,11 +1,11 @@
 """Compares the counts of a torture program (see run_torture.py) with its traces.
 
-The program's counts (the truth) are in the file that host/truth.h describes. A site is a function of the program that allocates, with its number
-in its name. `allogram dump` prints every event of a trace with its stack. The site of an event is the innermost frame of its stack outside of
-libraries. This file finds the name of that frame with nm, so that the comparison tests the recorder and not allogram's symbolizer. `allogram
-report` is only used for losses and sums.
+The program's counts (the truth) are in the file that host/truth.h describes. A site is a function of the program that allocates; its number is
+part of its name. `allogram dump` prints every event of a trace with its stack. The site of an event is the innermost frame of the stack that is
+not in a library. This file finds the name of that frame with nm, so the comparison does not depend on allogram's symbolizer. `allogram report` is
+used only for losses and sums.
 
-Each process allocates one block at site 30, whose size is 4096 + the number of the process. This mark shows which process a trace belongs to.
+Each process allocates one block at site 30, the mark. Its size is 4096 + the number of the process, so it shows to which process a trace belongs.
 """
 
 import functools
@@ -36,7 +36,7 @@ class TrueProcess:
 
 
 def read_truth(path):
-    """All processes with at least one count."""
+    """Returns all processes with at least one count."""
     with open(path, "rb") as file:
         n = struct.unpack("<I", file.read(4))[0]
         if n > PROCESSES:
@@ -69,7 +69,7 @@ def was_running(path):
 
 @functools.lru_cache(maxsize=512)
 def functions_of(path):
-    """[(low address, high address, site or None)] of an object's functions, sorted."""
+    """Returns [(low address, high address, site or None)] of the functions of a program or library, sorted."""
     lines = subprocess.run(["nm", "-nS", "--defined-only", path], capture_output=True, text=True, check=False).stdout.splitlines()
     found = []
     for line in lines:
@@ -90,14 +90,14 @@ def site_at(path, offset):
 
 
 class Recorded:
-    """The counts of a trace: blocks and bytes of each site, blocks in use, and errors in the order of events at an address."""
+    """The counts of a trace: blocks and bytes of each site, blocks in use, and the number of addresses whose events are in an impossible order."""
 
     def __init__(self):
         self.sites = {}
-        self.in_use = {}  # site: blocks
+        self.in_use = {}  # site: number of blocks in use at the end
         self.odd_addresses = 0  # addresses with two allocations or two frees in a row
         self.n_events = 0
-        self.number = None  # of the process, by its mark
+        self.number = None  # the number of the process, from its mark
         self.n_without_stack = self.n_frees = self.n_threads = 0
 
 
@@ -105,7 +105,7 @@ FIELD = re.compile(r"(\w+)=(\"[^\"]*\"|\S+)")
 
 
 def read_dump(text, ours):
-    """Reads the output of `allogram dump`. `ours(path)`: whether this object has sites."""
+    """Reads the output of `allogram dump`. `ours(path)`: whether the program or library has sites."""
     recorded = Recorded()
     images, nodes = {}, {}
     events = []
@@ -127,7 +127,7 @@ def read_dump(text, ours):
 
 
 def _site_of_stack(number, nodes, images):
-    """The site that allocated, directly or through a library (strdup, operator new)."""
+    """Returns the site that allocated, directly or through a function of a library (strdup, operator new)."""
     for _ in range(1 + FRAMES_OF_LIBRARIES):
         if number not in nodes:
             return None
@@ -180,7 +180,7 @@ def _cpu_of_children():
 
 
 class Trace:
-    """A trace, read by commands of allogram. `faults`: the commands failed, were too slow, or report damage."""
+    """A trace, read by commands of allogram. `faults`: messages about commands that failed, were too slow, or reported damage."""
 
     def __init__(self, allogram, path, ours, timeout):
         self.allogram, self.path, self.timeout = allogram, path, timeout
@@ -209,8 +209,8 @@ class Trace:
 
     @functools.cached_property
     def summary(self):
-        """The output of `allogram report`. It is used only for one trace of a run and for traces that differ, because it takes half of the time of
-        a comparison."""
+        """Returns the output of `allogram report`. It is used only for one trace of a run and for traces that differ, because `report` takes half of
+        the time of a comparison."""
         text = self._ask([self.allogram, "report", "--json", self.path], self.timeout)
         return json.loads(text) if text else {}
 
@@ -224,7 +224,8 @@ class Trace:
 
 
 def _compare_parts(trues, traces):
-    """The sites of which all traces together have more blocks than the program counted."""
+    """Compares traces that contain only a part of the events. Returns the sites for which all traces together have more blocks than the program
+    counted."""
     most, recorded = {}, {}
     for true in trues:
         for site, counts in true.sites.items():
@@ -237,7 +238,7 @@ def _compare_parts(trues, traces):
 
 
 def differences(true, recorded):
-    """The differences between the counts of a process and its trace."""
+    """Returns the differences between the counts of a process and its trace."""
     found = []
     for site, counts in sorted(true.sites.items()):
         blocks, n_bytes = recorded.sites.get(site, [0, 0])
@@ -264,9 +265,9 @@ def _range(pair):
 
 
 def compare(trues, traces, is_part=False, may_miss_programs=False):
-    """(findings, number of reported losses) over all processes of a run. If a trace reports a loss itself, a difference is no finding, but a
-    reported loss. An executed program without a trace is a reported loss, too, if `run` reports that programs could not be recorded
-    (may_miss_programs)."""
+    """Compares all processes of a run with their traces. Returns the findings and the number of reported losses. A difference is a reported loss
+    and no finding if the trace itself reports a loss. An executed program without a trace is a reported loss, too, if `run` reports that
+    programs could not be recorded (may_miss_programs)."""
     if is_part:
         return _compare_parts(trues, traces), 0
     findings, n_reported = [], 0
@@ -306,7 +307,7 @@ def compare(trues, traces, is_part=False, may_miss_programs=False):
 
 
 def _unmarked(true, by_number):
-    """The trace without a mark that differs least from the process' counts, if the two have a site in common."""
+    """Returns the trace without a mark that differs least from the counts of the process, if the two have a site in common."""
     left = by_number.get(None, [])
     best = min(left, key=lambda trace: len(differences(true, trace.recorded)), default=None)
     if best is not None and set(best.recorded.sites) & set(true.sites):

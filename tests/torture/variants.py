@@ -1,7 +1,8 @@
-"""Builds the executables of torture programs (see run_torture.py), in variants: compiler, optimization, allocator, kind of executable.
+"""Builds the executables of torture programs (see run_torture.py) in several variants, which differ in compiler, optimization, allocator and kind
+of executable.
 
-An executable contains all acts (host/), and the text of a program, its argument, says which acts run. So one executable per variant is
-sufficient for all programs. It is built once into the work folder and rebuilt when its sources change. Some programs also have generated C code
+An executable contains all acts (host/). Its argument, the text of a program, says which acts run. So one executable for each variant is
+sufficient for all programs. An executable is built once, and again when its sources change. Some programs also have generated C code
 (fresh_source.py), which is linked with the objects of a variant.
 """
 
@@ -21,7 +22,7 @@ FLAGS = ["-w", "-g0", "-fno-strict-aliasing"]
 
 
 class Variant:
-    """How one executable is built. `way`: apart (one object per file), whole (all files in one compilation), lto."""
+    """How an executable is built. `way`: apart (each file is compiled separately), whole (all files in one compilation), or lto."""
 
     def __init__(self, compiler, level, own_malloc=False, way="apart", options=()):
         self.compiler, self.level, self.own_malloc, self.way, self.options = compiler, level, own_malloc, way, list(options)
@@ -89,7 +90,7 @@ def compile_all(commands):
 
 
 class Builds:
-    """The folder with the executables of all variants and the plugins. All users can read it, since some programs change their user."""
+    """The folder with the executables of all variants and the plugins. All users may read the folder, because some programs change their user."""
 
     def __init__(self, folder):
         self.folder = os.path.join(folder, "acts-" + fingerprint())
@@ -136,7 +137,7 @@ class Builds:
             pass
 
     def make_fresh(self, fresh, folder):
-        """Builds the executable with the C code of a seed, and the objects of the acts from a variant, in a folder."""
+        """Builds, in FOLDER, the executable from the C code of a seed and the objects of a variant."""
         recipe = fresh.recipe
         base = next(variant for variant in VARIANTS if variant.own_malloc == recipe.own_malloc and variant.way == "apart")
         objects = [path for path in self.objects(base) if not path.endswith((".fresh_none.c.o", ".own_malloc.c.o"))]

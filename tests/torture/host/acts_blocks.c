@@ -1,5 +1,6 @@
-/* acts_blocks.c: acts (steps of torture programs, see nodes.h) of one thread that only allocates:
- * random allocations and frees, values that live across calls, deep stacks, extreme sizes, longjmp.
+/* acts_blocks.c: acts (steps of torture programs, see nodes.h) that need neither threads nor
+ * processes: random allocations and frees, values that live across calls, deep stacks, extreme
+ * sizes, longjmp. The numbers in the comment before an act are its arguments (seed, n ...).
  *
  * block_make and block_free (sites.h) allocate and free, and count both; allogram's trace is
  * compared with these counts. */
@@ -63,8 +64,8 @@ uint64_t act_churn(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* odds(seed, n): n blocks of functions that compute the size or alignment themselves (strdup,
- * pvalloc ...), freed, reallocated, and reallocated to size 0. */
+/* odds(seed, n): allocates n blocks by functions that compute the size or alignment themselves
+ * (strdup, pvalloc ...). The blocks are freed, reallocated, or reallocated to size 0. */
 uint64_t act_odds(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     void *kept[8] = {0};
@@ -82,7 +83,7 @@ uint64_t act_odds(const struct node *node, uint64_t seed) {
         if (dice_below(&dice, 4) == 0) {
             *slot = block_resize(*slot, 32 + dice_below(&dice, 5000));
         }
-        if (dice_below(&dice, 6) == 0) { /* what realloc to size 0 does depends on the allocator */
+        if (dice_below(&dice, 6) == 0) { /* the result of realloc to size 0 depends on malloc */
             void *gone = malloc(1 + dice_below(&dice, 300));
             OPAQUE(gone);
             gone = realloc(gone, 0);
@@ -177,8 +178,8 @@ uint64_t act_deep(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* edges(seed): size 0 and sizes that are too large, alignment, errno. These allocations are not
- * counted. */
+/* edges(seed): tests size 0, sizes that are too large, alignment, and errno. These allocations are
+ * not counted. */
 uint64_t act_edges(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;
@@ -224,12 +225,12 @@ uint64_t act_edges(const struct node *node, uint64_t seed) {
         OPAQUE(zero);
         for (size_t k = 0; k < n; k++) {
             if (zero[k] != 0) {
-                complain("calloc gave what is not zero");
+                complain("a block of calloc is not zero");
                 break;
             }
         }
         if (malloc_usable_size(zero) < n) {
-            complain("a block is smaller than it was asked for");
+            complain("a block is smaller than requested");
         }
         free(zero);
     }
@@ -247,7 +248,7 @@ static __attribute__((noinline, noclone, noreturn)) void throw_up(jmp_buf *place
     throw_up(place, dice, depth - 1);
 }
 
-/* jump(seed, n): n times, a longjmp out of a deep call that has allocated. */
+/* jump(seed, n): n times, calls longjmp in a deep call that has allocated. */
 uint64_t act_jump(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     volatile uint64_t result = 0;

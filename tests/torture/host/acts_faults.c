@@ -1,5 +1,5 @@
 /* acts_faults.c: acts (steps of torture programs, see nodes.h) that handle their own page faults,
- * leave signal handlers by a switch of stacks, and allocate in destructors of thread-local data. */
+ * switch to another stack in a signal handler, and allocate in destructors of thread-local data. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -35,8 +35,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     block_free(block_make(9, 99));
 }
 
-/* faults(seed, n): a child that handles its own faults in n rounds. A fault at another address is
- * counted as an error (n_strange). */
+/* faults(seed, n): a child writes n times to pages that are protected, and handles the faults.
+ * Faults at other addresses are counted as errors (n_strange). */
 uint64_t act_faults(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -80,7 +80,7 @@ static void leave_handler(int number) {
     block_free(block_make(2, 63));
 }
 
-/* leave(seed, n): n times, a signal handler continues on another stack and returns. */
+/* leave(seed, n): n times, a signal handler switches to another stack and back, and returns. */
 uint64_t act_leave(const struct node *node, uint64_t seed) {
     enum { STACK = 64 << 10 };
     struct sigaction action = {.sa_handler = leave_handler, .sa_flags = SA_NODEFER}, before;
@@ -107,7 +107,7 @@ uint64_t act_leave(const struct node *node, uint64_t seed) {
 
 extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *object);
 
-static int end_key_of_data; /* an object of the main program, to which the destructors belong */
+static int end_key_of_data; /* its address shows that the destructors are in the main program */
 
 static void at_data_end(void *block) {
     block_free(block);
@@ -122,8 +122,8 @@ static void *have_data(void *argument) {
     return NULL;
 }
 
-/* tls(seed, n): a thread with n thread-local objects, as of C++'s thread_local, whose destructors
- * run when the thread ends. */
+/* tls(seed, n): starts a thread with n thread-local objects, like those of C++'s thread_local.
+ * Their destructors run when the thread ends. */
 uint64_t act_tls(const struct node *node, uint64_t seed) {
     pthread_t thread;
     int n = (int)node->numbers[1];

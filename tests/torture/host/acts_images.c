@@ -27,7 +27,8 @@ static void free_done(void *truth) {
 static const struct plugin_host plugin_host = {truth_begin, truth_done, block_free, free_begin,
                                                free_done};
 
-/* plugins(seed, n): n times, a random plugin is loaded and called, or unloaded if it is loaded. */
+/* plugins(seed, n): n times, chooses a random plugin. If it is loaded, it is unloaded; otherwise it
+ * is loaded and called. */
 uint64_t act_plugins(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     void *handles[PLUGINS] = {0};
@@ -74,7 +75,8 @@ uint64_t act_cxx(const struct node *node, uint64_t seed) {
     return run(&plugin_host, (uint64_t)node->numbers[1], dice_below(&dice, 1000));
 }
 
-/* converters(seed, n): iconv with modules that the C library loads and unloads. */
+/* converters(seed, n): converts texts n times with iconv; the C library loads and unloads a module
+ * for each character set. */
 uint64_t act_converters(const struct node *node, uint64_t seed) {
     static const char *const names[] = {"ISO-8859-2", "ISO-8859-5", "KOI8-R",    "CP1250",
                                         "CP437",      "EUC-JP",     "SHIFT_JIS", "BIG5",
@@ -96,7 +98,8 @@ uint64_t act_converters(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* names(seed, n): users, groups and services by name. */
+/* names(seed, n): looks up users, groups and services by name; the C library loads modules for
+ * this. */
 uint64_t act_names(const struct node *node, uint64_t seed) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     uint64_t result = seed;
@@ -113,7 +116,7 @@ uint64_t act_names(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* locales(seed, n): n locale objects are created, used and freed. */
+/* locales(seed, n): creates, uses and frees n locale objects. */
 uint64_t act_locales(const struct node *node, uint64_t seed) {
     static const char *const names[] = {"C", "C.UTF-8", "POSIX", "xx_YY"};
     struct dice dice = dice_of(node, seed);
@@ -138,7 +141,7 @@ static int compare_bytes(const void *one, const void *two) {
     return (int)*(const unsigned char *)one - (int)*(const unsigned char *)two;
 }
 
-/* library(seed, n): functions of the C library that allocate themselves, in n rounds. */
+/* library(seed, n): calls functions of the C library that allocate, in n rounds. */
 uint64_t act_library(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;

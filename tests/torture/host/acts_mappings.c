@@ -10,7 +10,8 @@
 #include "nodes.h"
 #include "sites.h"
 
-/* mappings(seed, n): n random changes of mappings; the result depends on their contents. */
+/* mappings(seed, n): n random changes of mappings. The result depends on the contents of the
+ * mappings. */
 uint64_t act_mappings(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;

@@ -1,5 +1,5 @@
-/* acts_processes.c: acts (steps of torture programs, see nodes.h) that create processes, execute
- * programs, and end processes in every way. */
+/* acts_processes.c: acts (steps of torture programs; an act may contain inner acts, see nodes.h)
+ * that create processes, execute programs, and end processes in every way. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -85,8 +85,8 @@ static uint64_t result_of(pid_t child, unsigned result) {
     return mix(how, atomic_load(truth_result(result)));
 }
 
-/* fork(seed, how, ending, ...): a child, created in one of four ways, runs the acts; process_end
- * ends it. */
+/* fork(seed, how, ending, ...): a child runs the inner acts, and ends by process_end(ending). The
+ * child is created by fork, _Fork, or the system calls clone or clone3. */
 uint64_t act_fork(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     pid_t child = -1;
@@ -119,9 +119,9 @@ uint64_t act_fork(const struct node *node, uint64_t seed) {
     return result_of(child, result);
 }
 
-/* vfork(seed, n, what): the child allocates n blocks in its parent's memory. Then it ends or, if
- * bit 0 of `what` is set, executes a program. If bit 1 is set, a new thread that has allocated
- * nothing yet calls vfork. */
+/* vfork(seed, n, what): a child of vfork allocates n blocks in its parent's memory. Then it ends
+ * or, if bit 0 of `what` is set, executes a program. If bit 1 of `what` is set, a new thread calls
+ * vfork before it has allocated anything. */
 struct vfork_call {
     const struct node *node;
     uint64_t seed, result;
@@ -190,8 +190,9 @@ static int allocate_in_clone(void *argument) {
     return 0;
 }
 
-/* clone(seed, n, flags): a child in the same memory, on a stack of its own, allocates n blocks; the
- * parent waits for it. */
+/* clone(seed, n, flags): a child that shares its parent's memory (CLONE_VM) allocates n blocks, on
+ * a stack of its own. The parent waits for the child. If flags % 2 is not 0, CLONE_VFORK is set,
+ * too; if flags % 3 is not 0, the child also shares descriptors and the working directory. */
 uint64_t act_clone(const struct node *node, uint64_t seed) {
     enum { STACK = 128 << 10 };
     struct clone_work work = {.n = node->numbers[1], .dice = dice_of(node, seed)};
@@ -206,8 +207,8 @@ uint64_t act_clone(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* The arguments with which this program executes itself in order to run one act, and the slot in
- * the file of counts for its result. */
+/* The arguments with which this program executes itself in order to run one act, and the number of
+ * the slot in the file of counts (truth.h) in which the new process stores the act's result. */
 struct stage {
     char text[8192], number[16];
     char *arguments[4];
@@ -230,7 +231,8 @@ static int stage_make(struct stage *stage, const struct node *node) {
     return 0;
 }
 
-/* spawn(seed, flags, one act): runs the act in another process of this program, by posix_spawn. */
+/* spawn(seed, flags, one act): executes this program again by posix_spawn, to run the inner act. If
+ * bit 0 of flags is set, with attributes; if bit 1 is set, with a file action. */
 uint64_t act_spawn(const struct node *node, uint64_t seed) {
     struct stage stage;
     pid_t child = 0;
@@ -261,8 +263,9 @@ static void *execute_in_thread(void *argument) {
     _exit(93);
 }
 
-/* execute(seed, how, one act): a forked child executes this program again to run the act: 0 by
- * execv, 1 by execv in a second thread, 2 by fexecve, 3 by execv after vfork. */
+/* execute(seed, how, one act): a forked child executes this program again to run the inner act: by
+ * execv (how is 0), by execv in a second thread (1), by fexecve (2), or by execv after vfork (3).
+ */
 uint64_t act_execute(const struct node *node, uint64_t seed) {
     struct stage stage;
     (void)seed;
@@ -305,8 +308,8 @@ static uint64_t open_descriptors(void) {
     return found;
 }
 
-/* descriptors(seed, ...): a child closes all descriptors and runs the acts. The result depends on
- * which descriptors are open before and after. */
+/* descriptors(seed, ...): a child closes all descriptors and runs the inner acts. The result
+ * depends on which descriptors are open before and after the acts. */
 uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -323,8 +326,8 @@ uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     return result_of(child, result);
 }
 
-/* orphan(seed, ms, ...): a grandchild sleeps less than 30 ms after the end of its parent, and then
- * runs the acts. It may live longer than the whole program. */
+/* orphan(seed, ms, ...): a grandchild runs the inner acts less than 30 ms after its parent has
+ * ended. The grandchild may live longer than the first process of the program. */
 uint64_t act_orphan(const struct node *node, uint64_t seed) {
     const pid_t child = fork();
     if (child == 0) {
@@ -341,8 +344,8 @@ uint64_t act_orphan(const struct node *node, uint64_t seed) {
     return process_wait(child);
 }
 
-/* shell(seed, how, one act): a shell executes this program to run the act; 0 by system, 1 by
- * popen. */
+/* shell(seed, how, one act): a shell, started by system (how is 0) or popen (1), executes this
+ * program again to run the inner act. */
 uint64_t act_shell(const struct node *node, uint64_t seed) {
     struct stage stage;
     char line[9000];
@@ -371,7 +374,7 @@ static void watch_forks(void) {
     pthread_atfork(allocate_around_fork, allocate_around_fork, allocate_around_fork);
 }
 
-/* atforks(seed, ...): a child that runs the acts with handlers of pthread_atfork that allocate. */
+/* atforks(seed, ...): a child runs the inner acts. Handlers of pthread_atfork allocate. */
 uint64_t act_atforks(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -386,8 +389,8 @@ static void allocate_at_exit(void) {
     block_free(block_make(8, 123));
 }
 
-/* atexits(seed, how, ...): a child runs the acts and then calls quick_exit (how 0) or exit (how 1).
- * The exit handlers allocate. */
+/* atexits(seed, how, ...): a child runs the inner acts and then calls quick_exit (how is 0) or exit
+ * (1). The exit handlers allocate. */
 uint64_t act_atexits(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();

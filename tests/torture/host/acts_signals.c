@@ -1,9 +1,9 @@
-/* acts_signals.c: acts (steps of torture programs, see nodes.h) with signal handlers that allocate,
- * fork, longjmp and run on alternate stacks; timers.
+/* acts_signals.c: acts (steps of torture programs; an act may contain inner acts, see nodes.h) with
+ * signal handlers that allocate, fork, longjmp and run on alternate stacks; timers.
  *
- * A handler must not call the C library's malloc if it may have interrupted malloc. So handlers
- * that allocate are entered by raise, from code that does not allocate. Handlers of a timer make
- * only system calls, except in programs whose own malloc may be called in a handler
+ * A handler that may have interrupted the C library's malloc must not call malloc. So handlers
+ * that allocate are called by raise, from code that does not allocate. Handlers of a timer only
+ * make system calls, unless the program has its own malloc, which handlers may call
  * (handler_safe_malloc). */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@ static __thread uint64_t handler_result, handler_seed;
 static void on_raise(int number) {
     const int kind = (int)handler_node->numbers[1];
     block_free(block_make(9, 200 + (size_t)number));
-    const struct node *node = handler_node; /* acts within may have handlers of their own */
+    const struct node *node = handler_node; /* an inner act may change handler_node */
     const uint64_t inner = node_run_children(node, handler_seed);
     handler_result = inner;
     if (kind == 1) {
@@ -46,9 +46,9 @@ static void on_raise(int number) {
     }
 }
 
-/* handler(seed, kind, stack, ...): three times, a signal handler runs the acts. Kind 1 leaves the
- * handler by longjmp, kind 2 forks in it. If `stack` is not 0, the handler runs on an alternate
- * stack, which is mapped anew each time. */
+/* handler(seed, kind, stack, ...): three times, a signal handler runs the inner acts. The handler
+ * of kind 1 then calls longjmp, the handler of kind 2 forks. If `stack` is not 0, the handler runs
+ * on an alternate stack, which is a new mapping each time. */
 uint64_t act_handler(const struct node *node, uint64_t seed) {
     enum { ALTERNATE = 256 << 10 };
     struct sigaction action = {.sa_handler = on_raise, .sa_flags = SA_NODEFER}, before;
@@ -83,7 +83,7 @@ uint64_t act_handler(const struct node *node, uint64_t seed) {
         }
     }
     handler_node = outer;
-    return result; /* SIGUSR2's handler remains, since other threads use it too */
+    return result; /* the handler of SIGUSR2 remains, because other threads use it, too */
 }
 
 static volatile sig_atomic_t n_alarms;
@@ -116,8 +116,8 @@ static void on_alarm(int number) {
 }
 
 /* timer(seed, kind): a child with one thread allocates while a timer interrupts it 20 times. The
- * handler of kind 0 does nothing, 1 forks a child that returns from the handler, 2 maps and unmaps
- * memory, 3 allocates if the program's malloc permits this. */
+ * handler of the timer does nothing (kind 0), forks a child that returns from the handler (kind 1),
+ * maps and unmaps memory (kind 2), or allocates if the program's malloc permits this (kind 3). */
 uint64_t act_timer(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();

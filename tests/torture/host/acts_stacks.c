@@ -1,6 +1,7 @@
-/* acts_stacks.c: acts (steps of torture programs, see nodes.h) that run on stacks which the program
- * makes itself: ucontext and hand-written coroutines. Their memory is reused, divided in another
- * way, guarded and unmapped, which a profiler that remembers stacks may not notice. */
+/* acts_stacks.c: acts (steps of torture programs; an act may contain inner acts, see nodes.h)
+ * that run on stacks which the program makes itself, with ucontext and with hand-written
+ * coroutines. The memory of these stacks is reused, divided into another number of stacks,
+ * protected and unmapped. A profiler that caches stacks may not notice these changes. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,9 @@ static __attribute__((noinline, noclone)) uint64_t turn(struct dice *dice, int d
 
 /* ---- memory for stacks ---- */
 
-/* A pool of n stacks. Kind 0: blocks of malloc; 1: one mapping; 2: one mapping with a guard page
- * below each stack; 3: with an unmapped gap below each; 4: as 1, and the contents are dropped
- * (MADV_DONTNEED) before the memory is reused. */
+/* A pool of n stacks. Kind 0: each stack is a block of malloc. The other kinds are one mapping:
+ * kind 2 with a guard page below each stack, kind 3 with an unmapped page below each stack. For
+ * kind 4 the contents are dropped (MADV_DONTNEED) before the mapping is reused. */
 struct pool {
     char *mapping;
     char *stacks[MOST_COROUTINES];
@@ -61,8 +62,8 @@ static void pool_make(struct pool *pool, int kind, int n, char *place) {
     pool->stack_bytes -= kind == 2 || kind == 3 ? PAGE_BYTES : 0;
 }
 
-/* Frees the pool, or keeps its mapping (way 1 and 2). Returns the mapping for the next pool, or
- * NULL. */
+/* Ends the use of a pool. Way 0 frees its memory; way 1 protects the mapping, way 2 keeps it.
+ * Returns the mapping for the next pool, or NULL if it was freed. */
 static char *pool_end(struct pool *pool, int way) {
     if (pool->kind == 0) {
         for (int i = 0; i < pool->n; i++) {
@@ -94,7 +95,7 @@ static char *pool_end(struct pool *pool, int way) {
 
 struct context_work {
     ucontext_t own, *back;
-    const struct node *node; /* whose acts run here in the first turn, or NULL */
+    const struct node *node; /* its inner acts run in the first turn of this context; or NULL */
     struct dice dice;
     int n_turns;
     uint64_t result;
@@ -109,8 +110,9 @@ static void context_body(unsigned low, unsigned high) {
     }
 }
 
-/* contexts(seed, kind, n, turns, ...): contexts of makecontext run in turns, in three rounds with
- * pools of this kind. In each round the acts run on the stack of one context. */
+/* contexts(seed, kind, n, turns, ...): contexts of makecontext run in turns, in three rounds. Their
+ * stacks are from a pool of this kind. In each round the inner acts run on the stack of one
+ * context. */
 uint64_t act_contexts(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int n = 1 + (int)(node->numbers[2] % MOST_COROUTINES);
@@ -151,8 +153,8 @@ uint64_t act_contexts(const struct node *node, uint64_t seed) {
 
 /* ---- coroutines by hand ---- */
 
-/* Saves the callee-saved registers on the current stack, changes to the other stack, restores the
- * registers saved there, and returns there. */
+/* Saves the callee-saved registers on the current stack, switches to the stack to_sp, restores the
+ * registers that are saved on that stack, and returns to the caller that is on that stack. */
 void coroutine_switch(void **ret_from_sp, void *to_sp);
 void coroutine_begin(void);
 __asm__(".text\n"
@@ -175,7 +177,7 @@ __asm__(".text\n"
 
 struct coroutine {
     void *sp, *caller_sp;
-    const struct node *node; /* whose acts run here in the first turn, or NULL */
+    const struct node *node; /* its inner acts run in the first turn of this coroutine; or NULL */
     struct dice dice;
     int n_turns, is_over;
     uint64_t result;
@@ -194,7 +196,7 @@ static void coroutine_body(struct coroutine *coroutine) {
 
 static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t stack_bytes) {
     void **top = (void **)(((uintptr_t)stack + stack_bytes) & ~(uintptr_t)15);
-    *--top = NULL; /* two words: coroutine_begin calls with a stack that is aligned to 16 bytes */
+    *--top = NULL; /* two words, so that the stack is aligned to 16 bytes in coroutine_begin */
     *--top = NULL;
     *--top = (void *)(uintptr_t)coroutine_begin;
     *--top = NULL;                              /* rbp */
@@ -206,8 +208,8 @@ static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t s
     coroutine->sp = top;
 }
 
-/* coroutines(seed, kind, n, turns, ...): coroutines run in turns, in four rounds; each round
- * divides the pool into another number of stacks. In each round the acts run on the stack of
+/* coroutines(seed, kind, n, turns, ...): coroutines run in turns, in four rounds. Each round
+ * divides the pool into another number of stacks. In each round the inner acts run on the stack of
  * one coroutine. */
 uint64_t act_coroutines(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);

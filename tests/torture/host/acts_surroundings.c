@@ -1,6 +1,6 @@
-/* acts_surroundings.c: acts (steps of torture programs, see nodes.h) that change the environment of
- * a process: namespaces, another user, filters of system calls, limits. Each changes only a child
- * of its own. */
+/* acts_surroundings.c: acts (steps of torture programs; an act may contain inner acts, see
+ * nodes.h) that change the environment of a process: namespaces, another user, filters of system
+ * calls, limits. Each changes only a child of its own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +33,9 @@ static uint64_t wait_result(pid_t child, unsigned result) {
     return mix(how, atomic_load(truth_result(result)));
 }
 
-/* namespaces(seed, kinds, ...): a child runs the acts in new namespaces. `kinds` is a sum: 1 pid, 2
- * mounts, 4 user, 8 network; 16 the process is not dumpable; 32 (with 2) it has another file system
- * at /dev/shm. */
+/* namespaces(seed, kinds, ...): a child runs the inner acts in new namespaces. `kinds` is a sum of
+ * 1 (pid), 2 (mounts), 4 (user), 8 (network), 16 (the process is not dumpable) and 32 (with 2:
+ * another file system is mounted at /dev/shm). */
 uint64_t act_namespaces(const struct node *node, uint64_t seed) {
     const int64_t kinds = node->numbers[1];
     const unsigned result = truth_new_result();
@@ -67,8 +67,8 @@ uint64_t act_namespaces(const struct node *node, uint64_t seed) {
     _exit(18);
 }
 
-/* user(seed, kind, ...): a child becomes an ordinary user and runs the acts, which may execute
- * programs. Kind 1 also sets no_new_privs. */
+/* user(seed, kind, ...): a child becomes an ordinary user and runs the inner acts, which may
+ * execute programs. Kind 1 also sets no_new_privs. */
 uint64_t act_user(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -86,8 +86,9 @@ uint64_t act_user(const struct node *node, uint64_t seed) {
     _exit(19);
 }
 
-/* The objects whose system calls may be trapped without a complaint: this program, and the C
- * library, which may open files of /proc or count processors, depending on its state. */
+/* The code ranges of this program and of the C library. If the filter traps a system call of this
+ * code, nothing is wrong: the C library may open files of /proc or count processors, depending on
+ * its state. */
 enum { OBJECTS = 16 };
 static struct objects {
     struct {
@@ -125,17 +126,17 @@ static void on_violation(int number, siginfo_t *info, void *context) {
     }
     if (i == objects.n) {
         char text[80];
-        snprintf(text, sizeof text, "the filter trapped call %d of another object",
+        snprintf(text, sizeof text, "the filter trapped system call %d of another library",
                  info->si_syscall);
         complain(text);
     }
     errno = saved;
 }
 
-/* seccomp(seed, kind, first, ...): a child runs the acts under a filter. Kind 0: some system calls
- * fail with EPERM; 1: with ENOSYS; 2: they raise SIGSYS, whose handler complains unless this
- * program or the C library made the call. first 1: the child allocates before it sets the
- * filter. */
+/* seccomp(seed, kind, first, ...): a child runs the inner acts with a filter. The system calls that
+ * the filter does not allow fail with EPERM (kind 0) or ENOSYS (kind 1), or raise SIGSYS (kind 2).
+ * The handler of SIGSYS complains unless this program or the C library made the system call. If
+ * `first` is 1, the child allocates before it sets the filter. */
 uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     static const int forbidden[] = {
         SYS_memfd_create, SYS_fallocate,       SYS_ftruncate,  SYS_process_vm_readv,
@@ -148,7 +149,8 @@ uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     enum { N = sizeof forbidden / sizeof *forbidden };
     const unsigned result = truth_new_result();
     struct objects known = {.n = 0};
-    dl_iterate_phdr(know_object, &known); /* not in the child: the loader's lock may be held */
+    /* not in the child, where the loader's lock may be held */
+    dl_iterate_phdr(know_object, &known);
     const pid_t child = fork();
     if (child != 0) {
         return wait_result(child, result);
@@ -180,9 +182,9 @@ uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     _exit(20);
 }
 
-/* limits(seed, kind, first, ...): a child runs the acts under a limit: 0 on files' size, 1 on
- * descriptors, 2 on its stack, 3 on locked memory, 4 on core dumps. first 1: the child allocates
- * before it sets the limit. */
+/* limits(seed, kind, first, ...): a child runs the inner acts with a limit: on the size of files
+ * (kind 0), descriptors (1), the stack (2), locked memory (3), or core dumps (4). If `first` is 1,
+ * the child allocates before it sets the limit. */
 uint64_t act_limits(const struct node *node, uint64_t seed) {
     static const int resources[] = {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_STACK, RLIMIT_MEMLOCK,
                                     RLIMIT_CORE};

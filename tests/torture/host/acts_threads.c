@@ -1,5 +1,6 @@
-/* acts_threads.c: acts (steps of torture programs, see nodes.h) with threads: on stacks of several
- * kinds, with blocks that one thread allocates and another frees, and with several ways to end. */
+/* acts_threads.c: acts (steps of torture programs; an act may contain inner acts, see nodes.h)
+ * with threads: on stacks of several kinds, with blocks that one thread allocates and another
+ * frees, and with several ways to end. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <pthread.h>
@@ -50,8 +51,8 @@ static void *live(void *argument) {
     return NULL;
 }
 
-/* The stack of a thread: 0 the default, 1 of a given size, 2 a mapping of the program with a guard
- * page, 3 a block of posix_memalign. */
+/* Chooses the stack of a thread by its kind: 0 is the default, 1 a stack of random size, 2 a
+ * mapping of the program with a guard page, 3 a block of posix_memalign. */
 static void choose_stack(struct work *work, struct dice *dice, pthread_attr_t *attributes,
                          int kind) {
     const size_t n = (256u << 10) + PAGE_BYTES * dice_below(dice, 64);
@@ -73,7 +74,7 @@ static void choose_stack(struct work *work, struct dice *dice, pthread_attr_t *a
     }
 }
 
-/* threads(seed, n, stack kind, ending, ...): n threads, all with the same acts. */
+/* threads(seed, n, stack kind, ending, ...): each of n threads runs the inner acts. */
 uint64_t act_threads(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int n = (int)(node->numbers[1] % (THREADS + 1));
@@ -157,7 +158,7 @@ static void *pass(void *argument) {
     return NULL;
 }
 
-/* passing(seed, n): two threads; each frees n blocks that the other has allocated. */
+/* passing(seed, n): starts two threads. Each frees n blocks that the other thread has allocated. */
 uint64_t act_passing(const struct node *node, uint64_t seed) {
     struct queue queues[2] = {
         {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
@@ -223,8 +224,8 @@ static void *sleep_until_cancelled(void *argument) {
     return NULL;
 }
 
-/* cancel(seed, kind): a thread is cancelled: 0 at pthread_testcancel, 1 asynchronously, 2 in a
- * system call. */
+/* cancel(seed, kind): cancels a thread at pthread_testcancel (kind 0), asynchronously (kind 1), or
+ * in a system call (kind 2). */
 uint64_t act_cancel(const struct node *node, uint64_t seed) {
     static void *(*const lives[])(void *) = {allocate_until_cancelled, compute_until_cancelled,
                                              sleep_until_cancelled};
@@ -247,7 +248,7 @@ uint64_t act_cancel(const struct node *node, uint64_t seed) {
     return result == PTHREAD_CANCELED;
 }
 
-/* exiting(seed, n): n short-lived threads, one after the other; some are detached. */
+/* exiting(seed, n): starts n short-lived threads, one after the other; some are detached. */
 static void *come_and_go(void *argument) {
     block_free(block_make(7, 60));
     if (argument != NULL) {

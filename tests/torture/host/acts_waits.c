@@ -1,5 +1,6 @@
-/* acts_waits.c: an act (a step of torture programs, see nodes.h) with system calls that wait. It
- * complains if one ends for another reason than the expected event, such as EINTR. */
+/* acts_waits.c: an act (a step of torture programs, see nodes.h) with system calls that wait. The
+ * act complains if a wait ends for another reason than the expected event, for instance with EINTR.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -35,8 +36,9 @@ static void *post_late(void *argument) {
     return NULL;
 }
 
-/* A child that ends during the wait: its SIGCHLD is ignored, and must not end the wait even while
- * the thread is traced, when the kernel keeps ignored signals. -1 if no child can be made. */
+/* Starts a child that ends while its parent waits. The parent ignores SIGCHLD, so this signal must
+ * not end the wait, not even if a tracer has attached to the parent. Returns the pid, or -1 if no
+ * child can be created. */
 static pid_t child_that_ends_soon(void) {
     const pid_t child = fork();
     if (child == 0) {
@@ -82,7 +84,7 @@ uint64_t act_waits(const struct node *node, uint64_t seed) {
             const pid_t child = dice_below(&dice, 2) ? child_that_ends_soon() : -1;
             const int n = wait_for_pipe(write_late, kind);
             if (n != 1) {
-                complain("a wait for a pipe ended otherwise");
+                complain("a wait for a pipe ended for another reason");
             }
             if (child > 0) {
                 (void)process_wait(child);

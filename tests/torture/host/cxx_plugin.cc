@@ -1,5 +1,5 @@
-// cxx_plugin.cc: the plugin in C++ of torture programs (act_cxx of acts_images.c): operators new and delete, containers, exceptions through
-// frames that allocate.
+// cxx_plugin.cc: the C++ plugin of torture programs (act_cxx of acts_images.c). It uses the operators new and delete, containers, and
+// exceptions that pass frames whose functions have allocated.
 #include <map>
 #include <memory>
 #include <new>

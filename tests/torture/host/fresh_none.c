@@ -1,5 +1,5 @@
-/* fresh_none.c: the act "fresh" of torture programs without generated code; it does nothing.
- * (fresh_source.py generates the act for the others.) */
+/* fresh_none.c: the act `fresh` of torture programs that contain no generated code. It does
+ * nothing. (For other programs, fresh_source.py generates this act.) */
 #include "nodes.h"
 
 uint64_t act_fresh(const struct node *node, uint64_t seed) {

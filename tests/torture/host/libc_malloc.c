@@ -1,4 +1,5 @@
-/* libc_malloc.c: linked into torture programs that use libc's malloc, in place of own_malloc.c. */
+/* libc_malloc.c: is linked into torture programs that use libc's malloc. (Other torture programs
+ * contain own_malloc.c.) */
 #include "own_malloc.h"
 
 const int handler_safe_malloc = 0;

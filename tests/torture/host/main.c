@@ -3,16 +3,18 @@
  *
  *     usage: PROGRAM TEXT [RESULT]
  *
- * With RESULT, which an act passes when it executes this program again, the result is stored in the
- * slot of that number in the file of counts (truth.h). Otherwise the results are printed, one line
- * for each act of the outermost `program(seed, ending, ...)`.
+ * An act that executes this program again passes RESULT, the number of a slot in the file of counts
+ * (truth.h); then the result of TEXT is stored in this slot. Without RESULT the results are
+ * printed, one line for each inner act of the outermost act `program(seed, ending, ...)`.
+ *
+ * Environment variables:
  *
  *     TORTURE_TRUTH         the file of counts
  *     TORTURE_PLUGINS       the folder of the plugins
  *     TORTURE_GATE          a file; the program waits until the driver removes it, so that the
  *                           driver can attach allogram before the first act
- *     TORTURE_MILLISECONDS  repeat the acts for this time, while there is room for the counts of
- *                           more processes; every round must give the same results
+ *     TORTURE_MILLISECONDS  the time for which the acts are repeated, as long as the file of counts
+ *                           has room for more processes; every round must give the same results
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -85,8 +87,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 
-/* program(seed, ending, ...): the outermost act, or a sequence inside of another act: runs its
- * children one after the other. */
+/* program(seed, ending, ...): runs its inner acts one after the other. It is the outermost act of a
+ * text, or a sequence inside of another act. */
 uint64_t act_program(const struct node *node, uint64_t seed) {
     return node_run_children(node, seed);
 }

@@ -1,5 +1,5 @@
-/* nodes.c: parses the text of a torture program to a tree of acts, and runs acts. The tree is in
- * static memory, so that parsing allocates nothing. */
+/* nodes.c: parses the text of a torture program (nodes.h) to a tree of acts, and runs acts. The
+ * tree is in static memory, so parsing allocates nothing. */
 #include "nodes.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ static struct node nodes[NODES];
 static int n_nodes;
 
 static void refuse(void) {
-    complain("this is no program text");
+    complain("the text of the program is invalid");
     _Exit(96);
 }
 

@@ -4,10 +4,10 @@
  *
  *     act(number, number, ... act(...), act(...))
  *
- * The first number is the seed of the act's random numbers. The other numbers and the inner acts
- * are described at each act. The result of an act depends on its numbers and on the seed with which
- * it is called, never on time, addresses or the order of threads. So every round of a program gives
- * the same results, with allogram and without. */
+ * The first number is the seed of the act's random numbers. The comment before each act (acts_*.c)
+ * describes the other numbers and the inner acts. The result of an act depends on its numbers and
+ * on the seed with which it is called, never on time, addresses or the order of threads. So every
+ * round of a program gives the same results, with allogram and without. */
 #ifndef TORTURE_NODES_H
 #define TORTURE_NODES_H
 
@@ -19,14 +19,14 @@ struct node;
 typedef uint64_t act_function(const struct node *node, uint64_t seed);
 
 struct node {
-    const char *text, *end; /* the act's part of the program's text */
+    const char *text, *end; /* begin and end of the act in the text of the program */
     act_function *act;
     int64_t numbers[NODE_NUMBERS];
     int n_children;
     const struct node *children[NODE_CHILDREN];
 };
 
-/* One act's row in the table. */
+/* A row of the table of acts. */
 struct act {
     const char *name;
     act_function *function;
@@ -36,10 +36,10 @@ struct act {
 const struct node *nodes_parse(const char *text);
 
 uint64_t node_run(const struct node *node, uint64_t seed);
-/* Runs all children one after the other. */
+/* Runs all inner acts of a node, one after the other. */
 uint64_t node_run_children(const struct node *node, uint64_t seed);
 
-/* The generator of an act's random numbers. */
+/* The state of a generator of random numbers. Each run of an act has its own. */
 struct dice {
     uint64_t state;
 };
@@ -59,7 +59,7 @@ static inline uint64_t dice_below(struct dice *dice, uint64_t n) {
     return dice_roll(dice) % n;
 }
 
-/* This program's executable file, for acts that execute it again. */
+/* The path of this program, for acts that execute the program again. */
 extern const char *program_path;
 /* The folder with the plugins. */
 extern const char *plugin_folder;

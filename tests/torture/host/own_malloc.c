@@ -1,8 +1,11 @@
-/* own_malloc.c: an allocator of torture programs' own, which some variants compile together with
- * its callers. It is lock-free, so signal handlers may call it. A freed block goes to the list of
- * its size class, whose head is a tag and an offset; other blocks come from an arena that only
- * grows. The functions change few registers and need no aligned stack. gcc finds this, and the
- * compiled callers rely on it, so a profiler that replaces the functions must not change more. */
+/* own_malloc.c: an allocator that is part of a torture program. In some variants of the programs it
+ * is compiled together with its callers. The allocator is lock-free, so signal handlers may call
+ * it. A freed block goes to the list of its size class; the head of a list is a tag and an offset
+ * in the arena. If the list of a class is empty, a new block comes from the arena, which only
+ * grows.
+ *
+ * The functions change few registers and need no aligned stack. gcc sees this, and the compiled
+ * callers rely on it. So a profiler that replaces the functions must not change other registers. */
 #define _GNU_SOURCE
 #include "own_malloc.h"
 
@@ -37,7 +40,8 @@ static __attribute__((constructor(101))) void make_arena(void) {
     }
 }
 
-/* Pieces of 32, 48, 64, 96, 128 ... bytes. */
+/* The number of bytes of a piece (a header and a block) of each size class: 32, 48, 64, 96, 128 ...
+ */
 static size_t class_bytes(unsigned class) {
     return (size_t)(class & 1 ? 48 : 32) << class / 2;
 }

@@ -18,7 +18,8 @@ struct plugin_host {
     void (*free_done)(void *truth);
 };
 
-/* Allocates n blocks at the plugin's own sites and frees them. */
+/* The function of a plugin: allocates n blocks at the plugin's own sites (functions that allocate),
+ * and frees the blocks. */
 typedef uint64_t plugin_function(const struct plugin_host *host, uint64_t n, uint64_t seed);
 
 #endif

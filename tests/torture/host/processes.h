@@ -6,14 +6,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Ends the process in the way with this number, 0 to 9; for 0 it returns, so that main returns. */
+/* Ends the process in the way with this number, 0 to 9 (exit, abort, a signal ...). For 0 the
+ * function returns, so that the caller can return from main. */
 void process_end(int kind);
 
 /* Waits for a child and returns its wait status, without the bit for a core dump. */
 uint64_t process_wait(pid_t child);
 
-/* In a new child: runs the node's children, stores their result in the slot of this number,
- * ends. */
+/* The code of a new child process: runs the inner acts of the node, stores their result in the slot
+ * `result` of the file of counts (truth.h), and ends the process by process_end(ending). */
 _Noreturn void process_live(const void *node, uint64_t seed, unsigned result, int ending);
 
 #endif

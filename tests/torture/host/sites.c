@@ -40,8 +40,8 @@ SITE_ATTRIBUTES void *site_19_posix_memalign(size_t n) {
     return block;
 }
 
-/* A text of n bytes, to be copied by functions of the C library that compute the size and call
- * malloc. */
+/* Returns a text of n bytes, for functions of the C library that copy a text to a new block
+ * (strdup). */
 static const char *text_of(size_t n) {
     static __thread char text[1024];
     memset(text, 'x', n - 1);
@@ -49,7 +49,7 @@ static const char *text_of(size_t n) {
     return text;
 }
 
-/* A wide text of n bytes, including its terminator. */
+/* Returns a text of wide characters that has n bytes with its terminator. */
 static const wchar_t *wide_text_of(size_t n) {
     static __thread wchar_t text[1024];
     wmemset(text, L'x', n / sizeof *text - 1);

@@ -1,6 +1,6 @@
-/* sites.h: the functions of torture programs that allocate, and count what they allocate (truth.h).
- * Each has its number in its name. By this number the driver (trace_truth.py) compares the counts
- * of the trace with those of the site. */
+/* sites.h: the sites of torture programs. A site is a function that allocates and counts its
+ * allocations (truth.h). Each site has a number, which is part of its name. By this number the
+ * driver (trace_truth.py) compares the site's counts with those of the trace. */
 #ifndef TORTURE_SITES_H
 #define TORTURE_SITES_H
 
@@ -23,12 +23,12 @@
         return block;                                        \
     }
 
-/* Plugin k has the sites 32 + 2 k and the next (variants.py), C++ code 44 and 45 (cxx_plugin.cc),
- * generated code 48 to 95 (fresh_source.py). */
+/* Plugin k has the sites 32 + 2 k and 33 + 2 k (variants.py), the C++ plugin 44 and 45
+ * (cxx_plugin.cc), generated code 48 to 95 (fresh_source.py). */
 enum {
-    N_GENERAL_SITES = 20, /* 0 .. 19: for block_make, with any size */
-    N_ODD_SITES = 4,      /* 22 .. 25: functions that compute the size themselves (strdup ...) */
-    MARK_SITE = 30,       /* each process has one block here: MARK_BYTES + its number bytes */
+    N_GENERAL_SITES = 20, /* sites 0 .. 19, for block_make, with any size */
+    N_ODD_SITES = 4,      /* sites 22 .. 25, which compute the size themselves (strdup ...) */
+    MARK_SITE = 30,       /* allocates one block of MARK_BYTES + N bytes in process number N */
     MARK_BYTES = 4096,
 };
 
@@ -42,12 +42,13 @@ void *site_3_malloc(size_t n);
 void *site_10_calloc(size_t n);
 void site_mark(unsigned number);
 
-/* A block of at least n bytes, n < 900, from one of the odd sites. */
+/* Allocates a block of at least n bytes (n < 900) at one of the N_ODD_SITES sites. */
 void *block_make_odd(unsigned site, size_t n);
-/* A block of n bytes, n >= BLOCK_LEAST_BYTES, from the general site of this number. NULL when there
- * is no memory. */
+/* Allocates a block of n bytes (n >= BLOCK_LEAST_BYTES) at the general site of this number. Returns
+ * NULL if there is no memory. */
 void *block_make(unsigned site, size_t n);
-/* realloc and reallocarray: a free of the old block and an allocation at a site of their own. */
+/* Calls realloc or reallocarray. Counts a free of the old block, and an allocation at site 20 or
+ * 21. */
 void *block_resize(void *block, size_t n);
 void block_free(void *block);
 

@@ -49,8 +49,9 @@ int truth_has_room(void) {
     return atomic_load(&truth_file->n_processes) < TRUTH_PROCESSES / 2;
 }
 
-/* Signals are blocked while a record and its mark are made: a child that a handler forks between
- * the two would allocate its parent's mark. */
+/* Takes a record, and allocates the mark (a block whose size is the number of the process). Signals
+ * are blocked: if a handler forked a child between the two steps, the child would allocate its
+ * parent's mark. */
 struct truth_process *truth_claim(void) {
     sigset_t all, before;
     sigfillset(&all);
@@ -59,7 +60,7 @@ struct truth_process *truth_claim(void) {
     struct truth_process *mine =
         process_of(number < TRUTH_PROCESSES ? number : TRUTH_PROCESSES - 1);
     struct truth_process *self = NULL;
-    /* another thread may have been faster: then the record that was taken here stays empty */
+    /* If another thread was faster, this process uses that thread's record; `mine` stays empty. */
     if (atomic_compare_exchange_strong(&truth_page->self, &self, mine)) {
         atomic_store(&mine->pid, (uint32_t)syscall(SYS_getpid));
         atomic_store(&mine->is_executed, (uint32_t)truth_is_executed);

@@ -1,11 +1,12 @@
-/* truth.h: the counts of a torture program of its own calls of allocation functions, with which its
- * trace is compared.
+/* truth.h: a torture program counts its own allocations and frees. The driver (run_torture.py)
+ * compares these counts with the trace.
  *
- * The counts are in a file that the driver creates. It is mapped shared, so the counts survive
- * every way in which a process can end. Each process has a record of its own. The pointer to this
- * record is on a page that the kernel clears when memory is copied to a child (MADV_WIPEONFORK). So
- * a child of fork or clone, also in a handler, takes a new record at its first call; a child of
- * vfork, which shares its parent's memory, counts for its parent, as in allogram.
+ * The counts are in a file that the driver creates. The program maps the file as shared memory, so
+ * the counts survive every way in which a process can end. Each process has a record in the file.
+ * The pointer to the record is on a page that the kernel clears when memory is copied to a child
+ * (MADV_WIPEONFORK). So a child of fork or clone takes a new record at its first call, also if a
+ * signal handler created the child. A child of vfork shares its parent's memory, so its calls count
+ * for its parent, as in allogram.
  *
  * A call is counted before it begins and again when it is done. If a process was killed in between,
  * the trace must have at least the calls that were done and at most those that were begun.
@@ -34,14 +35,14 @@ enum {
 
 struct truth_site {
     _Atomic uint64_t blocks_begun, blocks_done, bytes_begun, bytes_done;
-    /* of the blocks that this process itself allocated at this site */
+    /* frees of blocks that this process itself allocated at this site */
     _Atomic uint64_t frees_begun, frees_done;
 };
 
 struct truth_process {
     _Atomic uint32_t pid;
-    _Atomic uint32_t is_executed;   /* an act executed this program again, here or in a parent */
-    _Atomic uint64_t foreign_frees; /* of blocks of the process that it was forked from */
+    _Atomic uint32_t is_executed;   /* 1 if an act of an ancestor executed this program again */
+    _Atomic uint64_t foreign_frees; /* frees of blocks that an ancestor allocated before a fork */
     struct truth_site sites[TRUTH_SITES];
 };
 
@@ -68,11 +69,13 @@ void truth_open(void);
 int truth_has_room(void);
 /* Takes a record for this process, if it has none yet, and returns the record. */
 struct truth_process *truth_claim(void);
-/* Prints a line on standard error: something is wrong that would not occur without allogram. */
+/* Prints a line on standard error. The program complains about errors that do not occur without
+ * allogram. */
 void complain(const char *what);
 
-/* The number of a new result slot; the slot of a number. */
+/* Returns the number of a new slot for a result. */
 unsigned truth_new_result(void);
+/* Returns the slot with this number. */
 _Atomic uint64_t *truth_result(unsigned number);
 
 static inline struct truth_process *truth_self(void) {
@@ -100,7 +103,7 @@ static inline uint64_t block_word(unsigned site, const struct truth_process *sel
 static inline void truth_done(unsigned site, size_t n, void *block) {
     struct truth_process *self = truth_self();
     struct truth_site *truth = &self->sites[site];
-    if (block == NULL) { /* refused: truth_begin is undone */
+    if (block == NULL) { /* nothing was allocated: undo truth_begin */
         truth_add(&truth->blocks_begun, UINT64_MAX);
         truth_add(&truth->bytes_begun, -(uint64_t)n);
         return;
@@ -112,12 +115,12 @@ static inline void truth_done(unsigned site, size_t n, void *block) {
     ((unsigned char *)block)[n - 1] = (unsigned char)(n * 7 + site);
 }
 
-/* Set while truth_free_begin chooses the counters and counts. A handler must not fork then: the
- * child would return into the function with its parent's counters. */
+/* 1 while truth_free_begin runs in this thread. During this time a signal handler must not fork,
+ * because the child would return into truth_free_begin and use its parent's counters. */
 extern __thread volatile sig_atomic_t truth_is_choosing;
 
-/* The counters of the site of a block that is about to be freed; NULL: another process allocated
- * it. */
+/* Must be called before a block is freed. Returns the counters of the block's site, or NULL if
+ * another process allocated the block. */
 struct truth_site *truth_free_begin(void *block);
 
 static inline void truth_free_done(struct truth_site *truth) {
