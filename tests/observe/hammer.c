@@ -182,7 +182,7 @@ static void *wait_on(void *argument) {
             const double slept =
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
             if (slept < 0.03) {
-                complain("nanosleep was short");
+                complain("nanosleep returned too early");
             }
         } else if (number == 3) {
             struct epoll_event event = {.events = EPOLLIN};
@@ -204,12 +204,13 @@ static void *wait_on(void *argument) {
             pthread_mutex_unlock(&mutex);
         }
         if (r < 0 && errno == EINTR) {
-            static const char *const calls[] = {"read said EINTR",      "poll said EINTR",
-                                                "nanosleep said EINTR", "epoll_wait said EINTR",
-                                                "select said EINTR",    "a wait said EINTR"};
+            static const char *const calls[] = {
+                "read failed with EINTR",      "poll failed with EINTR",
+                "nanosleep failed with EINTR", "epoll_wait failed with EINTR",
+                "select failed with EINTR",    "pthread_cond_wait failed with EINTR"};
             complain(calls[number]);
         } else if (r > 0) {
-            complain("a wait for nothing found something");
+            complain("a wait returned without an event");
         }
     }
     return NULL;

@@ -1,7 +1,7 @@
-/* own_gaps.c: a program that measures the gaps in its execution. It reads the clock again and again,
- * for as many seconds as its argument says. It prints, as JSON, the sum of the short gaps (1 us to
- * 1 ms, which interrupts cause), in total and by the length of the gap, and the time without gaps.
- */
+/* own_gaps.c: a program that measures the gaps in its execution. It reads the clock again and
+ * again, for as many seconds as its argument says. It prints, as JSON, the sum of the short gaps
+ * (1 us to 1 ms, which interrupts cause), in total and by the length of the gap, and the time
+ * without gaps. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -76,7 +76,7 @@ static void *wait_for_children(void *unused) {
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         }
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 3) {
-            complain("a child ended in another way");
+            complain("a child ended with a wrong status");
         }
         usleep(2000);
     }
@@ -132,7 +132,7 @@ static void *make_threads(void *unused) {
         for (int i = 0; i < 4; i++) {
             void *result = NULL;
             if (pthread_join(threads[i], &result) != 0 || result != threads + 4 - i) {
-                complain("a thread gave back something else");
+                complain("a thread returned a wrong value");
             }
         }
     }
@@ -159,7 +159,7 @@ static void *load_and_unload(void *unused) {
 static void *make_calls(void *unused) {
     for (;;) {
         if (syscall(SYS_getppid) <= 0 || syscall(SYS_close, -1) != -1 || errno != EBADF) {
-            complain("a system call answered something else");
+            complain("a system call returned a wrong value");
         }
     }
     return unused;
