@@ -169,7 +169,7 @@ def left_processes(mark):
 
 
 def draw(browser, user, page, before=()):
-    """Runs a browser once as `user`, with the words `before` in front of its command ({out}: a folder for traces)."""
+    """Runs a browser once as `user`. The words `before` are put before the browser's command; in them, {out} is a folder for traces."""
     home = tempfile.mkdtemp(prefix="allogram-browser-")
     os.mkdir(home + "/profile")
     os.mkdir(home + "/out")
