@@ -18,7 +18,7 @@ as_nobody() {
     setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 
-allogram_for_nobody() { # in a folder that other users may enter; bats' own folder is private
+allogram_for_nobody() { # copies allogram to a folder that the user nobody may enter; bats' own folder is private
     [ "$(id -u)" = 0 ] || skip "only root can become somebody else"
     as_nobody true || skip "setpriv is missing"
     open_folder=$(mktemp -d /tmp/observe-test.XXXXXX)

@@ -16,7 +16,7 @@ one_line() {
     one_line
 }
 
-@test "a missing trace gives one line" {
+@test "a trace that does not exist gives one line" {
     run "$ALLOGRAM" report nowhere.allogram
     [ "$status" -eq 1 ]
     one_line
@@ -216,7 +216,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     [ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ]
     blocks=$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["allocated_blocks"])')
     [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' holds: allocated_blocks = $blocks" ]]
-    # this expression has no values to print
+    # this condition contains no key whose value could be printed
     run bash -c "'$ALLOGRAM' report jq.allogram --fail-if='1 > 0' 2>&1 >'$BATS_TEST_TMPDIR/shown'"
     [ "$status" -eq 3 ]
     [[ $output == *"--fail-if='1 > 0' holds" ]]

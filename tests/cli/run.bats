@@ -14,7 +14,7 @@ traces() {
     find . -name '*.allogram' | wc -l
 }
 
-# What a command finds in its process: descriptors, signals, limits, and the environment without allogram's own variables.
+# A script that prints the state of its process: descriptors, signals, limits, and the environment without allogram's own variables.
 surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/d" | sort
     grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; ulimit -a; umask
     env | grep -vE "^(LD_PRELOAD|ALLOGRAM_SESSION|_|SHLVL)=" | sort'
@@ -298,7 +298,7 @@ END
 }
 
 @test "a program that signals its whole process group gets the signal once" {
-    # setsid: a process group of its own, with only `run` and the program in it
+    # setsid starts a process group that contains only `run` and the program
     cat >group.sh <<'SCRIPT'
 count=0
 trap 'count=$((count + 1))' USR1

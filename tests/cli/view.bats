@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `allogram view` as a user types it; what the page does in a browser is tested in tests/page.
+# The command `allogram view`. tests/page tests the page in a browser.
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR"
