@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The conformance tests of adapters: rules that hold for every runtime, checked with each runtime that is installed here.
+"""Tests rules that hold for every adapter (the code of allogram that records one runtime, e.g. Lua), with each installed runtime.
 
-A runtime takes part with a Guest: a program that runs cases written for the runtime and counts, in its own code, what the trace
-must contain. A rule compares the trace with what the guest printed. No rule depends on a particular runtime."""
+For each runtime there is a Guest, a program that runs the test cases in this runtime. The guest counts its own allocations and prints the
+counts. A rule compares the trace with these counts. No rule depends on a particular runtime."""
 
 import argparse
 import os
@@ -70,7 +70,7 @@ def record(tools, guest, case, folder, failures, options=(), status=0):
     for trace, summary in summaries:
         failures.expect("check", recorded.check(tools, trace)[0], 0)
         failures.expect("lost", summary["lost_events"]["total"], 0)
-        if trace == traces[0]: # not in a child's trace: a child frees blocks that its parent allocated
+        if trace == traces[0]: # only in the parent's trace, because a child frees blocks that its parent allocated
             failures.fail_unless("frees of unknown blocks: %d" % summary["ghost_frees"], summary["ghost_frees"] <= guest.ghosts)
     return outcome, traces
 
@@ -139,7 +139,7 @@ def every_block_dies(tools, guest):
 
 
 def nothing_is_counted_twice(tools, guest):
-    """Memory that the runtime takes from malloc for its blocks is not counted a second time as malloc's blocks."""
+    """If the runtime obtains the memory of its blocks from malloc, this memory does not count a second time, as blocks of malloc."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "counts", folder, failures)

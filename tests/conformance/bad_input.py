@@ -86,7 +86,7 @@ def static_program(case, folder):
     outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program)
     case.one_line(outcome, "observe")  # the message recommends `allogram observe`
     case.fail_unless("status %d" % outcome.status, outcome.status in (5, 125))
-    case.fail_unless("the program ran without its output", outcome.status == 125 or outcome.stdout == b"here\n")
+    case.fail_unless("the program ran and did not print its line", outcome.status == 125 or outcome.stdout == b"here\n")
 
 
 def setuid_program(case, folder):
@@ -173,7 +173,7 @@ def link_in_the_way(case, folder):
     os.symlink(victim, path)
     case.run("run", "-q", "-o", path, "--", case.tools.program("temporary"))
     with open(victim) as file:
-        case.expect("what the link points to", file.read(), "precious\n")
+        case.expect("contents of the file to which the link points", file.read(), "precious\n")
 
 
 def folder_vanishes(case, folder):
@@ -212,7 +212,7 @@ def expect_counted(case, outcome, traces, why, least):
 
 
 def too_few_descriptors(case, folder):
-    """60 processes that live at the same time, with enough descriptors for the traces of about a dozen."""
+    """60 processes run at the same time, but there are only enough descriptors for the traces of about a dozen processes."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
@@ -225,7 +225,7 @@ def too_few_descriptors(case, folder):
 
 
 def name_too_long(case, folder):
-    """The file name of the first process's trace fits; that of its child's trace is too long."""
+    """The file name of the child's trace is too long; the file name of its parent's trace is not."""
     child = os.path.join(folder, "n" * 200)
     shutil.copy(case.tools.program("temporary"), child)
     traces = os.path.join(folder, "traces")
@@ -467,12 +467,12 @@ def cut_trace(case, folder):
 
 
 def recorded_anyway(case, path):
-    """The JSON of `report` for a damaged trace, which shows what is readable."""
+    """Returns the JSON of `report` for a damaged trace, with the readable part of the trace."""
     outcome = case.run("report", path, "--json")
     try:
         return json.loads(outcome.stdout)
     except ValueError:
-        case.failures.append("no report of what is readable: status %d %r" % (outcome.status, outcome.stderr))
+        case.failures.append("report does not show the readable part: status %d %r" % (outcome.status, outcome.stderr))
         return None
 
 

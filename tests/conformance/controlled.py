@@ -72,7 +72,7 @@ def the_signal_goes_on_from_what_was_asked(tools):
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder, "--signal=USR1")
         commanded.do("alloc 10 100")
-        ask(tools, commanded.process.pid, "pause", failures)  # the pid of `run` may be given in place of its program's pid
+        ask(tools, commanded.process.pid, "pause", failures)  # `control` accepts the pid of `run` and the pid of the program
         commanded.do("alloc 2000 200", "free 2000")
         commanded.process.send_signal(signal.SIGUSR1)
         time.sleep(SEEN_S)
@@ -121,7 +121,7 @@ def a_reset_that_no_event_follows(tools):
 
 
 def dumps(tools, *options):
-    """Two dumps of one recording; then three processes ask for a dump at the same time, and each gets its own."""
+    """Requests two dumps of a recording. Then three processes request a dump at the same time, and each must get a dump of its own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder, *options)

@@ -1,4 +1,4 @@
-"""Reads back what tests/programs/counting_preload.c counted: one file for each process image."""
+"""Reads the counts of tests/programs/counting_preload.c (the judge), which writes one file for each process image."""
 
 import os
 import re

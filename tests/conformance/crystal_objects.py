@@ -20,7 +20,7 @@ N = 1000000 if IS_FULL else 20000
 BOUND = 10
 
 EXACT = {"Point": 2 * N + 4 * N, "Node(Int64)": 5 * N, "Node(Int32)": N, "Hash(Int32, Point)": 1, "Called": BOUND}
-EXACT_KINDS = {"Left": N, "Right": 2 * N}  # both are allocated on one line, in two branches
+EXACT_KINDS = {"Left": N, "Right": 2 * N}  # one line allocates objects of both types, in two branches
 EXACT_JSON = {"Hash(String, JSON::Any)": N, "Array(JSON::Any)": 1}
 HELLO_1_6 = {"Crystal::SpinLock": 19, "IO::FileDescriptor": 4, "Mutex": 2}
 HELLO_1_14 = {"IO::FileDescriptor": 4, "Hash(Thread, Crystal::EventLoop::Event)": 8, "Hash(Thread, Deque(Fiber))": 8}
@@ -59,7 +59,7 @@ class Programs:
         return self.where.path(name), outcome.stdout
 
     def build_wild(self):
-        """Builds crystal_wild.cr with allogram.cr in the same folder, the last place where `require` looks."""
+        """Builds crystal_wild.cr. allogram.cr is in the same folder, where the compiler's `require` searches last."""
         self.where.bring(BINDING)
         source = self.where.bring(recorded.source_of("crystal_wild.cr"))
         path = self.where.run(["crystal", "env", "CRYSTAL_PATH"]).stdout.decode().strip()
@@ -102,7 +102,8 @@ def is_whole(stack):
 
 
 def through_the_library(failures, where, trace):
-    """Crystal calls C, which allocates with malloc and calls Crystal back, which allocates an object."""
+    """Checks the stacks of a program in which Crystal calls a C function. The C function allocates with malloc, and calls a Crystal function,
+    which allocates an object."""
     stacks = stacks_of(where, trace, "Called")
     failures.require("an object made in a callback has one stack, from the callback to the C library: %s" % stacks, len(stacks) == 1 and stacks[0][0] == "Called.new" and
                      stacks[0][1].startswith("->(") and stacks[0][2:4] == ["kept_and_called", "bound"])

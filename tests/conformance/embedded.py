@@ -69,7 +69,7 @@ def compare_example(tools, trace, is_alone):
     failures.expect("ghosts", summary["ghost_frees"], 2)
     failures.expect("lost", summary["lost_events"]["total"], 0)
     if is_alone:
-        failures.expect("stacks, each once for all of its types", summary["unique_stacks"], 5)
+        failures.expect("number of different stacks", summary["unique_stacks"], 5)
         failures.expect("blocks in all", (summary["allocated_blocks"], summary["freed_blocks"]), (119, 36))
         failures.expect("end of the recording", summary["trace"]["end"], "detached")
         outcome = recorded.run([tools.allogram, "dump", trace])
@@ -306,7 +306,7 @@ def run_tracker_rules(tools, results):
             if os.path.exists(command[0]):
                 results.run(name, lambda command=command: rule_of_trackers(tools, command, is_under_run))
             else:
-                results.skip(name, "no compiler for it here")
+                results.skip(name, "no compiler for this program is installed")
 
 
 def main():

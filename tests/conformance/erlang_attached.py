@@ -213,7 +213,7 @@ def choices_are_kept(place):
 
 
 def collections_are_seen(place):
-    """By default no call is traced, but the report shows which processes collect."""
+    """Without options `attach` traces no calls, but the report shows the collections of processes."""
     failures = tap.Failures()
     with Node(place) as node:
         node.ask("attached_node:load(2)")
@@ -536,7 +536,7 @@ def refusals_are_one_line(place):
         outcome = place.allogram("attach", *arguments, "-o", output, env=env)
         said = outcome.stderr.decode()
         failures.expect(what + ": status", outcome.status, status)
-        said = re.sub(r"allogram: \S+: each [^\n]* takes about [^\n]*\n", "", said)  # the line about the cost
+        said = re.sub(r"allogram: \S+: each [^\n]* takes about [^\n]*\n", "", said)  # removes the line about the cost
         failures.require("%s: the message is one line with the expected text: %s" % (what, said), said.count("\n") == 1 and re.search(pattern, said))
         failures.require(what + ": no trace is left", not os.path.exists(os.path.join(place.folder, "no.allogram")))
 

@@ -81,7 +81,7 @@ def callers_of(tools, trace, function):
 
 
 def program_is_counted(erlang):
-    """The counts of main and of its callees by caller, on a node with four schedulers."""
+    """Compares the counts of main and its callees, and the counts by caller, on a node with four schedulers."""
     failures, tools = tap.Failures(), erlang.tools
     outcome, trace = erlang.record(["erl", "+S", "4", "-noshell", "-pa", erlang.folder, "-eval",
                                     "hand_counted:main(%d), io:put_chars(\"done\"), halt(3)." % N])
@@ -98,7 +98,7 @@ def program_is_counted(erlang):
     sums = rows_of(tools, trace, "--focus=^hand_counted:to_tuple")
     failures.expect("list_to_tuple", sums.get("erlang:list_to_tuple/1"), (1, N + 1))
     callers = callers_of(tools, trace, "erlang:setelement/3")
-    failures.expect("who calls setelement", callers.get("hand_counted:repeat/2"), (2 * N, 15 * N))
+    failures.expect("calls, words of setelement/3 from repeat/2", callers.get("hand_counted:repeat/2"), (2 * N, 15 * N))
     for caller, words in (("set_one", 5), ("set_two", 10)):
         rows = rows_of(tools, trace, "--focus=^hand_counted:%s/1" % caller)
         failures.expect("setelement/3 below " + caller, rows.get("erlang:setelement/3"), (N, words * N))

@@ -22,7 +22,7 @@ KEPT = "phases:kept/1"
 
 
 class Node:
-    """phases.erl under `allogram run`, in a folder of its own."""
+    """A node that runs phases.erl under `allogram run`."""
 
     def __init__(self, erlang, folder, *options):
         self.tools, self.folder = erlang.tools, folder
@@ -46,7 +46,7 @@ class Node:
         return int(self.process.stdout.readline())
 
     def pid(self):
-        """The pid of the emulator, which `erl` executes."""
+        """Returns the pid of the emulator (beam.smp), which the script `erl` executes."""
         with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid), encoding="ascii") as children:
             for pid in children.read().split():
                 if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == "beam.smp":
@@ -72,7 +72,7 @@ class Node:
 
 
 def kept_of(tools, trace, failures):
-    """Returns (calls, words) of kept/1 in the trace, which must be complete and without lost events."""
+    """Checks that the trace is complete and has no lost events. Returns (calls, words) of kept/1."""
     status, verdict = recorded.check(tools, trace)
     failures.expect("check", (status, verdict["whole"]), (0, True))
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)

@@ -103,7 +103,7 @@ def filter_of_lua(tools, expression, takes):
 
 
 def sampled_with_a_filter(tools):
-    """At an interval of 1 every block is a sample, except those that the filter leaves out."""
+    """At a sampling interval of one byte every block is a sample, unless the filter leaves out the block."""
     failures = tap.Failures()
     expression, takes = "size=4K..,allocator=malloc", lambda size, domain, allocator, kind: size >= 4096 and allocator == "malloc"
     with recorded.Folder() as whole, recorded.Folder() as folder:

@@ -13,7 +13,7 @@ import sys
 import recorded
 import tap
 
-# fault: kind, function, numbers by hand
+# fault: the finding's kind, function, and numbers, which are counted by hand
 FAULTS = {
     "none": None,
     "cache": None,
@@ -80,7 +80,7 @@ def unseen(tools, folder, finding):
     return failures
 
 
-# fault: options that keep the evidence, and options that remove it
+# fault: options of `report` that keep the evidence, and options that remove the evidence
 NARROWED = {
     "leak": (["--focus=^leak$"], ["--ignore=^leak$", "--to=HALF", "--focus=^work$"]),
     "peak": (["--focus=^peak$"], ["--ignore=^peak$", "--from=HALF"]),

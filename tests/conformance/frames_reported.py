@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Frames of a program's own virtual machine between native frames. Each case tests one rule of allogram.h, with the library alone
-and under `allogram run`."""
+"""A program reports the frames of its own virtual machine with allogram.h; in the recorded stacks, these frames must be between the right
+native frames. Each case tests one rule of allogram.h, alone with liballogram and under `allogram run`."""
 
 import re
 import sys

@@ -124,7 +124,7 @@ def compare(tools, trace, wanted, failures):
     failures.expect("check", outcome.status, 0)
     rows = recorded.report(tools, trace, "--view=functions")["functions"]
     by_name = {}
-    for row in rows: # several functions may have one name
+    for row in rows: # several functions may have the same name
         counts = by_name.setdefault(row["function"], [0, 0, 0])
         by_name[row["function"]] = [sum(pair) for pair in zip(counts, (row["calls"], row["own_words"], row["own_ns"]))]
     failures.expect(os.path.basename(trace), by_name, wanted["functions"])

@@ -27,8 +27,8 @@ def line(text):
     return adapter_kit.line_of(text)
 
 
-# function of the case hand_counted: {type: (blocks, bytes)}, by upstream's structs for 64 bit: a table has 56 bytes, an array of n
-# values 16 n, a Lua closure 32 and 8 for each upvalue, an upvalue 40, a string 25 and its length, a coroutine 208 and a stack of
+# function of the case hand_counted: {type: (blocks, bytes)}. The sizes are those of Lua's structs on 64-bit machines: a table has 56 bytes,
+# an array of n values 16 n, a Lua closure 32 + 8 for each upvalue, an upvalue 40, a string 25 + its length, a coroutine 208 and a stack of
 # 45 slots.
 HAND_COUNTED = {
     "tables": {"table": (1000, 56000)},
@@ -183,8 +183,7 @@ def coverage_is_reported(tools):
     return failures
 
 
-# function: calls, own words (None: not fixed, because Lua adds calls to its own list now and then, 8 words each). A table has 7
-# words.
+# function: calls, own words (None: the words vary, because Lua allocates 8 words when it extends its list of calls). A table has 7 words.
 CALLS = {"fib": (177, 9 * 8), "make": (18, (50 + 50 + 10 + 5 * 2 + 3) * 7), "twice": (1, 0), "thrower": (10, None),
          "tail": (10, 0), "each": (1, None), "calls_and_words": (1, None)}
 CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 1}, "fib": {"calls_and_words": 177},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the LuaJIT adapter: the blocks in the trace are those that collectgarbage("count") counts."""
+"""Tests of the LuaJIT adapter: the bytes in use in the trace must equal those that collectgarbage("count") returns."""
 
 import os
 import sys

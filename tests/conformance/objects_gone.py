@@ -46,7 +46,7 @@ def compare_sites(failures, tools, trace, numbers, n_runs=None):
 
 
 def unharmed(failures, tools, folder, arguments, options=()):
-    """Records the program; compares its output and exit status with those of a plain run."""
+    """Records the program, and compares its output and exit status with those of a run without allogram. Returns the trace."""
     command = [tools.program("objects_gone"), *map(str, arguments)]
     plain = recorded.run(command)
     outcome, traces = recorded.record(tools, command, folder, options)

@@ -294,7 +294,7 @@ def undisturbed_tools(tools, folder, chain):
         if not shutil.which(command[0]):
             continue
         n_run += 1
-        recorded.run(command, cwd=work, env=STATISTICS) # the tools read the folder, to which this run may add files
+        recorded.run(command, cwd=work, env=STATISTICS) # adds files to the folder, which the tools read in the next runs
         plain = recorded.run(command, cwd=work, env=STATISTICS)
         outcome, traces = recorded.record(tools, command, folder, cwd=work, env=STATISTICS)
         failures.expect(command[0] + ": status, output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))

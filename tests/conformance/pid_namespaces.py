@@ -116,7 +116,7 @@ def living(tools):
             time.sleep(0.05)
         time.sleep(0.2)
         writer = recorded.writer_of(process.pid)
-        os.kill(process.pid, signal.SIGKILL)  # `run` first, or it starts another writer
+        os.kill(process.pid, signal.SIGKILL)  # `run` is killed first, because it would start another writer
         os.kill(writer, signal.SIGKILL)
         process.wait()
         early = {trace: recorded.check(tools, trace)[0] for trace in recorded.traces_in(folder)}
@@ -213,7 +213,7 @@ def main():
         if allowed:
             results.run(name, case)
         else:
-            results.skip(name, "this machine lets nobody make pid namespaces")
+            results.skip(name, "this machine does not permit pid namespaces")
     users_allowed = can_be_nobody()
     for name, case in users_cases.items():
         if users_allowed:

@@ -36,7 +36,7 @@ def sums(allocated_blocks, allocated_bytes, freed_blocks, in_use_bytes):
 
 
 def a_signal_pauses_and_resumes(tools, *options):
-    """During a pause no new block is recorded. Frees of blocks from before the pause are recorded, so the bytes in use are
+    """During a pause no allocation is recorded. Frees of blocks that were allocated before the pause are recorded, so the bytes in use are
     right."""
     failures = tap.Failures()
     with recorded.Folder() as folder:

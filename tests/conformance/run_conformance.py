@@ -21,7 +21,8 @@ import truth
 ORDERED = {"peak_bytes", "peak_blocks", "temporary_blocks"}  # depend on the order of events between threads
 SUMMARY_KEYS = {"in_use_blocks": "in_use_blocks_at_end", "in_use_bytes": "in_use_bytes_at_end"}
 
-# program, arguments ({programs}: folder of the built programs), names used in its expressions, expected status (None: as written)
+# case: program, arguments ({programs}: folder of the built programs), values of words in the program's @ expressions (truth.py), expected
+# status (None: the status in the program's comment)
 CASES = {
     name: (name, [], {}, None)
     for name in ("family cross_free fork_child exec_self spawned fork_with_threads longjmp_deep around_main recursion alloca_frames "
@@ -41,7 +42,7 @@ NEEDS_ROOT = {"host_root", "host_user"}
 
 
 def compare_hand(failures, what, process, names, counts):
-    """Question 2, for one process."""
+    """Answers question 2 (see the top of the file) for one process."""
     for key, expression in process.counts.items():
         if key in process.varies:
             continue
@@ -68,7 +69,7 @@ def compare_counts(failures, what, summary, counts, without):
 
 
 def compare_views(failures, tools, trace, summary):
-    """The views are sums of the same blocks: each has to add up to the summary."""
+    """Checks that the sum of each view equals the number in the summary."""
     sums = {"allocated_blocks": summary["allocated_blocks"], "allocated_bytes": summary["allocated_bytes"]}
     sites = recorded.report(tools, trace, "--view=sites")["sites"]
     for key, value in sums.items():
@@ -199,7 +200,7 @@ def run_case(tools, name):
         chained = ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
         outcome, traces = recorded.record(tools, chained, folder, env={"COUNTING_FOLDER": folder})
         failures.expect("chained: standard output", outcome.stdout, plain.stdout)
-        traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces + 1 if outlives else 0)[1:]  # without the shell's
+        traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces + 1 if outlives else 0)[1:]  # without the trace of the shell
         for i, (_, summary, counts) in enumerate(recorded.pair_up(tools, traces, counted.read(folder))):
             compare_counts(failures, "chained: process %d" % i, summary, counts, ORDERED if processes[0].counts_itself else set())
     return failures
@@ -219,7 +220,7 @@ def main():
     results = tap.Plan(len(names))
     for name in names:
         if name.startswith(("cxx_", "rust_")) and not os.path.exists(tools.program(CASES[name][0])):
-            results.skip(name, "no compiler for its language")
+            results.skip(name, "no compiler for this program is installed")
         elif name in NEEDS_ROOT and os.geteuid() != 0:
             results.skip(name, "needs root")
         else:

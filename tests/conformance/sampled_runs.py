@@ -204,7 +204,7 @@ def the_same_seed_chooses_the_same(tools):
             _, traces = sampled(tools, folder, "periodic", seed)
             seen.append(recorded.report(tools, traces[0], "--view=sites")["sites"][0]["own"])
         failures.expect("seed 5 again", seen[1], seen[0])
-        failures.fail_unless("seed 6 chooses the same as 5", seen[2] != seen[0])
+        failures.fail_unless("seeds 5 and 6 choose the same samples", seen[2] != seen[0])
     return failures
 
 

@@ -14,7 +14,7 @@ import tap
 
 KINDS = ("errno", "enosys", "trap", "kill")
 MODES = {"exact": [], "sampled": ["--mode=sample", "--interval=64"]}
-# case: the blocks of each process in order (the first process, then its children)
+# case: the number of blocks of each process, in this order: the first process, then its children
 TRUTH = {
     "single": [25000],
     "_exit": [25000],
@@ -80,7 +80,7 @@ def attached(tools, kind, how):
                 if "liballogram-attached" in maps.read():
                     break
             time.sleep(0.01)
-        time.sleep(0.5)  # the agent is loaded before its hooks are installed
+        time.sleep(0.5)  # waits until the agent, which is mapped now, has installed its hooks
         stdout, stderr = program.communicate(b"go\n", timeout=60)
         _, complaints = tool.communicate(timeout=60)
         status = program.returncode if program.returncode >= 0 else 128 - program.returncode

@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 class Commanded:
-    """commanded.c under `allogram run`, in a folder of its own."""
+    """The program commanded.c under `allogram run`, in FOLDER."""
 
     def __init__(self, tools, folder, *options, is_quiet=True):
         self.tools, self.folder = tools, folder

@@ -12,7 +12,7 @@ import sys
 import recorded
 import tap
 
-PATHS, DEPTH = 80000, 240  # 18 million nodes; a node is a frame with the number of its caller's node
+PATHS, DEPTH = 80000, 240  # 18 million nodes; a node is one frame, with the number of its caller's node
 FEW_PATHS = 25000          # 5.6 million nodes; shared memory of the smallest size has numbers for 4.2 million
 SMALL_FILE_BYTES = 250 << 20
 
@@ -123,7 +123,7 @@ def no_id_is_spent_on_walks_that_are_discarded(tools, command_of):
 def main():
     tools = recorded.tools_of_arguments()
     plan = tap.Plan(5)
-    plan.run("no stack is lost, however many there are", lambda: no_stack_is_lost(tools))
+    plan.run("no stack is lost", lambda: no_stack_is_lost(tools))
     plan.run("a stack that cannot be kept is counted", lambda: a_stack_that_is_not_kept_is_counted(tools))
     for language, needs in (("ml", "ocamlfind"), ("lua", "lua5.4")):
         name = "no id is spent on walks that are discarded: " + language

@@ -42,7 +42,7 @@ class Plan:
         begin = time.monotonic()
         try:
             failures = case()
-        except Exception as error:  # an exception in a test is a failure; the other tests go on
+        except Exception as error:  # an exception is a failure of this case; the other cases still run
             where = traceback.extract_tb(error.__traceback__)[-1]
             failures = ["%s: %s (%s:%d)" % (type(error).__name__, error, where.filename.rsplit("/")[-1], where.lineno)]
         self._line("not ok" if failures else "ok", name)

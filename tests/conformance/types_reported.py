@@ -53,7 +53,7 @@ def main():
         if os.path.exists(tools.program(program)):
             results.run(program, lambda program=program, source=source, entry=entry: compare_types(tools, program, source, entry))
         else:
-            results.skip(program, "no compiler for it here")
+            results.skip(program, "no compiler for this program is installed")
     return results.status()
 
 

@@ -93,7 +93,7 @@ def compare(failures, what, value, form):
         for element in value if isinstance(value, list) else []:
             compare(failures, what + "[]", element, form[0])
             if failures:
-                return  # one wrong element is enough
+                return  # reports only the first wrong element
     else:
         allowed = form if isinstance(form, tuple) else (form,)
         failures.fail_unless("%s: %s, should be %s" % (what, kind_of(value), " or ".join(allowed)), kind_of(value) in allowed)

@@ -38,7 +38,7 @@ def blocks_agree(failures, view, sums):
     failures.expect("blocks", {"freed_blocks": len(closed), "freed_bytes": sum(block["size"] for block in closed),
                                "in_use_blocks": len(opened), "in_use_bytes": sum(block["size"] for block in opened)},
                     only(sums, "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes"))
-    failures.expect("blocks that end before they begin", sum(block["freed_ns"] < block["allocated_ns"] for block in closed), 0)
+    failures.expect("blocks that were freed before their allocation", sum(block["freed_ns"] < block["allocated_ns"] for block in closed), 0)
     lifetimes = view("lifetimes")
     failures.expect("lifetimes", [sum(row[key] for row in lifetimes["sites"]) for key in ("blocks", "bytes", "ended")],
                     [len(blocks), sum(block["size"] for block in blocks), sums["freed_blocks"]])
@@ -157,7 +157,7 @@ def main():
         if os.path.exists(tools.program(program)):
             results.run(program, lambda program=program, number=number: case(tools, program, number))
         else:
-            results.skip(program, "no compiler for it here")
+            results.skip(program, "no compiler for this program is installed")
     results.run("several processes as one", lambda: several_as_one(tools))
     return results.status()
 
