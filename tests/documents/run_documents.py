@@ -9,7 +9,7 @@ the output that the page shows. A block "console" has commands (`$ COMMAND`, the
 a block "diff" changes a file, a block "c" quotes the program. Lines of output are compared without the parts that differ from run to run:
 times, process ids, sizes of resident memory and of files, curves. A line `...` stands for any number of lines.
 
-With --show PAGE the script prints the command blocks of PAGE with their present output, and compares nothing."""
+With --show PAGE the script runs PAGE, prints its command blocks with the output of the commands, and compares nothing."""
 
 import os
 import re
