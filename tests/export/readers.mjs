@@ -81,7 +81,7 @@ async function readSpeedscope() {
   return seen;
 }
 
-// A document of plain objects that keep the elements put into them.
+// Makes an object that stands for the document of a page; its elements keep the elements that are added to them.
 function makeDocument() {
   class Element {
     constructor(tag) {

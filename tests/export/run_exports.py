@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_exports.py --build FOLDER: each export format is read by the tool that it is made for. Prints TAP.
+"""run_exports.py --build FOLDER: reads each export format with the tool for which the format is made. Prints TAP.
 
 The recorded programs have inlined functions and temporary blocks, C++ names, stacks that are cut, or several threads. The sums that a tool
 finds must equal those of `allogram report`. A case whose tool is not installed is skipped."""
