@@ -24,7 +24,7 @@ import tap
 
 PROGRAMS = [["many_stacks"], ["family"], ["short_threads"], ["plugins"]]
 NO_FILTERS = 77
-AGENT_STARTED = 8  # system calls of the agent until it has a chunk of shared memory; if an earlier call fails, the agent does not start
+AGENT_STARTED = 8  # number of system calls with which the agent starts; if one of them fails, the agent does not start
 ROOM_MIB = 52      # size of /dev/shm: just enough to create the live file (the shared memory of a recording) there
 
 
