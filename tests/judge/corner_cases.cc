@@ -218,7 +218,7 @@ NOINLINE static int quiet_realigned(int n) {
     return below + line[0] + (local != nullptr);
 }
 NOINLINE static int quiet_registers(int a, int b, int c, int d, int e, int f, int g) {
-    int x[3] = {b + g, c * d, e - f}; // too few to be vectorized, which would realign the frame
+    int x[3] = {b + g, c * d, e - f}; // so few that gcc does not vectorize, which would realign the frame
     KEEP(x);
     return a > 0 ? quiet_registers(a - 1, x[0], x[1], x[2], g, f, e) + x[1] * x[2] + d : x[0];
 }

@@ -139,7 +139,7 @@ static bool is_of_a_throw(uintptr_t pc) {
 static bool was_interrupted_in_a_throw(const uint64_t *pcs, int n_pcs) {
     static const unsigned char restore_rt[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
     for (int i = 0; i + 1 < n_pcs; i++) {
-        Dl_info info = {0}; /* code at a pc is read only if an image contains it */
+        Dl_info info = {0}; /* the code at a pc is read only if a mapped file contains it */
         if (dladdr((const void *)pcs[i], &info) != 0 &&
             memcmp((const void *)pcs[i], restore_rt, sizeof restore_rt) == 0) {
             return is_of_a_throw(pcs[i + 1]) || (i + 2 < n_pcs && is_of_a_throw(pcs[i + 2]));
@@ -211,7 +211,7 @@ static void capture(const uintptr_t *sp, uintptr_t rbp) {
         count(&judged_counts.lost);
     } else if (!interrupted_a_capture) {
         judge(thread, sp, rbp, node);
-    } else { // the interrupted capture uses the thread's buffers
+    } else { // a signal handler has interrupted a capture, which uses the thread's buffers
         struct judged_thread *other = map_private(sizeof *other);
         thread->is_judging = true;
         judge(other, sp, rbp, node);
