@@ -143,7 +143,7 @@ def symbol_cases(tools):
 
 
 def vector_cases(tools):
-    """Runs check_vectors on small object files: the same as symbol_cases."""
+    """Runs check_vectors on small object files. Yields the same kind of results as symbol_cases."""
     for what, name, source, status, word in (
             ("integers pass", "add.c", "int ag_add(int a, int b) { return a + b; }\n", 0, ""),
             ("a double is refused", "add.c", "double ag_add(double a, double b) { return a + b; }\n", 1, "ag_add uses"),
@@ -160,7 +160,7 @@ def vector_cases(tools):
 
 
 def results(tools):
-    """(name of the case, whether the result is right or None if it was skipped, output)"""
+    """Yields for each case its name, whether the result is right (None: the case was skipped), and the output."""
     for check in sorted({case[1] for case in CASES}):
         status, output = run(tools, check, {})
         yield f"{check}: a clean tree passes", None if status == 77 else status == 0, output
