@@ -30,7 +30,7 @@ def hammer(niceness=0):
 
 
 def counted(attached):
-    """The blocks and bytes of counted_round in the trace, as hammer prints them."""
+    """Returns the blocks and bytes of counted_round in the trace, in the form of hammer's answer to `burst`."""
     rows = attached.report("--view=sites", "--by=function", "--focus=counted_round")["sites"]
     found = [row["total"] for row in rows if row["function"] == "counted_round"]
     return f"burst {found[0]['allocated_blocks']} {found[0]['allocated_bytes']}" if found else "burst 0 0"
@@ -64,7 +64,7 @@ def samples_stand_for_what_was_allocated_and_are_freed_by_the_program():
             assert target.ask("fill 500") == "fill"
 
             def check(attached):
-                assert target.ask("drop") == "drop"  # freed by the program's own allocator, which allocated all of them
+                assert target.ask("drop") == "drop"  # frees the blocks after the detach, when malloc has no hooks
                 summary = attached.report("--view=summary")
                 size, interval = 512 << 10, 512 << 10
                 chance = 1 - math.exp(-(size + 1) / interval)

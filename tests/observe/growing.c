@@ -44,7 +44,7 @@ __attribute__((noinline)) void give_back(void) {
 
 int main(void) {
     const struct timespec pause_time = {.tv_nsec = 5000000};
-    static char line[16]; /* no stdio: it would use the heap */
+    static char line[16]; /* the program does not use stdio, which would use the heap */
     if (write(STDOUT_FILENO, "ready\n", 6) != 6 || read(STDIN_FILENO, line, sizeof line) <= 0) {
         return 1;
     }

@@ -149,7 +149,7 @@ def attach_where_no_thread_is_at_a_safe_point():
 
 @test
 def attach_while_a_thread_waits_in_vfork():
-    attach("vfork", is_code_kept=False)  # the agent may stay, inactive, until the next attach
+    attach("vfork", is_code_kept=False)  # the agent may stay loaded, without an effect, until the next attach
 
 
 @test

@@ -370,7 +370,7 @@ CASES = {
     "allocators": allocators_agree,
     "shares of samples": shares_are_true,
     "shares without BPF": shares_are_true_without_bpf,
-    "other programs": None,  # main passes the node's folder to it
+    "other programs": None,  # main sets the function, which needs the folder of the compiled programs
     "blame": blame_is_in_order,
     "collections": collections_add_up,
     "many collections": many_collections_are_sampled,
