@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 const [, , packages, allogram, programs] = process.argv;
 const sources = join(dirname(fileURLToPath(import.meta.url)), "../programs");
-const INTERACTION_MS = 100; // multiplied by SLOW_MACHINE, because the machine may run other programs, too
+const INTERACTION_MS = 100; // limits are multiplied by SLOW_MACHINE, because the machine may run other programs
 const OPEN_MS = 2000;
 const SLOW_MACHINE = 4;
 
@@ -204,7 +204,7 @@ const tests = {
     check(compared > 20, `only ${compared} numbers were compared`);
     await page.click("[data-tab=sites]");
     check(/±\d+ %/.test(await page.locator("#view tbody tr").first().innerText()), "a row of the table has no interval");
-    const [whole, slices] = await page.evaluate(() => { // computes the same range from the slices
+    const [whole, slices] = await page.evaluate(() => { // computes the sums of the recording again from its slices
       const { allogram: app } = window;
       const all = ["allocated_bytes", "in_use_bytes", "peak_bytes", "allocated_blocks", "freed_blocks", "peak_blocks"];
       const sums = (range) => all.map((name) => range.total(name));
@@ -242,7 +242,7 @@ const tests = {
     await page.click("[data-metric=allocated]");
     await page.click("[data-tab=sites]");
     const before = await page.locator("#view tbody tr").first().innerText();
-    await dragRange(page, 0.75, 0.98); // only forget allocates there
+    await dragRange(page, 0.75, 0.98); // in this range only the function forget allocates
     const after = await page.locator("#view tbody tr").first().innerText();
     check(before !== after, `the table did not change: ${after}`);
     check(page.url().includes("from="), "the address does not hold the range");
@@ -257,7 +257,7 @@ const tests = {
     const page = await open(browser, `${urls.phases}#metric=allocated`);
     await page.keyboard.press("/");
     await page.keyboard.type("keep_early");
-    await page.waitForFunction(() => window.allogram.state.query === "keep_early"); // not only its first letters
+    await page.waitForFunction(() => window.allogram.state.query === "keep_early"); // waits until the whole word is searched for
     const found = await page.textContent("#found");
     check(/^97\.7 KiB, 2\.9 % in 1 place$/.test(found), found);
     await page.fill("#search", "/^hold_|^forget$/");
@@ -391,7 +391,7 @@ const tests = {
     equal(await sums(), wanted, "labels of the whole recording");
     equal(wanted.filter(([label]) => label !== "(no label)").map(([label, , , , blocks]) => [label, blocks]),
       [["load", 5], ["request 1", 6], ["request 2", 6]], "the blocks that labelled.c itself counts");
-    await page.evaluate(async () => { // computes the same sums from the slices
+    await page.evaluate(async () => { // computes the sums of the recording again from its slices
       const { allogram: app } = window;
       app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
       app.range.isWhole = false;
