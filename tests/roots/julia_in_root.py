@@ -27,7 +27,7 @@ HEAPS = ("julia pool", "julia big", "julia std")
 
 
 class Case:
-    """One recording of a program, and its reports."""
+    """A recording of a program, and the reports of its trace."""
 
     def __init__(self, tools, root, command, options=(), variables=()):
         self.tools, self.root, self.failures = tools, root.path, tap.Failures()
@@ -253,7 +253,7 @@ def mapped_for_perf(tools, root):
             ranges = [(int(low, 16), int(size, 16), name.rstrip("\n")) for low, size, name in (line.split(" ", 2) for line in file)]
         failures.require("ranges of the perf map do not overlap: %d" % len(ranges),
                          len(ranges) > 3 and all(a[0] + a[1] <= b[0] for a, b in zip(ranges, ranges[1:])))
-        places = [int(line, 16) - 1 for line in case.outcome.stdout.split()]  # an address in the call instruction, not after it
+        places = [int(line, 16) - 1 for line in case.outcome.stdout.split()]  # the return address - 1 is inside of the call instruction
         failures.expect("places of the function", len(places), 1)
         failures.expect("functions of the map at this place", [name for low, size, name in ranges if low <= places[0] < low + size],
                         ["[julia] between"])

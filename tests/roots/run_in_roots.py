@@ -107,7 +107,7 @@ def run_case(tools, root, command):
     return failures
 
 
-LUA = "trixie"  # its Lua differs from that of this machine
+LUA = "trixie"  # the release with another Lua than this machine
 
 
 def another_lua(tools, root):
