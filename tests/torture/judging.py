@@ -207,7 +207,7 @@ class Judge:
         options = ["--mode=sample", "--interval=" + interval, "--seed=%d" % dice.randrange(1 << 30)]
         ended = surroundings.run(self._run_command(run, options, command), run, "sample", env, self._timeout(plain))
         self._end("sample", ended, plain, findings)
-        # With an interval of one byte, every block of at least 32 bytes is sampled: the probability to miss it is e^-32.
+        # With an interval of one byte, a block of at least 32 bytes is not sampled with the probability e^-32, that is never.
         self._compare_run("sample", run, truth, plain, ended, findings, is_part=interval != "1")
 
     def _attach_command(self, run, pid, options):

@@ -19,7 +19,7 @@ class Act:
         return "%s(%s)" % (self.name, ",".join([str(n) for n in self.numbers] + [child.text() for child in self.children]))
 
     def names(self):
-        """The names of all acts in this tree."""
+        """Returns the names of all acts in this tree."""
         found = {self.name}
         for child in self.children:
             found |= child.names()
@@ -84,7 +84,7 @@ def parse(text):
 
 
 class Place:
-    """The circumstances in which an act runs."""
+    """The state of the process in which an act runs."""
 
     def __init__(self, own_malloc, depth=0, threaded=False, orphaned=False, filtered=False, limited=False, quiet=False, stacked=False, fresh=False):
         self.own_malloc = own_malloc  # malloc is the program's own
@@ -131,7 +131,7 @@ def executes(place):
 
 
 def is_alone(place):
-    """Whether no lock can be held by a thread that does not exist in this process, and system calls work."""
+    """Whether all system calls work, and no lock is held by a thread that does not exist in this process."""
     return not place.orphaned and not place.filtered
 
 

@@ -74,7 +74,7 @@ def kept_programs():
 
 
 class Result:
-    """The result of one program, which a worker sends to the driver."""
+    """The result of one program. A worker process sends it to the driver (this script)."""
 
     def __init__(self, program):
         self.seed, self.text, self.variant = program.seed, program.tree.text(), program.variant.name

@@ -47,7 +47,7 @@ uint64_t act_churn(const struct node *node, uint64_t seed) {
             blocks[slot] = block_resize(blocks[slot], n);
             for (size_t k = 16; k < kept - 1; k += 61) {
                 if (blocks[slot][k] != expected) {
-                    complain("realloc lost what was written");
+                    complain("realloc did not keep the contents");
                 }
             }
             memset(blocks[slot] + 16, (int)n, n - 17);

@@ -132,7 +132,7 @@ uint64_t act_timer(const struct node *node, uint64_t seed) {
         sigaction(SIGALRM, &action, NULL);
         setitimer(ITIMER_REAL, &period, NULL);
         void *first =
-            malloc(64); /* not counted; a handler may interrupt this first event of the process */
+            malloc(64); /* the first event of the process, which a handler may interrupt */
         OPAQUE(first);
         free(first);
         while (getpid() == alarm_process && n_alarms < 20) {

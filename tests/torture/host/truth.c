@@ -55,7 +55,7 @@ int truth_has_room(void) {
 struct truth_process *truth_claim(void) {
     sigset_t all, before;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before); /* of this thread */
+    sigprocmask(SIG_SETMASK, &all, &before); /* blocks the signals of this thread only */
     const unsigned number = atomic_fetch_add(&truth_file->n_processes, 1);
     struct truth_process *mine =
         process_of(number < TRUTH_PROCESSES ? number : TRUTH_PROCESSES - 1);

@@ -48,11 +48,11 @@ struct truth_process {
 
 struct truth_header {
     _Atomic uint32_t n_processes, n_results;
-    _Atomic uint32_t is_running; /* main has begun its acts: the driver may attach */
+    _Atomic uint32_t is_running; /* 1 as soon as main runs the acts */
     uint32_t reserved;
-    _Atomic uint64_t results[TRUTH_RESULTS]; /* a ring of slots in which children store results */
+    _Atomic uint64_t results[TRUTH_RESULTS]; /* slots, reused in turn, for results of children */
 };
-_Static_assert(sizeof(struct truth_header) <= TRUTH_HEADER_BYTES, "the records begin there");
+_Static_assert(sizeof(struct truth_header) <= TRUTH_HEADER_BYTES, "the header has room");
 
 /* The kernel clears this page in every child that has a copy of its parent's memory. */
 struct truth_page {
