@@ -34,11 +34,11 @@ class Case:
     def one_line(self, outcome, *words):
         """Checks that standard error is one line that begins with `allogram`, does not end in a dot, and contains WORDS."""
         text = outcome.stderr.decode(errors="replace")
-        self.fail_unless("not one line: %r" % text, text.count("\n") == 1 and text.endswith("\n"))
+        self.fail_unless("the message is not one line: %r" % text, text.count("\n") == 1 and text.endswith("\n"))
         self.fail_unless("the message does not begin with the name of the program: %r" % text, text.startswith("allogram"))
-        self.fail_unless("ends in a dot: %r" % text, not text.endswith(".\n"))
+        self.fail_unless("the message ends in a dot: %r" % text, not text.endswith(".\n"))
         for word in words:
-            self.fail_unless("does not say %r: %r" % (word, text), word in text)
+            self.fail_unless("the message does not contain %r: %r" % (word, text), word in text)
 
 
 def make_trace(case, folder, program="million_blocks"):
@@ -103,7 +103,7 @@ def setuid_program(case, folder):
 def no_command(case, folder):
     outcome = case.run("run", cwd=folder)
     case.expect("status", outcome.status, 125)
-    case.fail_unless("silent", outcome.stderr != b"")
+    case.fail_unless("no message on standard error", outcome.stderr != b"")
 
 
 def exit_status_of_program(case, folder):
@@ -126,7 +126,7 @@ def closing_summary(case, folder):
 def folder_does_not_exist(case, folder):
     outcome = case.run("run", "-o", os.path.join(folder, "none/t.allogram"), "--", case.tools.program("temporary"))
     case.expect("status", outcome.status, 125)
-    case.expect("the program ran", outcome.stdout, b"")
+    case.expect("output of the program, which must not run", outcome.stdout, b"")
     case.one_line(outcome, "none")
 
 
@@ -138,7 +138,7 @@ def output_that_is_no_file(case, folder):
     for path, word in ((folder, "folder"), (fifo, "regular"), ("/dev/null", "regular")):
         outcome = case.run("run", "-o", path, "--", case.tools.program("temporary"))
         case.expect("status", outcome.status, 125)
-        case.expect("the program ran", outcome.stdout, b"")
+        case.expect("output of the program, which must not run", outcome.stdout, b"")
         case.one_line(outcome, path, word)
 
 
@@ -417,7 +417,7 @@ def spoiled(case, path, *words):
     verdict = case.run("check", path)  # `check` of an existing file prints its verdict on standard output, not on standard error
     said = (verdict.stdout + verdict.stderr).decode(errors="replace")
     case.expect("status of check", verdict.status, 1)
-    case.fail_unless("not one line: %r" % said, said.count("\n") == 1)
+    case.fail_unless("the verdict of check is not one line: %r" % said, said.count("\n") == 1)
     for word in words:
         case.fail_unless("the verdict of check does not contain %r: %r" % (word, said), word in said)
 

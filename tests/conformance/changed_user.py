@@ -59,7 +59,7 @@ def recorded_under(tools, wrapper):
 
 
 def live_folder_of(process):
-    """The folder of the live file (the shared memory of a recording) that the process has mapped; None: none yet."""
+    """Returns the folder of the live file (the shared memory of a recording) that the process has mapped, or None."""
     try:
         with open("/proc/%d/maps" % process, encoding="utf-8", errors="replace") as maps:
             for line in maps:

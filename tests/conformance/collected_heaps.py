@@ -88,7 +88,7 @@ def dies_when_the_collector_says_so(tools, program):
             of_size = [block for block in blocks if block["size"] == size and
                        any(frame["function"] == "dies" for frame in block["stack"])]
             failures.expect(function, len(of_size), 5000)
-            failures.expect(function + " dead", sum(block["state"] == "closed" for block in of_size), counts[function][2])
+            failures.expect(function + ": freed blocks", sum(block["state"] == "closed" for block in of_size), counts[function][2])
         own = own_of(tools, traces[0])
         failures.expect("blocks allocated in finalizers", own["in_finalizer"]["allocated_blocks"], counts["in_finalizer"][0])
         failures.expect("blocks with a finalizer", own["finalized"]["allocated_blocks"], 100)
@@ -108,7 +108,7 @@ def threads(tools, program):
     with recorded.Folder() as folder:
         counts, _, traces = record(failures, tools, program, "threads", folder)
         own = compare(failures, tools, traces[0], counts)
-        failures.require("most are dead", own["in_thread"]["in_use_blocks"] < counts["in_thread"][0] / 10)
+        failures.require("most blocks are freed", own["in_thread"]["in_use_blocks"] < counts["in_thread"][0] / 10)
         covers(failures, tools, traces[0])
         is_clean(failures, tools, traces[0])
     return failures
@@ -122,7 +122,7 @@ def sampled(tools, program):
         low, high = row["allocated_bytes_ci95"]
         failures.require("%d bytes are between %d and %d" % (counts["in_thread"][1], low, high),
                          0.9 * low <= counts["in_thread"][1] <= 1.1 * high)
-        failures.require("most are dead", row["in_use_blocks"] < counts["in_thread"][0] / 5)
+        failures.require("most blocks are freed", row["in_use_blocks"] < counts["in_thread"][0] / 5)
         failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
@@ -136,7 +136,7 @@ def child(tools, program):
             own = own_of(tools, trace)
             if "in_child" in own:
                 compare(failures, tools, trace, counts)
-                failures.require("blocks of the child die", own["in_child"]["freed_blocks"] > 400)
+                failures.require("blocks of the child are freed", own["in_child"]["freed_blocks"] > 400)
             else:
                 failures.expect("blocks allocated before the fork", own["before_fork"]["allocated_blocks"], 1000)
                 failures.expect("freed blocks among those allocated before the fork", own["before_fork"]["freed_blocks"], 0)
@@ -156,8 +156,8 @@ def wild(tools, program):
                 failures.require("all callbacks were called: %s" % said, said["started"] >= 5 and said["roots"] >= 5 and said["notified"] >= 1 and
                                  said["finalized"] >= 990)
             if case == "steps":
-                failures.require("most are dead", own["in_steps"]["in_use_blocks"] < 100000)
-                failures.require("collections", len(recorded.report(tools, traces[0], "--view=gc")["collections"]) > 3)
+                failures.require("most blocks are freed", own["in_steps"]["in_use_blocks"] < 100000)
+                failures.require("collections are reported", len(recorded.report(tools, traces[0], "--view=gc")["collections"]) > 3)
             covers(failures, tools, traces[0])
             is_clean(failures, tools, traces[0])
     return failures

@@ -28,7 +28,7 @@ HELLO = {"1.6": HELLO_1_6, "1.14": HELLO_1_14}  # counted with a compiler whose 
 
 
 class Programs:
-    """The test programs, compiled in parallel; a case waits for the program that it needs."""
+    """The test programs. They are compiled in parallel; a case waits for the program that it needs."""
 
     def __init__(self, where):
         self.where = where

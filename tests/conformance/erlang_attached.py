@@ -224,7 +224,7 @@ def collections_are_seen(place):
         failures.expect("status", status, 0)
         failures.require("attach prints the next command: %s" % said, "--view=gc" in said)
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
-        failures.require("collections: %d" % len(found), len(found) > 0)
+        failures.require("collections are reported: %d" % len(found), len(found) > 0)
         failures.require("each collection has a process", all(row["process"] for row in found))
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
@@ -246,7 +246,7 @@ def default_costs_little(place):
             attached.end()
         median = sorted(ratios)[len(ratios) // 2]
         print("# requests for each second of CPU time, recorded / paused: %.3f" % median)
-        failures.require("requests, recorded / paused: %s" % sorted(ratios), median > (0.9 if FULL else 0.8))
+        failures.require("recording hardly reduces the requests; recorded / paused: %s" % sorted(ratios), median > (0.9 if FULL else 0.8))
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
         failures.require("collections of processes that started after the attach are in the trace: %d" % len(found), len(found) > 100)
         note = [row["note"] for row in recorded.report(place.tools, attached.trace)["runtimes"] if row["name"] == "beam"]
@@ -261,7 +261,7 @@ def default_costs_little(place):
                 attached.end()
         after = node.rss_kib()
     print("# resident KiB with 50,000 processes: %d before, %d after" % (before, after))
-    failures.require("resident KiB %d, then %d" % (before, after), after < before + 40000)
+    failures.require("the resident memory is about the same: %d KiB, then %d KiB" % (before, after), after < before + 40000)
     return failures
 
 
@@ -273,7 +273,7 @@ def price_comes_first(place):
                                (["--process=init"], "5 us"), ([], "")):
             with Attached(node, *options) as attached:
                 _, said = attached.end()
-            failures.require("%s: %s" % (options, said), price in said.splitlines()[0 if price else -1] and
+            failures.require("%s: the first line is about the cost: %s" % (options, said), price in said.splitlines()[0 if price else -1] and
                              said.splitlines()[1 if price else 0].startswith("allogram: recording "))
     return failures
 
@@ -312,7 +312,7 @@ def control_is_obeyed(place):
             control("stop")
             status, said = attached.end(number=None)
         failures.expect("status", status, 0)
-        failures.expect("before the reset", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 2 * 28))
+        failures.expect("calls, words of cons/1 before the reset", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 2 * 28))
         for number, counts in ((2, (5, 8)), (3, (3, 4)), (4, (4, 6))):
             trace = attached.trace[:-len(".allogram")] + "-%d.allogram" % number
             failures.expect("trace %d" % number, rows_of(place, trace).get("hand_counted:cons/1"), counts)
@@ -502,7 +502,7 @@ def others_are_left_alone(place):
             node.ask("hand_counted:cons(19)")
             node.ask("[erlang:trace_pattern({lists,Name,Arity}, Match, [Scope]) || {Name, Arity, Match, Scope} <- "
                      "[{sum,1,true,local}, {nth,2,[{'_',[],[{return_trace}]}],local}, {max,1,true,global}]]")
-            failures.expect("a pattern is taken away", node.ask("erlang:trace_pattern({lists,seq,2}, false, [global])"), "1")
+            failures.expect("number of functions whose pattern the other tool removes", node.ask("erlang:trace_pattern({lists,seq,2}, false, [global])"), "1")
             meanwhile = node.ask(patterns)
             status, said = attached.end()
         failures.expect("status", status, 0)

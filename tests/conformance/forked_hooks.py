@@ -20,7 +20,7 @@ def look_at_child(failures, tools, trace, is_exact, n_first):
     failures.expect("a child: status of check, whole, lost events", (status, verdict.get("whole"), summary["lost_events"]["total"]), (0, True, 0))
     if is_exact:  # the block that was being allocated at the fork is in the trace of the parent or in that of the child
         blocks = summary["allocated_blocks"] - n_first
-        failures.require("a child: %d blocks" % blocks, CHILD_ROUNDS - 1 <= blocks <= CHILD_ROUNDS + 1)
+        failures.require("a child has one block for each of its rounds, give or take one: %d" % blocks, CHILD_ROUNDS - 1 <= blocks <= CHILD_ROUNDS + 1)
 
 
 def fork_often(tools, mode, *arguments):

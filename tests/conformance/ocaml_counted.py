@@ -233,7 +233,7 @@ def small_stack():
 
 
 def lives(tools, folder, chain):
-    """Frees are recorded of blocks that a compaction moved, and of blocks in a minor heap that was resized. A stack overflow during an
+    """The frees of blocks that a compaction moved, and of blocks in a minor heap that was resized, are recorded. A stack overflow during an
     allocation raises the exception that the program expects. A stack that is deeper than --depth counts as cut, not as incomplete."""
     failures = tap.Failures()
     program = chain.program(folder, "lives", ["lives.ml"])

@@ -94,7 +94,7 @@ def under_run(tools, library):
 
 
 def without_a_change(tools, library):
-    """OCAMLPARAM links the library before a program that does not use it."""
+    """Records a program that does not name the library; OCAMLPARAM links the library with this program."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         shutil.copy(os.path.join(ocaml_programs.SOURCES, "counted.ml"), folder)

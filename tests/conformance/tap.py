@@ -12,7 +12,7 @@ class Failures(list):
             self.append("%s: %s, should be %s" % (what, _short(got), _short(wanted)))
 
     def require(self, what, holds):
-        """WHAT: the condition, as a sentence."""
+        """WHAT: the condition as a sentence, or the values on which the condition depends."""
         self.fail_unless("does not hold: " + what, holds)
 
     def fail_unless(self, message, holds):
