@@ -163,7 +163,7 @@ static void a_larger_tree_has_sites_behind_the_base(void **state) {
     assert_int_not_equal(ag_site_intern(&tree, 0x7000, 0), dies);
 }
 
-/* ---- more ids than the base has: the base of a tree is always mapped, its pieces on demand ---- */
+/* ---- more ids than the base has; the base of a tree is always mapped, its pieces on demand --- */
 
 static int tree_fd;
 static void *map_piece(const struct ag_stack_tree *of, int piece) {
