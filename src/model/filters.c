@@ -113,29 +113,31 @@ int ag_runtime_filter_start(struct ag_runtime_filter *filter,
     const struct ag_stack_nodes *nodes = &definitions->nodes;
     filter->wants_native = strcmp(name, native_name) == 0;
     filter->has_frame = calloc(nodes->count + 1, sizeof(*filter->has_frame));
-    if (!filter->has_frame) {
+    filter->is_frame = calloc(nodes->count + 1, sizeof(*filter->is_frame));
+    if (!filter->has_frame || !filter->is_frame) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < nodes->count; i++) {
         const struct ag_stack_node *node = &nodes->nodes[i];
         const struct ag_stack_site *site = &nodes->sites[node->site];
-        bool has_frame = !AG_IS_ROOT(node->parent) && filter->has_frame[node->parent];
         const uint32_t frame = managed_frame_of(definitions, site);
-        if (!has_frame && frame != 0) {
+        if (frame != 0) {
             const uint32_t at = ag_index_map_find(&definitions->function_index, frame);
             const char *runtime = at != AG_INDEX_NONE ? ag_text(&definitions->texts,
                                                                 definitions->functions[at].runtime)
                                                       : "";
-            has_frame = filter->wants_native ? strcmp(runtime, native_name) != 0
-                                             : strcmp(runtime, name) == 0;
+            filter->is_frame[i] = filter->wants_native ? strcmp(runtime, native_name) != 0
+                                                       : strcmp(runtime, name) == 0;
         }
-        filter->has_frame[i] = has_frame;
+        filter->has_frame[i] =
+            filter->is_frame[i] || (!AG_IS_ROOT(node->parent) && filter->has_frame[node->parent]);
     }
     return 0;
 }
 
 void ag_runtime_filter_end(struct ag_runtime_filter *filter) {
     free(filter->has_frame);
+    free(filter->is_frame);
     *filter = (struct ag_runtime_filter){0};
 }
 

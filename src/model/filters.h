@@ -8,10 +8,10 @@
 struct ag_runtime_filter {
     const char *wanted; /* NULL: all stacks are kept */
     bool wants_native;
-    /* By node (a frame in the tree of stacks): whether the node or one of its callers is a frame of
-     * the runtime; with wants_native, whether one of them is a managed frame (a frame of a virtual
-     * machine's function). */
-    bool *has_frame;
+    /* By node (a frame in the tree of stacks): whether the node is a frame of the runtime; with
+     * wants_native, whether it is a managed frame (a frame of a virtual machine's function). */
+    bool *is_frame;
+    bool *has_frame; /* by node: whether is_frame is true for the node or one of its callers */
 };
 
 /* Returns 0, or -EINVAL if NAME is not a runtime of the trace; the message then lists the runtimes

@@ -99,6 +99,30 @@ def alike_stacks_are_distinguished(tools):
     return failures
 
 
+def only_frames_of_lua(tools):
+    """With --runtime=lua, the stacks contain no native frames, and the blocks of the native functions belong to the Lua functions that
+    called them."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = run(tools, "alike", folder, failures)
+
+        def sites(*options):
+            return recorded.report(tools, trace, "--view=sites", "--limit=0", "--focus=alike", *options)["sites"]
+
+        def blocks(rows, key):
+            return sum(row[key]["allocated_blocks"] for row in rows)
+
+        everything, lua = sites(), sites("--runtime=lua")
+        failures.expect("images of the sites", {row["image"] for row in lua}, {"[lua]"})
+        failures.expect("blocks of the functions", blocks(lua, "own"), blocks(everything, "own"))
+        failures.expect("blocks of alike with its callees", blocks([row for row in lua if row["function"] == "alike"], "total"),
+                        blocks([row for row in everything if row["function"] == "alike"], "total"))
+        stacks = recorded.report(tools, trace, "--view=sites", "--by=stack", "--limit=0", "--focus=alike", "--runtime=lua")["sites"]
+        failures.require("each stack has a function of Lua only: %s" % [row["image"] for row in stacks],
+                         stacks and all(row["image"] == "[lua]" for row in stacks))
+    return failures
+
+
 def blocks_by_hand():
     with open(SCRIPT, encoding="utf-8") as source:
         marked = {number: text.partition("--= ")[2] for number, text in enumerate(source, 1)}
@@ -326,6 +350,7 @@ def main():
         "coroutines": coroutines_have_frames,
         "a coroutine that yielded below pcall": yielded_calls_have_frames,
         "stacks that are alike": alike_stacks_are_distinguished,
+        "only frames of Lua": only_frames_of_lua,
         "lines of constructors": constructors_have_lines,
         "a stack that moves": a_stack_that_moves_has_frames,
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,

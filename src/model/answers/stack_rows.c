@@ -213,6 +213,9 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     }
     struct ag_runtime_filter filter;
     int r = ag_runtime_filter_start(&filter, &profile->definitions, profile->options.runtime);
+    if (r == 0 && profile->options.runtime && !filter.wants_native) {
+        r = ag_stack_nodes_show_only(&profile->definitions.nodes, filter.is_frame);
+    }
     for (size_t i = 0; i < sums->n_stacks && r == 0; i++) {
         add_row(profile, &filter, i);
     }

@@ -90,6 +90,7 @@ void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     free(nodes->leaves);
     free(nodes->nodes);
     free(nodes->sites);
+    free(nodes->shown);
     *nodes = (struct ag_stack_nodes){0};
 }
 
@@ -126,6 +127,10 @@ int ag_stack_nodes_init(struct ag_stack_nodes *nodes) {
     }
     return find_or_add_site(nodes, ag_managed_pc(AG_FRAME_NOT_KEPT, 0), AG_IMAGE_MANAGED,
                             &nodes->nodes[AG_NODE_OF_NOT_KEPT].site);
+}
+
+static uint32_t shown_node(const struct ag_stack_nodes *nodes, uint32_t node) {
+    return nodes->shown && !AG_IS_ROOT(node) ? nodes->shown[node] : node;
 }
 
 static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
@@ -176,7 +181,7 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
         return node_of_root(stack);
     }
     const uint32_t node = node_ids_find(&nodes->by_id, stack);
-    return node != AG_NODE_NONE ? node : ag_stack_nodes_leaf(nodes, stack).node;
+    return node != AG_NODE_NONE ? shown_node(nodes, node) : ag_stack_nodes_leaf(nodes, stack).node;
 }
 
 struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack) {
@@ -184,11 +189,35 @@ struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uin
                               ? ag_index_map_find(&nodes->by_leaf, stack)
                               : AG_INDEX_NONE;
     if (leaf != AG_INDEX_NONE) {
-        return nodes->leaves[leaf];
+        struct ag_stack_leaf found = nodes->leaves[leaf];
+        found.node = shown_node(nodes, found.node);
+        return found;
     }
     const uint32_t node =
         stack >= AG_NODE_FIRST ? node_ids_find(&nodes->by_id, stack) : AG_NODE_NONE;
-    return (struct ag_stack_leaf){.node = node != AG_NODE_NONE ? node : node_of_root(stack)};
+    return (struct ag_stack_leaf){
+        .node = node != AG_NODE_NONE ? shown_node(nodes, node) : node_of_root(stack)};
+}
+
+int ag_stack_nodes_show_only(struct ag_stack_nodes *nodes, const bool *is_shown) {
+    nodes->shown = malloc((nodes->count + 1) * sizeof(*nodes->shown));
+    if (!nodes->shown) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < nodes->count; i++) { /* callers come first */
+        struct ag_stack_node *node = &nodes->nodes[i];
+        uint32_t caller = node->parent; /* the innermost caller that is shown, or a root */
+        if (!AG_IS_ROOT(caller)) {
+            caller = nodes->shown[caller];
+            caller = is_shown[caller] ? caller : AG_NODE_ROOT(node->root);
+        }
+        if (is_shown[i]) {
+            node->parent = caller;
+            node->depth = AG_IS_ROOT(caller) ? 1 : nodes->nodes[caller].depth + 1;
+        }
+        nodes->shown[i] = is_shown[i] || AG_IS_ROOT(caller) ? i : caller;
+    }
+    return 0;
 }
 
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node) {

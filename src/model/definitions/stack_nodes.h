@@ -64,6 +64,9 @@ struct ag_stack_nodes { /* zero-initialize, then call ag_stack_nodes_init */
     struct ag_stack_leaf *leaves;
     size_t n_leaves;
     struct ag_index_map by_leaf; /* id in the trace -> index in leaves */
+    /* by node: the innermost caller that is not hidden, or the node itself; NULL: no node is
+     * hidden */
+    uint32_t *shown;
 };
 
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes); /* 0 or -ENOMEM */
@@ -77,6 +80,9 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
 /* Returns the type and the label of the blocks of the stack with the id STACK. Its `node` is what
  * ag_stack_nodes_find(STACK) returns. */
 struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack);
+/* Hides, in every stack that contains a node of IS_SHOWN (by node), all nodes that are not in
+ * IS_SHOWN. Stacks without such a node stay whole. Call it at most once. Returns 0 or -ENOMEM. */
+int ag_stack_nodes_show_only(struct ag_stack_nodes *nodes, const bool *is_shown);
 /* Returns how the walk of the stack that ends in NODE ended: one of enum ag_root. NODE may be
  * AG_NODE_ROOT(...). */
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node);
