@@ -24,8 +24,9 @@
  * call, which then records nothing. Both cases find the surrounding calls by marks in their frames
  * (record/call_marks.h), so signal handlers that interrupt an allocator, and calls that never
  * return, are no special case. If an allocator has functions that only this file hooks,
- * foreign_allocator.c also marks the calls that the agent makes through ag_next. The C++ operators
- * of the program are hooked only if it also defines malloc: otherwise they are libstdc++'s, linked
+ * foreign_allocator.c also marks the calls that the agent passes on to a library's allocator
+ * (through ag_next, the table of the functions that the agent replaced). The C++ operators of the
+ * program are hooked only if it also defines malloc: otherwise they are libstdc++'s, linked
  * statically, and call the malloc that is hooked already. */
 #include "static_allocator.h"
 
@@ -419,8 +420,9 @@ static int hook(const struct entries *entries, size_t first, size_t end,
         originals[i] = (uintptr_t)original;
         hooked[i] = found->address;
         if (answer->note[0] == '\0') {
-            const char *const parts[] = {"an allocator is hooked by detours, from ",
-                                         functions[i].name, NULL};
+            const char *const parts[] = {
+                "an allocator of the program is hooked by detours; the first function: ",
+                functions[i].name, NULL};
             ag_join_text(answer->note, sizeof(answer->note), parts);
         }
         count++;

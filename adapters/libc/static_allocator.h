@@ -20,8 +20,8 @@ struct ag_static_answer {
 
 /* Looks for allocation functions that the program defines itself and puts detours into them.
  * malloc_address: the address of a library's malloc that is hooked like the program's; or NULL.
- * Called once, before the program has a second thread, or while detours are only prepared
- * (hook/detour.h). */
+ * Called once, before the program has a second thread, or while detours are prepared and
+ * not yet written into the code (hook/detour.h). */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
 /* Hooks the functions that only certain allocators have, in all objects. Called after
@@ -35,7 +35,8 @@ void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 
-/* This thread's calls of a library's allocator through ag_next (foreign_allocator.c). */
+/* Marks of this thread's calls that the agent passed on to a library's allocator
+ * (foreign_allocator.c). */
 extern __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
 /* Whether a call with this stack pointer is made from inside of an allocator's function whose call

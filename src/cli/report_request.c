@@ -56,10 +56,10 @@ static const struct ag_option table[] = {
     {AG_OPTION_FROM, "from", "TIME",
      "only blocks allocated since then: seconds from the start, or\n"
      "a number with ns, us, ms, s, m, h"},
-    {OPTION_TO, "to", "TIME", "only events until then; in use means in use then"},
+    {OPTION_TO, "to", "TIME", "only events until then; 'in use' means: in use at that time"},
     {OPTION_OLDER, "older", NULL,
-     "--from: count older blocks as well: in use, at the peak, freed\n"
-     "(reads the trace from its beginning)"},
+     "with --from: count older blocks as well (in the blocks that are\nin use, at the peak, and freed); "
+     "reads the trace from its beginning"},
     {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
     {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_BY, "by", "KEY",
@@ -67,7 +67,7 @@ static const struct ag_option table[] = {
      "heap, type, label; lifetimes: by function, line, image, type,\nlabel; functions: process, "
      "initial_call; gc: process"},
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
-    {OPTION_TREE, "tree", NULL, "functions: by call path, callers downward"},
+    {OPTION_TREE, "tree", NULL, "functions: by call path, each function below its caller"},
     {OPTION_CALLERS, "callers", "FUNCTION",
      "functions: callers of this function, and what it allocated for\neach"},
     {OPTION_BLAME, "blame", NULL, "gc: the functions that caused the collections"},
@@ -94,7 +94,8 @@ static const struct ag_option table[] = {
     {OPTION_FAIL_IF, "fail-if", "EXPR",
      "end with status 3 if this is true of a trace, such as\n"
      "'in_use_bytes_at_end > 1M'; may be repeated"},
-    {OPTION_BASE, "base", "TRACE", "--fail-if: the trace for base.KEY and growth.KEY"},
+    {OPTION_BASE, "base", "TRACE",
+     "--fail-if: the trace to compare with; EXPR may contain base.KEY\nand growth.KEY"},
     {OPTION_JUNIT, "junit", "FILE", "--fail-if: write the results as JUnit XML"},
     {OPTION_SARIF, "sarif", "FILE",
      "--fail-if: write the results as SARIF 2.1.0, with file and line"},

@@ -10,7 +10,8 @@
 #include "base/compiler.h"
 
 enum {
-    /* log2 of the number of lists: 256 KiB, of which only used pages get memory */
+    /* log2 of the number of hash lists. The array `heads` has 256 KiB, of which only the pages that
+     * are used get memory. */
     AG_TRACKED_BITS = 16,
     AG_TRACKED_PAGE = 4096,  /* entries per page */
     AG_TRACKED_PAGES = 4096, /* most pages: 16 million entries */
@@ -36,7 +37,8 @@ struct ag_tracked { /* 56 bytes */
      * queue */
     uint32_t owner;
     bool is_freed;     /* RUNNING: the block was freed while its callback runs */
-    bool is_discarded; /* RUNNING or is_queued: the tracker was discarded, so no callback is due */
+    bool is_discarded; /* RUNNING or is_queued: the tracker was discarded, so no other callback
+                        * may run */
     bool is_queued;    /* KEPT, DEAD: a callback is due */
     bool is_complete;  /* is_queued: the callback on_complete is due */
 };
@@ -50,9 +52,9 @@ AG_FAST uint32_t ag_tracked_list(uint64_t key) {
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_TRACKED_BITS));
 }
 
-/* Returns false if the block is not in the table. Costs one load; may be called by any thread. A
- * block in the table is certainly found if it was inserted by this thread, or by the thread that
- * passed the block to this thread. */
+/* Returns false if the block is certainly not in the table, and true if it may be in the table.
+ * Costs one load; may be called by any thread. The result is true for each block of the table that
+ * was inserted by this thread, or by the thread that passed the block to this thread. */
 AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_t key) {
     return atomic_load_explicit(&blocks->heads[ag_tracked_list(key)], memory_order_relaxed) != 0;
 }

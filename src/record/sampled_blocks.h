@@ -9,8 +9,8 @@
 
 /* The size of the table's address space. Only the parts that are used take memory. */
 size_t ag_sampled_blocks_bytes(void);
-/* memory: zeroed, ag_sampled_blocks_bytes long, aligned to a page. Called once, before any other
- * function of this file. */
+/* Gives the table its memory: zeroed, ag_sampled_blocks_bytes long, aligned to a page. Optional; if
+ * it is called, then once and before any other function of this file. */
 void ag_sampled_blocks_start(void *memory);
 /* Unmaps the table's memory. No thread may use the table during or after this call. */
 void ag_sampled_blocks_unmap(void);

@@ -5,8 +5,8 @@
  * (ELF_C_READ). That alone does not limit the sum of all reads: a thousand section headers may
  * refer to the same table. So only the first symbol table of each kind is read; a file may have
  * only one (gabi, sh_type). Tables are copied here, because libelf keeps all that it reads until
- * the file is closed. The copies of names are terminated here, because libelf searches the end of
- * the table again for each name. */
+ * the file is closed. The copied tables of names get a terminating NUL here,
+ * because libelf would look for one at the end of the table again for each name. */
 #include "remote_elf.h"
 
 #include <errno.h>

@@ -346,7 +346,8 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
  * If there is a process with the reported pid in the writer's namespace, that process is the child
  * if it is in no inner namespace and its parent is sought->parent. If the parent is unknown or has
  * ended, the process must have the live file mapped instead. If there is no process with that pid,
- * the child has ended; then the namespace that the parent selected for its children decides. */
+ * the child has ended, or is in an inner namespace. Then the child is in the namespace that the
+ * parent selected for its children. */
 static bool is_in_own_namespace(const struct ag_process_sought *sought) {
     struct process_facts facts;
     if (read_facts(sought->own_pid, &facts)) {

@@ -140,7 +140,7 @@ def others(tools, before, after):
 
 
 def hostile_forms():
-    """Shows that this test can fail: `compare` must report each of the values below, because it does not have its form."""
+    """Shows that this test can fail: `compare` must report each of the values below, because none has the form that follows it."""
     failures = tap.Failures()
     for value, form in (({}, {"a": NUMBER}), ({"a": "1"}, {"a": NUMBER}), ({"a": 1.5}, {"a": NUMBER}), ({"a": True}, {"a": NUMBER}),
                         ({"a": []}, {"a": [NUMBER]}), ({"a": [{"b": 1}, {}]}, {"a": [{"b": NUMBER}]}), ({"a": None}, {"a": TEXT})):

@@ -1,6 +1,6 @@
 /* test_stack_tree.c: numbers for sites (a pc and its image) and nodes (a site with its caller's
- * node) in the stack tree: equal sites and equal nodes get one number, also in the larger levels of
- * the tables and with several threads and processes. */
+ * node) in the stack tree: equal sites and equal nodes get one number, also when the
+ * hash tables have grown, and when several threads and processes add them at once. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

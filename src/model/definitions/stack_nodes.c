@@ -195,8 +195,8 @@ struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uin
     }
     const uint32_t node =
         stack >= AG_NODE_FIRST ? node_ids_find(&nodes->by_id, stack) : AG_NODE_NONE;
-    return (struct ag_stack_leaf){
-        .node = node != AG_NODE_NONE ? shown_node(nodes, node) : node_of_root(stack)};
+    return (struct ag_stack_leaf){.node = node != AG_NODE_NONE ? shown_node(nodes, node)
+                                                               : node_of_root(stack)};
 }
 
 int ag_stack_nodes_show_only(struct ag_stack_nodes *nodes, const bool *is_shown) {

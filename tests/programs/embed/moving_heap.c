@@ -173,30 +173,32 @@ static void late_types(void) {
     allogram_move(heap, 0x3000, 0x3100);
     truth.moved++;
     require(allogram_block_type(heap, 0x3000, pair) == 0,
-            "the block has moved away from the address");
+            "the address that a block has left gets no type");
     require(pthread_create(&thread, NULL, give_type, (void *)0x3100) == 0,
             "pthread_create succeeds");
     pthread_join(thread, NULL);
     allogram_free(heap, 0x4000);
     died(8);
-    require(allogram_block_type(heap, 0x4000, pair) == 0, "the block is dead");
+    require(allogram_block_type(heap, 0x4000, pair) == 0, "a freed block gets no type");
     allogram_realloc(heap, 0x5000, 0x5000, 64, 0); /* a new block at the same address, which has no
                                                     * type either */
     died(16);
     truth.allocated_blocks++;
     truth.allocated_bytes += 64;
     require(allogram_block_type(heap, 0x5000, text) == 1,
-            "the new block at the address has no type yet");
+            "a new block at the same address gets a type of its own");
     require(allogram_block_type(heap, 0x6000, text) == 0,
-            "the block has had a type since its allocation");
+            "a block that had a type from its allocation gets no other");
     allogram_alloc(other, 0x1000, 100, 0);
-    require(allogram_block_type(other, 0x1000, pair) == 0, "the heap did not request late types");
+    require(allogram_block_type(other, 0x1000, pair) == 0,
+            "a heap that did not request late types refuses them");
     truth.allocated_blocks++;
     truth.allocated_bytes += 100;
     allogram_free(heap, 0x1000);
     died(1);
     allogram_pause();
-    require(allogram_block_type(heap, 0x2000, text) == 0, "recording is paused");
+    require(allogram_block_type(heap, 0x2000, text) == 0,
+            "no type is accepted while recording is paused");
     allogram_resume();
     want("pair", 3 + n_before, 1 + 2 + 32 + n_before, 2 + n_before);
     want("text", 2, 4 + 64, 2);
