@@ -21,7 +21,7 @@ esac
 without=
 if [ "$which" = tsan ]; then # The thread sanitizer is ten times as slow, and mutated input finds no additional races.
     export AG_TEST_SCALE="${AG_TEST_SCALE:-quarter}"
-    without="--no-suite fuzz"
+    without="--no-suite fuzz --no-suite one_thread"
 fi
 mkdir -p "$build"
 tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false -Dviewer=disabled
