@@ -6,7 +6,8 @@
  * The call is counted before it is made, because a successful exec does not return. If the call
  * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.
  * The C library's own calls of these functions, such as that of execve in system, do not pass
- * through the hooks. */
+ * through the hooks. A library that the user preloads may replace such a function by one that calls
+ * another of them; the call inside of a counted call is not counted (record/call_marks.h). */
 #include <alloca.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 
 #include "base/raw_syscall.h"
 #include "next.h"
+#include "record/call_marks.h"
 #include "record/recorder.h"
 
 AG_EXPORT int execve(const char *path, char *const arguments[], char *const environment[]);
@@ -38,53 +40,93 @@ AG_EXPORT int posix_spawnp(pid_t *ret_pid, const char *file,
 AG_EXPORT int system(const char *command);
 AG_EXPORT FILE *popen(const char *command, const char *mode);
 
-static void execution_begins(void) {
+/* This thread's calls that execute a program. */
+static __thread ag_call_marks executions __attribute__((tls_model("initial-exec")));
+
+struct execution { /* a call that executes a program; in the frame of its hook */
+    struct ag_call_mark mark;
+    /* A successful call in a child of vfork leaves its mark in the list, which the child shares
+     * with its parent. The thread id distinguishes the parent's later calls from calls inside of that
+     * call. */
+    uint32_t thread_id;
+    bool is_counted;
+};
+
+/* Is this call made by another function that executes a program, and that was counted? */
+static bool is_inside_another(const struct execution *execution) {
+    if (!ag_call_is_inside(&executions, (uintptr_t)execution)) {
+        return false;
+    }
+    const struct execution *outer = (const struct execution *)(const void *)executions;
+    return outer->thread_id == execution->thread_id;
+}
+
+static void execution_begins(struct execution *execution) {
     ag_libc_start();
-    ag_recorder_executes();
+    execution->thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0);
+    execution->is_counted = !is_inside_another(execution);
+    if (execution->is_counted) {
+        ag_recorder_executes();
+    }
+    ag_call_note(&executions, &execution->mark);
+}
+
+static void execution_ends(struct execution *execution, bool has_succeeded) {
+    ag_call_forget(&executions, &execution->mark);
+    if (execution->is_counted && !has_succeeded) {
+        ag_recorder_has_not_executed();
+    }
 }
 
 /* For the result of a function that returns only if it failed. */
-static int execution_failed(int result) {
-    ag_recorder_has_not_executed();
+static int execution_failed(struct execution *execution, int result) {
+    execution_ends(execution, /* has_succeeded= */ false);
     return result;
 }
 
 int execve(const char *path, char *const arguments[], char *const environment[]) {
-    execution_begins();
-    return execution_failed(ag_next.execve(path, arguments, environment));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execve(path, arguments, environment));
 }
 
 int execv(const char *path, char *const arguments[]) {
-    execution_begins();
-    return execution_failed(ag_next.execv(path, arguments));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execv(path, arguments));
 }
 
 int execvp(const char *file, char *const arguments[]) {
-    execution_begins();
-    return execution_failed(ag_next.execvp(file, arguments));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execvp(file, arguments));
 }
 
 int execvpe(const char *file, char *const arguments[], char *const environment[]) {
-    execution_begins();
-    return execution_failed(ag_next.execvpe(file, arguments, environment));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execvpe(file, arguments, environment));
 }
 
 int fexecve(int fd, char *const arguments[], char *const environment[]) {
-    execution_begins();
-    return execution_failed(ag_next.fexecve(fd, arguments, environment));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.fexecve(fd, arguments, environment));
 }
 
 /* glibc before 2.34 does not have this function; a program may still find it here. */
 int execveat(int folder_fd, const char *path, char *const arguments[], char *const environment[],
              int flags) {
-    execution_begins();
+    struct execution execution;
+    execution_begins(&execution);
     if (ag_next.execveat) {
-        return execution_failed(ag_next.execveat(folder_fd, path, arguments, environment, flags));
+        return execution_failed(&execution,
+                                ag_next.execveat(folder_fd, path, arguments, environment, flags));
     }
     const long r = ag_syscall6(SYS_execveat, folder_fd, (long)path, (long)arguments,
                                (long)environment, flags, 0);
     errno = (int)-r;
-    return execution_failed(-1);
+    return execution_failed(&execution, -1);
 }
 
 static size_t count_arguments(const char *first, va_list *rest) {
@@ -118,39 +160,46 @@ static void take_arguments(char **arguments, size_t n, const char *first, va_lis
 int execl(const char *path, const char *argument, ...) {
     AG_ARGUMENTS_ON_STACK(arguments, argument, rest);
     va_end(rest);
-    execution_begins();
-    return execution_failed(ag_next.execv(path, arguments));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execv(path, arguments));
 }
 
 int execlp(const char *file, const char *argument, ...) {
     AG_ARGUMENTS_ON_STACK(arguments, argument, rest);
     va_end(rest);
-    execution_begins();
-    return execution_failed(ag_next.execvp(file, arguments));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execvp(file, arguments));
 }
 
 int execle(const char *path, const char *argument, ...) {
     AG_ARGUMENTS_ON_STACK(arguments, argument, rest);
     char *const *environment = va_arg(rest, char *const *);
     va_end(rest);
-    execution_begins();
-    return execution_failed(ag_next.execve(path, arguments, environment));
+    struct execution execution;
+    execution_begins(&execution);
+    return execution_failed(&execution, ag_next.execve(path, arguments, environment));
 }
 
 int posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const arguments[],
                 char *const environment[]) {
-    execution_begins();
+    struct execution execution;
+    execution_begins(&execution);
     const int r = ag_next.posix_spawn(ret_pid, path, actions, attributes, arguments, environment);
-    return r == 0 ? 0 : execution_failed(r);
+    execution_ends(&execution, /* has_succeeded= */ r == 0);
+    return r;
 }
 
 int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[],
                  char *const environment[]) {
-    execution_begins();
+    struct execution execution;
+    execution_begins(&execution);
     const int r = ag_next.posix_spawnp(ret_pid, file, actions, attributes, arguments, environment);
-    return r == 0 ? 0 : execution_failed(r);
+    execution_ends(&execution, /* has_succeeded= */ r == 0);
+    return r;
 }
 
 /* Was the shell executed? If the shell could not be executed, the C library returns the status of a
@@ -168,21 +217,19 @@ int system(const char *command) {
         return ag_next.system(NULL);
     }
     const int host_errno = errno;
-    execution_begins();
+    struct execution execution;
+    execution_begins(&execution);
     errno = 0;
     const int status = ag_next.system(command);
-    if (!has_run_shell(status, errno)) {
-        ag_recorder_has_not_executed();
-    }
+    execution_ends(&execution, has_run_shell(status, errno));
     errno = errno != 0 ? errno : host_errno;
     return status;
 }
 
 FILE *popen(const char *command, const char *mode) {
-    execution_begins();
+    struct execution execution;
+    execution_begins(&execution);
     FILE *file = ag_next.popen(command, mode);
-    if (!file) {
-        ag_recorder_has_not_executed();
-    }
+    execution_ends(&execution, /* has_succeeded= */ file != NULL);
     return file;
 }

@@ -144,6 +144,14 @@ int main(int argc, char **argv) {
     return wait(&status) < 0 || status != 0;
 }
 """
+# A library to preload, whose functions call others that also execute a program.
+WRAPPER = r"""
+#define _GNU_SOURCE
+#include <unistd.h>
+extern char **environ;
+int execv(const char *path, char *const arguments[]) { return execve(path, arguments, environ); }
+int execvp(const char *file, char *const arguments[]) { return execvpe(file, arguments, environ); }
+"""
 LONG_MS = 700  # run time of a program that the writer finds: it looks for processes every 100 ms, and once more 300 ms later
 
 
@@ -194,6 +202,26 @@ def counted_however_short(tools):
             failures.expect("status", outcome.status, 0)
             failures.expect("%s %s" % (os.path.basename(program), options), [(n, set(names.split(", ")) - {"static_sleeper"}) for n, names in found],  # the name is known only if the writer sees the short-lived process
                             [(n, set(names.split(", "))) for n, names in wanted])
+    return failures
+
+
+def counted_once_through_wrappers(tools):
+    """A preloaded library replaces functions that execute a program by functions that call others of them. Each program counts once."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        static, plain = build(folder, "-static"), build(folder)
+        sources = {"starter": STARTER, "wrapper.so": WRAPPER}
+        for name, text in sources.items():
+            with open(os.path.join(folder, name + ".c"), "w", encoding="ascii") as file:
+                file.write(text)
+            options = ["-shared", "-fPIC"] if name == "wrapper.so" else []
+            subprocess.run(["gcc", *options, "-o", os.path.join(folder, name), os.path.join(folder, name + ".c")], check=True)
+        for program, wanted in ((static, ["13"]), (plain, [])):
+            outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", os.path.join(folder, "starter"),
+                                    program], env={"LD_PRELOAD": os.path.join(folder, "wrapper.so")})
+            failures.expect("%s: status" % program, outcome.status, 0)
+            failures.expect("%s: processes that are not recorded" % program,
+                            re.findall(r"(\d+) process(?:es were| was) not recorded", outcome.stderr.decode()), wanted)
     return failures
 
 
@@ -329,6 +357,7 @@ def statuses(tools):
 def main():
     tools = recorded.tools_of_arguments()
     cases = {"processes that are not recorded are counted and named": counted, "programs that end at once are counted": counted_however_short,
+             "programs that a preloaded library executes are counted once": counted_once_through_wrappers,
              "programs of orphans are counted": counted_of_orphans, "with --follow=none no process counts": without_following,
              "a live file that was removed": removed_file,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
