@@ -289,7 +289,7 @@ static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     }
     ag_bdwgc_memory_report();
     if (ag_recorder_is_sampling() || was_late) {
-        return; /* a sampled recording has only the samples */
+        return; /* such a recording does not have all blocks */
     }
     static bool has_counted;
     if (!has_counted) {

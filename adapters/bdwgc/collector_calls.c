@@ -92,7 +92,7 @@ enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
 struct sum { /* the sum of one thread; all further threads share the last struct */
     AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
-static struct sum *sums; /* mapped; zeroed in a child */
+static struct sum *sums; /* mapped; zeroed in a forked child */
 static _Atomic uint32_t n_sums;
 static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* index + 1 */
 static _Atomic uint64_t own_bytes, left_bytes, listed_blocks;

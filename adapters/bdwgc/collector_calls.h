@@ -49,9 +49,10 @@ struct ag_bdwgc_cause {
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
-/* ag_bdwgc_hook installs the detours. It returns 0, or a negative errno and a reason; then nothing
- * is changed. places: the functions of the rows of collector_functions.def. in_program: the
- * collector is linked into the program, so its callers may have been compiled together with it. */
+/* ag_bdwgc_hook installs the detours. It returns 0, or a negative errno and a reason. After an
+ * error nothing is changed. places: the functions of the rows of collector_functions.def.
+ * in_program: the collector is linked into the program, so its callers may have been compiled
+ * together with it. */
 struct ag_bdwgc_place {
     uintptr_t address; /* 0: not found */
     size_t bytes;      /* 0: unknown */

@@ -18,8 +18,9 @@
  * a collection stops the threads more than once, the pause is the sum. The cause of the collection
  * is the outermost call of the thread that collects.
  *
- * 5. An incremental collection (GC_enable_incremental) has neither START nor END (alloc.c, 8.0 to
- * 8.2): its last step stops all threads, and the collection ends after its sweep. */
+ * 5. An incremental collection (GC_enable_incremental) has no event START and no event END (alloc.c
+ * of bdwgc 8.0 to 8.2): its last step stops all threads, and the
+ * collection ends after its sweep. */
 #include "collector_cycle.h"
 
 #include <stdbool.h>
@@ -41,11 +42,12 @@ enum event { /* GC_EventType of gc.h */
 
 /* The current collection; protected by the collector's lock. */
 static struct {
-    /* the first and the last stop of the threads (0: none yet); the duration of all stops */
+    /* the times of the first and the last stop of the threads (0: none yet), and the duration of
+     * all stops; in units of ag_host_elapsed_raw */
     uint64_t begun_raw, stopped_raw, paused_raw;
     uint64_t before_bytes;
     bool is_stopped, is_swept;
-    bool is_begun; /* START was seen, so END will follow */
+    bool is_begun; /* the event START was seen, so the event END will follow */
 } now;
 
 static uint64_t used_bytes(void) {

@@ -3,9 +3,9 @@
  *
  *     {lo - hi}: Name
  *
- * indented by its depth in the type hierarchy; an object begins with hi (lo < hi if the type has
- * subclasses). All other lines are output of the compiler or of the program. The user supplies the
- * file, so lengths and numbers are checked. */
+ * indented by its depth in the type hierarchy. hi is the type's number, with which its objects
+ * begin; lo is less than hi if the type has subclasses. All other lines are output of the compiler
+ * or of the program. The user supplies the file, so lengths and numbers are checked. */
 #include "crystal_table.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS_MOST = 1 << 16, STRING_NUMBER = 1 }; /* String is 1 in every program (1.0 to 1.14) */
+enum { NUMBERS_MOST = 1 << 16, STRING_NUMBER = 1 }; /* type String of every program, 1.0 to 1.14 */
 
 struct ag_decoder_types {
     char *names[NUMBERS_MOST];

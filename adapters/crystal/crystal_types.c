@@ -66,7 +66,7 @@ static _Atomic uint32_t n_rings, n_collections;
 /* For each stack: its type in the lower 24 bits (0: none yet), and in the upper 8 bits the number
  * of deviating types that were seen. */
 static _Atomic uint32_t *types_of_stacks;
-static _Atomic uint32_t *types_of_numbers; /* the id that allogram.h returned */
+static _Atomic uint32_t *types_of_numbers; /* ids of allogram_register_type, by type number */
 static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates */
 
 #define TYPE_OF(word) ((word)&0xffffff)
@@ -318,7 +318,7 @@ static void take_block(uintptr_t address) {
         return; /* a block made by a callback does not replace an uninitialized one */
     }
     ring->n++;
-    before.words = ring->thread == thread ? before.words : NULL; /* not in a chunk of this thread */
+    before.words = ring->thread == thread ? before.words : NULL; /* the event is not in our chunk */
     ring->thread = thread;
     *place = block;
     if (before.hidden != 0) {

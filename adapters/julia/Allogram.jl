@@ -59,7 +59,10 @@ function check(result, message)
     result
 end
 
-"Collects, and begins to record. `output`: the name of the trace, as in `allogram run --output`; `nothing`: allogram.julia.PID.allogram."
+"""
+Runs a garbage collection, and begins to record. `output`: the name of the trace, as in `allogram run --output`; `nothing`:
+allogram.julia.PID.allogram.
+"""
 function start(output::Union{AbstractString,Nothing})
     doors[].prepare == C_NULL && find_doors()
     message = zeros(UInt8, MESSAGE_BYTES)
@@ -77,7 +80,7 @@ end
 
 const message_of_finish = zeros(UInt8, MESSAGE_BYTES)
 
-"Collects, so that the deaths of blocks are recorded, and ends the recording."
+"Runs a garbage collection, so that the deaths of blocks are recorded, and ends the recording."
 function finish()
     GC.gc()
     check(ccall(doors[].finish, Cint, (Ptr{UInt8},), message_of_finish), message_of_finish)
@@ -104,9 +107,9 @@ end
 """
     Allogram.@profile [output] expression
 
-Collects, records the expression, collects again, and returns the path of the trace. The blocks in use at the end of the trace are those
-that survived the second collection. The expression's value does not survive, because nothing refers to it. If the expression throws, the
-exception is passed on and the trace is complete (`Allogram.trace()` has its path).
+Runs a garbage collection, records the expression, runs another collection, and returns the path of the trace. The blocks in use at the
+end of the trace are those that survived the second collection. The expression's value does not survive, because nothing refers to it. If
+the expression throws, the exception is passed on and the trace is complete (`Allogram.trace()` has its path).
 """
 macro profile(arguments...)
     output, expression = parts(arguments)

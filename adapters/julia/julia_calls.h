@@ -11,7 +11,7 @@ struct ag_julia_thread;
 int ag_julia_calls_follow(const char **ret_reason, const char **ret_name);
 /* Removes the hooks. */
 void ag_julia_calls_leave(void);
-/* Adds up the calls of all threads of those hooked functions whose calls Julia counts.
+/* Sums over all threads the calls of those hooked functions whose calls Julia counts.
  * *ret_own_calls: the calls that the adapter itself made; *ret_calls: all others. */
 void ag_julia_calls_sum(uint64_t *ret_calls, uint64_t *ret_own_calls);
 

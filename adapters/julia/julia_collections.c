@@ -32,8 +32,8 @@ static void *sentinel_type;
 /* The current collection; there is at most one at a time. */
 static struct {
     uint64_t begun_raw, begun_ns, before_bytes, needed_bytes;
-    int n_full, n_passes;
-    uint64_t gc_ns;
+    int n_full, n_passes; /* full sweeps before this collection; passes of it */
+    uint64_t gc_ns;       /* Julia's total time of collections before this one */
     uint32_t stack;
     bool is_begun;
 } now;

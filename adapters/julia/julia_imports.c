@@ -78,7 +78,7 @@ static void move(struct ag_julia_thread *thread, uintptr_t from, const uintptr_t
     (void)ag_julia_freed(AG_WORD_REALLOC_FREE, from, sp, rbp);
     if (is_array) {
         ag_julia_moved(thread, AG_JULIA_STD, thread->resized_tag, &to);
-    } else { /* only strings are enlarged in place */
+    } else { /* of the big objects only strings are enlarged */
         thread->n_calls++;
         ag_julia_moved(thread, AG_JULIA_BIG, (uintptr_t)*ag_julia.jl_string_type, &to);
     }

@@ -27,7 +27,7 @@ struct ag_julia_functions {
 #include "julia_functions.def"
 #undef AG_JULIA_FUNCTION
     void **jl_main_module, **jl_any_type, **jl_string_type; /* variables with these names */
-    void *(*get_ptls)(void);
+    void *(*get_ptls)(void); /* jl_get_ptls_states, which libjulia imports */
 };
 extern struct ag_julia_functions ag_julia AG_HIDDEN;
 
@@ -76,7 +76,7 @@ struct ag_julia_thread {
     /* The latest object of a pool, recorded or not; 0: none since an array's data was allocated, or
      * since a collection. */
     uintptr_t last_object;
-    uintptr_t resized, resized_tag; /* the array memory that managed_realloc is resizing; 0: none */
+    uintptr_t resized, resized_tag; /* array memory that is being resized, and its type; 0: none */
     uintptr_t fresh; /* a block that libjulia got from posix_memalign and that no detour has taken
                       * yet; 0: none */
     size_t fresh_bytes; /* the requested size */

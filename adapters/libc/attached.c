@@ -114,7 +114,7 @@ static const struct {
     const char *name;
     const void *entry;
     void **original;
-    bool is_needed; /* hooking half an allocator would give wrong numbers */
+    bool is_needed; /* if it cannot be hooked, nothing is recorded */
 } hooked[] = {
     {"malloc", ag_entry_malloc, (void **)&originals.malloc, true},
     {"free", ag_entry_attached_free, (void **)&originals.free, true},

@@ -55,7 +55,7 @@ static struct { /* the originals, past the detours */
 struct luajit_state {
     luajit_alloc *allocate; /* the host's allocator */
     void *ud;
-    lua_State *owner;       /* of the internal allocator; NULL: the program passed an allocator */
+    lua_State *owner;       /* has the internal allocator; NULL: the program passed an allocator */
     void *first_block;      /* the block of the state itself, which is freed last */
     _Atomic(lua_State *) L; /* NULL: the state is being made, or is closed */
     int64_t in_use_bytes;

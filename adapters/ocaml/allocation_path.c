@@ -700,7 +700,7 @@ static bool find_4(void) {
            runtime.invert_root;
 }
 
-/* The debug runtime checks that young_limit is not above the young pointer. */
+/* Refuses the debug runtime, which checks that young_limit is not above the young pointer. */
 static bool find_5(void) {
     const uint64_t *heap_state = ag_ocaml_find_data("caml_global_heap_state");
     runtime.reset_young_limit =

@@ -9,7 +9,7 @@
  * the expected instructions. Changes nothing. */
 bool ag_ocaml_path_is_known(void);
 /* Installs the detours, which do nothing before _begin. Returns false if one cannot be
-* installed. */
+ * installed. */
 bool ag_ocaml_path_follow(void);
 /* Begins to record. Called when the runtime is initialized, by a thread that holds the runtime's
  * lock and is in no allocation. Returns false if the runtime's data are not as expected; then

@@ -11,8 +11,8 @@ struct ag_ocaml_old_chunk;
  * collection. */
 struct ag_ocaml_lives {
     uint32_t *young; /* an entry for each block in the minor heap, in the order of allocation:
-                             * distance of the header from the heap's end in words << HEAP_BITS |
-                             * heap */
+                             * (the header's distance from the heap's end, in words) << HEAP_BITS
+                             * | heap */
     uint32_t n_young, young_capacity;
     uint32_t n_numbers_left; /* reserved numbers from first_number on: at least young_capacity */
     uint64_t first_number;   /* number of the block of young[0]; young[i] has first_number + i */

@@ -1,4 +1,5 @@
-/* collector_hooks.h: records collections with their pauses, and finds functions of the runtime. */
+/* collector_hooks.h: records the OCaml runtime's collections with their pauses, and finds the
+ * runtime's functions. */
 #ifndef AG_COLLECTOR_HOOKS_H
 #define AG_COLLECTOR_HOOKS_H
 

@@ -1,9 +1,9 @@
 /* debug_info.c: decodes the debug information in the file of an OCaml program, for reports: the
  * function, file and line of a place in the code, and the functions it was inlined into.
  *
- * A place is a chain of pairs of 32-bit words, innermost function first. Bit 0 of the first word
- * says that the next pair is of the function into which this function was inlined. Bits 2 to 25 of
- * the first word are the distance from the pair to the name (asmcomp/emitaux.ml,
+ * A place is a chain of pairs of 32-bit words (first, second), innermost function first. Bit 0 of
+ * the first word says that the next pair is of the function into which this function was inlined.
+ * Bits 2 to 25 of the first word are the distance from the pair to the name (asmcomp/emitaux.ml,
  * runtime/backtrace_nat.c):
  *
  *     4.11 to 5.1   line: second >> 12;            at the name: i32 distance to the file, text

@@ -288,7 +288,7 @@ void ag_ocaml_memprof_prepare(void) {
     }
 }
 
-static bool is_ours; /* the running Memprof is the adapter's; under the runtime's lock */
+static bool is_ours; /* the running Memprof is the adapter's; protected by the runtime's lock */
 
 bool ag_ocaml_memprof_is_ours(void) {
     return is_ours;

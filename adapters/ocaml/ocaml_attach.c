@@ -252,7 +252,7 @@ static enum {
     RUNS,
     IS_OVER,
     IS_REFUSED
-} late_state; /* under the runtime's lock */
+} late_state; /* protected by the runtime's lock */
 static void at_minor_end(void) {
     if (ag_adapters_are_leaving()) {
         if (late_state < IS_OVER && !ag_ocaml_is_in_memprof()) {

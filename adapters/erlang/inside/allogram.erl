@@ -426,7 +426,7 @@ trace_functions(Patterns) ->
         false ->
             Theirs = their_patterns(),
             Match = match(),
-            persistent_term:put({?MODULE, patterns}, {Theirs, Match}), % first: this process may be killed
+            persistent_term:put({?MODULE, patterns}, {Theirs, Match}), % stored first, because this process may be killed
             set_patterns(Patterns, Match),
             restore(Theirs),
             watch_patterns()
@@ -534,7 +534,7 @@ all_patterns() ->
 watch_patterns() ->
     case erlang:trace_info(?SETS_PATTERNS, meta) of
         {meta, Free} when Free =:= false; Free =:= [] -> erlang:trace_pattern(?SETS_PATTERNS, true, [{meta, self()}]);
-        _ -> ok % another tracer watches it
+        _ -> ok % another tracer is notified of these calls
     end.
 
 their_patterns() ->

@@ -20,7 +20,8 @@
 %% ---- what the command calls ----
 
 %% Options: owner: a pid of the command, which gets the messages stop, reset and dump; live: the file to record into; mode: exact or
-%% sample; processes, functions: the texts of the command line; removes: whether the keeper removes the modules when the command is gone.
+%% sample; processes, functions: the values of --process and --trace; removes: whether the keeper removes the modules when the command
+%% is gone.
 %% Returns {ok, [Note]}, or {error, Line} if nothing was changed.
 attach(Options) ->
     case whereis(?MODULE) of
@@ -31,8 +32,8 @@ attach(Options) ->
             call(Keeper, erlang:monitor(process, Keeper), {attach, Options})
     end.
 
-%% The actions are pause, resume, reset, dump and stop. Returns ok or {error, Line}; for reset when the next recording has begun, for stop
-%% when the recording is over.
+%% The actions are pause, resume, reset, dump and stop. Returns ok or {error, Line}: after a reset when the next recording has begun, after
+%% a stop when the recording is over.
 control(stop) ->
     case call(stop) of
         ok -> wait_for_end();
@@ -210,8 +211,9 @@ registered_processes() ->
 %% ---- some collections ----
 %%
 %% By default a small part of all collections is recorded, so that the cost stays small also for a node that begins a process for each
-%% request. A process of one request spends 5 % of its time to inherit the tracer, and 12 % to ask the tracer at each collection (seven
-%% collections in 20 us). So of new processes only two kinds are traced: those that begin in a window (5 ms long, at random times; windows
+%% request. If a process that handles one request is traced, it spends 5 % of its time to inherit the tracer, and 12 % to ask the tracer at
+%% each collection (seven collections in 20 us). So of new processes only two kinds are traced: those that begin in a window (5 ms
+%% long, at random times; windows
 %% take one fortieth of the time), and those that still live when the keeper looks for new processes once a second.
 
 change_window(open, #{is_paused := false, options := #{mode := sample, processes := []}} = State) ->

@@ -2,11 +2,11 @@
  * the tracer.
  *
  * However a node is started (erl, escript, elixir, the start script of a release), a program called
- * erlexec assembles the emulator's arguments. It puts the arguments in the environment variable
- * ERL_AFLAGS before the user's own. If the process is erlexec, the adapter adds two arguments to
- * the variable: the folder of the tracer's module, and a call that begins tracing. So the emulator
- * itself loads the tracer (allogram.erl), whose counters go into the emulator's trace, because the
- * emulator runs under the agent, too.
+ * erlexec assembles the emulator's arguments. It takes arguments from the environment variable
+ * ERL_AFLAGS, too, and puts them before those of the command line. If the process is erlexec, the
+ * adapter adds two arguments to the variable: the folder of the tracer's module, and a call that
+ * begins tracing. So the emulator itself loads the tracer (allogram.erl), whose counters go into
+ * the emulator's trace, because the emulator runs under the agent, too.
  *
  * Releases boot in embedded mode, in which a call does not load a module, and an argument -s that
  * fails ends the node. So the added call first loads the module, and catches all errors. It

@@ -12,8 +12,8 @@
 enum ag_event_kind { AG_EVENT_CALL, AG_EVENT_RETURN, AG_EVENT_OTHER, AG_EVENT_KINDS };
 
 struct ag_event_clock {
-    uint32_t kind; /* enum ag_clock_kind */
-    uint64_t ns_per_2_32;
+    uint32_t kind;        /* enum ag_clock_kind */
+    uint64_t ns_per_2_32; /* nanoseconds in 2^32 clock ticks */
     /* The emulator's own work, in clock ticks, between the end of an event and the beginning of the
      * next one; by the kinds of the two events. */
     uint64_t costs[AG_EVENT_KINDS][AG_EVENT_KINDS];

@@ -13,8 +13,8 @@
  *     fragments, messages, fragment words   a list is made that fits no heap: the first becomes the
  *                                           environment's fragment, the third grows by that list
  *
- * Word 0 is the process' identifier. Offsets seen in Debian's builds: heap top 80, heap 128 (OTP
- * 25) or 192 (27, 29), fragments 560 or 544 bytes. */
+ * Word 0 is the process' identifier. Offsets in bytes in Debian's builds: heap top 80, heap 128
+ * (OTP 25) or 192 (27, 29), fragments 560 or 544. */
 #include "process_layout.h"
 
 #include <string.h>

@@ -84,7 +84,7 @@ static struct {
     ERL_NIF_TERM pid; /* 0: none */
     uint64_t n_calls, first_depth, second_depth, last_clock;
     uint8_t last_kind;
-    bool is_same;
+    bool is_same; /* all these calls but the first have the same depth */
 } learning;
 
 /* The process whose counters are kept when it ends, until the counters of all processes are dropped

@@ -24,7 +24,7 @@
 enum {
     CONNECT_MS = 10 * 1000,
     EPMD_S = 3,
-    ANSWER_MS = 60 * 1000, /* a fully loaded node still has to set its trace patterns */
+    ANSWER_MS = 60 * 1000, /* a node under full load needs long to set its trace patterns */
     PART_MS = 1000,
 };
 

@@ -216,7 +216,7 @@ int node_sample(struct bpf_perf_event_data *sample) {
         top -= NODE_EVENT_MARGIN * 8;
     }
     copy_stack(event, top);
-    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP); /* the reader is woken when its sample is read */
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP); /* the observer reads the ring at each sample */
     return 1;                                    /* the sample itself is kept as well */
 }
 
@@ -245,8 +245,8 @@ static __always_inline __u64 allocated_bytes(const struct node_process_copy *cop
     return n_bytes < 1ull << 46 ? n_bytes : 0; /* else the copy is not that of a process */
 }
 
-/* Whether the thread's last call had the same heap; then this call is part of the same
-* collection. */
+/* Whether the thread's last call had the same heap. If so, this call is part of the same
+ * collection. */
 static __always_inline int is_same_call(struct node_watched *now,
                                         const struct node_bpf_settings *at) {
     const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),

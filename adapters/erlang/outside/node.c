@@ -20,7 +20,7 @@
 #include "node_kernel.h"
 #include "node_stacks.h"
 
-enum { CATCH_UP_NS = 100 * 1000 * 1000 }; /* reading all of the code map takes some ms */
+enum { CATCH_UP_NS = 100 * 1000 * 1000 }; /* minimum time between two readings of the code map */
 
 static const struct node_layout layouts[] = {
 #define AG_NODE_LAYOUT(version, ...) {.erts_version = version, __VA_ARGS__},

@@ -24,28 +24,30 @@ struct node_layout {
     const char *erts_version;
     /* struct process */
     uint32_t process_bytes;
-    uint32_t process_registered;                  /* -> { .., .., process, port, name }, or 0 */
+    uint32_t process_registered; /* points to { .., .., process, port, name }; 0: no name */
     uint32_t process_heap_top, process_stack_top; /* heap_top: end of the allocated part; stack:
                                                    * [stack top, heap end) */
-    uint32_t process_heap, process_heap_end;
+    uint32_t process_heap, process_heap_end;      /* the block that has the heap and the stack */
     uint32_t process_abandoned_heap; /* not 0 while a dirty scheduler has to collect the
                                       * process */
     uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
     uint32_t process_instruction;    /* where the process continues, or last called native code */
     uint32_t process_queue;          /* messages that the process has moved to its own queue */
     uint32_t process_incoming;       /* messages that the process has not moved yet */
-    uint32_t process_current;        /* -> {module, function, arity}, when the process waits in a
+    uint32_t process_current;    /* points to {module, function, arity} while the process waits in a
                                       * function without a frame */
-    uint32_t process_high_water;     /* below this address: survivors of the last minor
+    uint32_t process_high_water; /* below this address: survivors of the last minor
                                       * collection */
-    uint32_t process_old_heap, process_old_top, process_old_end;
+    uint32_t process_old_heap, process_old_top, process_old_end; /* the heap of older survivors */
     uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
     uint32_t process_fragment_words; /* words of the heap fragments that the process owns */
     uint32_t process_state;          /* 32 bits of flags */
-    /* erts_proc, the table of processes */
+    /* erts_proc, the table of processes: its size; offsets of the pointer to the slots, of the
+     * number of slots, and of the size of struct process */
     uint32_t table_bytes, table_slots, table_size, table_element_bytes;
     enum node_identifier identifier;
-    /* schedulers: an array of structures */
+    /* schedulers, an array of structures: the size of an element; in it, the offset of the pointer
+     * to the process that the scheduler runs */
     uint32_t scheduler_stride, scheduler_process;
 };
 
@@ -70,7 +72,7 @@ struct node {
     const struct node_layout *layout;
     char version[64]; /* "OTP 25, ERTS 13.1.5" */
     struct node_code code;
-    uint64_t code_stamp;
+    uint64_t code_stamp;                /* changes when the target's list of code changes */
     uint64_t caught_up_ns;              /* when unknown code last caused the code map to be read
                                          * again */
     uint64_t process_table, no_process; /* no_process marks slots that are being filled */

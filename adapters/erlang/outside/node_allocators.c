@@ -6,7 +6,7 @@
  * by kind: multi-block, single-block, and pooled. Pooled carriers are half-empty multi-block
  * carriers that any instance may take over; the instance that made them still counts them. The
  * counters are those that erlang:system_info({allocator_sizes, A}) prints; the two agree to the
- * byte while a node idles.
+ * byte while a node idles. The structures, by offsets in bytes (-> is a pointer):
  *
  *     erts_allctrs_info[A]   0 int alloc_util, 4 int enabled, 8 int per thread, 16 -> instance, or
  *                            -> {12: int n, 16: -> array of -> instance}

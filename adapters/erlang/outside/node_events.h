@@ -48,7 +48,7 @@ struct node_event {
                          * earlier call began this collection */
     __u64 state;        /* low 32 bits: flags */
     struct node_heap_state before, after; /* a sample has only before */
-    __u64 top, n_words;                   /* address of words[0] */
+    __u64 top, n_words;                   /* address of words[0]; number of words */
     __u64 words[NODE_EVENT_WORDS];
 };
 struct node_process_copy {

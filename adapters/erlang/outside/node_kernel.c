@@ -134,7 +134,7 @@ static void write_threads(struct node *node) {
         uint64_t address;
         if (tid != 0 && thread_name(pid, entry->d_name, name, sizeof name) &&
             (address = node_current_process_word(node, name)) != 0) {
-            /* without it, the thread's stacks are read late (node_stacks.c, section 4) */
+            /* if this fails, the thread's stacks are read late (node_stacks.c, section 4) */
             (void)bpf_map_update_elem(node->kernel->current_of, &tid, &address, BPF_ANY);
         }
     }
@@ -158,7 +158,7 @@ static int report_load_error(int error, char *ret_problem, size_t problem_bytes)
 }
 
 /* Loads the programs, with or without the program for uprobe sessions, which older kernels
-* refuse. */
+ * refuse. */
 static int node_kernel_load(struct node_kernel *kernel, bool has_sessions) {
     kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
     if (kernel->object == NULL) {

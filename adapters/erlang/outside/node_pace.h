@@ -34,7 +34,7 @@ struct node_pace {
     __u64 gap_bytes;    /* from the last point of the last reported collection to the next point */
 };
 
-/* Whether a collection is not reported before which BYTES were allocated. */
+/* Returns 1 if a collection before which BYTES were allocated is not reported. */
 NODE_PACE_INLINE int node_pace_passes(struct node_pace *pace, __u64 bytes, __u64 period_bytes) {
     if (pace->period_bytes != period_bytes || bytes >= pace->left_bytes) {
         return 0;

@@ -9,12 +9,12 @@ struct bpf_link;
 struct bpf_object;
 
 enum {
-    NODE_PROBES_SESSION = 57, /* BPF_TRACE_UPROBE_SESSION, of Linux 6.13: libbpf may be older */
+    NODE_PROBES_SESSION = 57, /* BPF_TRACE_UPROBE_SESSION (Linux 6.13); headers may lack it */
     NODE_PROBES_MOST = 8,
 };
 struct node_probes {
     struct bpf_link *links[NODE_PROBES_MOST];
-    size_t n;    /* number of probes attached; of links, if session is 0 */
+    size_t n;    /* number of attached probes; if session is 0, also of links */
     int session; /* descriptor of a uprobe session + 1; 0: none */
 };
 /* HAS_SESSIONS: the loaded program is node_collection; otherwise the loaded programs are

@@ -67,7 +67,7 @@ static int add_addresses(struct node *node, uint64_t slots, uint64_t n, struct a
         const uint64_t n_part = n - from < SLOTS_AT_ONCE ? n - from : SLOTS_AT_ONCE;
         int r = allogram_target_read(node->target, slots + from * 8, part, n_part * 8);
         for (uint64_t i = 0; r == 0 && i < n_part; i++) {
-            /* an odd word is the next free number */
+            /* a word with low bits is no address but the next free number */
             if (part[i] != 0 && part[i] % 8 == 0 && part[i] != node->no_process) {
                 r = add_address(list, part[i]);
             }

@@ -339,7 +339,7 @@ static enum allogram_stack_verdict report_words(struct node *node,
         moment.top == moment.heap_end) {
         if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else the process' last function has
                                                            * ended */
-            (void)report_innermost(node, &moment, stack); /* the process begins */
+            (void)report_innermost(node, &moment, stack); /* a new process has an empty stack */
         }
         return ALLOGRAM_STACK_COMPLETE;
     }

@@ -31,7 +31,8 @@ enum allogram_stack_verdict node_report_moment(struct node *node, const struct n
                                                struct allogram_stack *stack);
 /* Where the innermost frame of a process is, by its `state`, if no pc is known. */
 enum node_top node_top_of(uint32_t state);
-/* The stack of a process that does not run. */
+/* Reports the stack of a process that does not run. Returns 0; -1: it cannot be read, or changed
+ * while it was read. */
 int node_stack_of_waiting(struct node *node, const struct node_process *process,
                           struct allogram_stack *stack);
 /* The address of the word in which the scheduler of the thread with this name stores its process;

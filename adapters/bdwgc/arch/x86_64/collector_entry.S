@@ -3,20 +3,22 @@
  *
  * The collector's functions call each other by their public names. So an entry jumps to the
  * original at once if the thread is inside of the collector already, except for the AG_BDWGC_ALWAYS
- * rows. Otherwise the entry keeps all registers (hook/kept_call.h; the detour's datum is the row)
- * and calls ag_bdwgc_call. It saves vector registers only if the collector is linked into the
- * program: callers of a library's function do not rely on them, nor on rax, r10 and r11.
+ * rows. Otherwise the entry keeps all registers (hook/kept_call.h) and calls
+ * ag_bdwgc_call with the number of its row (the datum of the call). It saves vector registers only
+ * if the collector is linked into the program: callers of a library's function do not rely on them,
+ * nor on rax, r10 and r11.
  *
  * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
  * its size from the bytes that the thread skips before its next sample; a free looks its block up
- * in the filter of the sampled blocks. If the block is no sample, the entry marks the thread as
- * inside of the collector and calls the original. The lowest bit of this mark is set, so that
- * ag_bdwgc_find_cause (collector_calls.c) finds the arguments, which the short path pushes below
- * the marked address. If the recorder is off, the entry only compares its state. A tracker
- * (callbacks of the program, allogram.h), or a Crystal object whose type number is not written yet,
- * has to see each call and disables the short path. The short path uses rax, r10, r11 and the
- * flags. It saves them in the red zone, because it calls no function before the original. The
- * original finds the stack aligned as its caller left it. */
+ * in the filter of the sampled blocks. If the block is no sample, the entry of a free jumps to the
+ * original; that of an allocation marks the thread as inside of the collector and calls the
+ * original. The lowest bit of this mark is set, so that ag_bdwgc_find_cause (collector_calls.c)
+ * finds the arguments, which the short path pushes below the marked address. If the recorder is
+ * off, the entry only compares its state. A tracker (callbacks of the program, allogram.h), or a
+ * Crystal object whose type number is not written yet, has to see each call and disables the short
+ * path. The short path uses rax, r10, r11 and the flags. It saves them in the red zone, because it
+ * calls no function before the original. The original finds the stack aligned as its caller left
+ * it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
@@ -149,7 +151,7 @@ enter_from_scratch:
     jnz 1f
     .endm
 
-    /* Same as ag_sampled_may_hold_fast for the first argument. */
+    /* Jumps to label 1 if the block in rdi may be a sample, as ag_sampled_may_hold_fast. */
     .macro unsampled_or_1f
     imul $0x10001, %rdi, %rax
     shr $20, %rax
@@ -159,7 +161,8 @@ enter_from_scratch:
     jne 1f
     .endm
 
-    /* Same as ag_skip_take_fast. */
+    /* Subtracts the size from the bytes that the thread skips before its next sample. Jumps to
+     * label 1 if a sample is due. Same as ag_skip_take_fast (C). */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r10

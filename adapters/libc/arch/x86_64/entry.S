@@ -57,8 +57,9 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     je 2f
     .endm
 
-    /* Same as ag_skip_take_fast. rax and r11 are free here. A thread that has not begun has no
-     * bytes left to skip. */
+    /* Subtracts SIZE from the bytes that the thread skips before its next sample; jumps to label 1
+     * if a sample is due (as ag_skip_take_fast). rax and r11 are free here. A thread that has not
+     * begun has no bytes left to skip. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r11
@@ -68,7 +69,7 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     mov %r11, %fs:LEFT_BYTES(%rax)
     .endm
 
-    /* Same as ag_sampled_may_hold_fast for the first argument. */
+    /* Jumps to TARGET if the block in rdi may be a sample (as ag_sampled_may_hold_fast). */
     .macro unsampled_or target
     imul $0x10001, %rdi, %rax
     shr $20, %rax

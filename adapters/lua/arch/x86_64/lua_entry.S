@@ -40,7 +40,7 @@ kept_end \name
     .cfi_startproc
     endbr64
     mov ag_lua_entered_with@gottpoff(%rip), %rax
-    mov %rsp, %fs:(%rax) /* stored first: if a signal handler overwrites it and registers, lua_pcs.c sees a wrong sp and uses no registers */
+    mov %rsp, %fs:(%rax) /* stored first: if a signal handler overwrites the stored words, lua_pcs.c sees a wrong sp and uses no registers */
     mov %rbx, %fs:8(%rax)
     mov %rbp, %fs:16(%rax)
     mov %r12, %fs:24(%rax)
