@@ -27,6 +27,7 @@ def say_head(bench):
 
 
 class Program:
+    # counts_itself: the program prints how many allocations it makes. bars: the limits of its results.
     def __init__(self, name, command, stdin=None, counts_itself=False, bars=None):
         self.name, self.command, self.stdin = name, command, stdin
         self.counts_itself, self.bars = counts_itself, bars or {}

@@ -1,6 +1,6 @@
 /* lists.c: the C program of bench/parts/boehm.py. `lists N` allocates N pairs of blocks from the
- * Boehm collector, one block of each pair without pointers. The pairs are in lists of a thousand,
- * of which only the last is reachable. The program does almost nothing but allocate. */
+ * Boehm collector; one block of each pair has no pointers. The pairs are in lists of a thousand, of
+ * which only the last is reachable. The program does almost nothing but allocate. */
 #include <gc.h>
 #include <stdio.h>
 #include <stdlib.h>
