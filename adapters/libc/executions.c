@@ -46,8 +46,8 @@ static __thread ag_call_marks executions __attribute__((tls_model("initial-exec"
 struct execution { /* a call that executes a program; in the frame of its hook */
     struct ag_call_mark mark;
     /* A successful call in a child of vfork leaves its mark in the list, which the child shares
-     * with its parent. The thread id distinguishes the parent's later calls from calls inside of that
-     * call. */
+     * with its parent. The thread id distinguishes the parent's later calls from calls inside of
+     * that call. */
     uint32_t thread_id;
     bool is_counted;
 };
