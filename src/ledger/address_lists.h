@@ -13,7 +13,7 @@ struct ag_address_link {
     uint32_t before, behind;
 };
 struct ag_address_lists {          /* zero-initialize */
-    struct ag_address_link *links; /* by number; unused numbers are linked by `behind` */
+    struct ag_address_link *links; /* by number; the unused items are a list, linked by `behind` */
     size_t capacity;
     uint32_t count, first_free;
     struct ag_index_map first; /* address -> number of the first item */

@@ -4,7 +4,7 @@
  * An event accesses three places: the slot of its address in the live table; for an alloc, the slot
  * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,
  * which counts the blocks of one stack and via. The accesses are random, and the tables are larger
- * than the first caches, so the three places are prefetched some events ahead. */
+ * than the CPU's first-level caches, so the three places are prefetched some events ahead. */
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
@@ -137,7 +137,7 @@ static int apply_undo(struct ag_ledger *ledger, uint32_t index, uint64_t address
     const bool is_live = ledger->live.blocks[at].address != 0;
     if (!is_death || (is_live && !ag_ledger_can_give_way(ledger, at, index))) {
         /* Either there is nothing to undo, or another block lives at the address already. In the
-         * second case a later event would free the restored block at once. */
+         * second case the block is not restored, because an address has at most one live block. */
         return 0;
     }
     const int r = is_live ? ag_ledger_give_way(ledger, at, /* n_passed_on= */ 0) : 0;
@@ -176,8 +176,8 @@ static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
 }
 
 /* Applies an event that is not one of the two fast cases (an alloc of a dead address, a free of a
- * live one) or whose address may have events that wait for others (order_repair.c). Returns 1 if
- * the caller has to take the fast path after all, 0 when done, or negative errno. */
+ * live one) or whose address may have waiting events (order_repair.c). Returns 1 if the caller has
+ * to take the fast path after all, 0 when done, or negative errno. */
 static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
                               const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
@@ -249,7 +249,8 @@ AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_eve
            event[1].kind == AG_RECORD_UNDO_FREE && event[1].address == event->address;
 }
 
-/* Applies an event that cannot take the fast path at once. */
+/* Applies an event that ag_ledger_can_be_fast excludes from the fast path. apply_slow may find that
+ * the fast path is correct after all. */
 AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
@@ -268,9 +269,9 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
                : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
-/* The variants of the loop. WAY_LARGE prefetches. WAY_NOTIFIED calls the visitor, and always
- * prefetches: visits cost much more than prefetching, so no variant without prefetching is
- * needed. */
+/* The variants of the loop. WAY_SMALL does not prefetch, WAY_LARGE does. WAY_NOTIFIED calls the
+ * visitor, and prefetches even if the tables are small, because visits cost much more than
+ * prefetching. */
 enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,

@@ -1,6 +1,6 @@
 /* apply_fast.h: applies one event to the totals of the ledger (the live blocks and sums of a
  * process, ledger.h; a sum counts the blocks of one stack and allocation function), in about ten
- * nanoseconds at most: for apply.c, and for the writer's loop that encodes and counts each event
+ * nanoseconds at most. Used by apply.c, and by the writer's loop that encodes and counts each event
  * while it is in registers (writer/one_pass.c).
  *
  * Totals are kept in registers (struct ag_ledger_hot). They are stored in memory only before a slow
@@ -12,8 +12,8 @@
  * the peak: the first change of a sum after the peak stores its share (take_share_fast), and
  * ag_ledger_close stores the shares of the sums that did not change.
  *
- *     total            1   2   3*  2   3   4*  3        * highest so far
- *     peak_version     0   0   0   1   1   1   2        incremented by the first event after a *
+ *     total            1   2   3*  2   3   4*  3        * highest so far, then a free
+ *     peak_version     0   0   0   1   1   1   2        incremented by the free after a *
  *
  * The peak is measured after allocations; if two peaks are equal, the later one counts. */
 #ifndef AG_APPLY_FAST_H
@@ -103,8 +103,8 @@ AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
     return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
 }
 
-/* Notifies the visitor (the callback of a reader), if there is one, of a step; 0 or negative
- * errno. */
+/* Notifies the visitor (a callback), if there is one, of a step, which is the birth or death of a
+ * block. Returns 0 or a negative errno. */
 AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind kind,
                                   const struct ag_live_block *block, uint64_t time_ns,
                                   uint64_t allocated_ns) {
@@ -114,8 +114,9 @@ AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind ki
 }
 
 /* Applies an alloc by stream INDEX at an address without a block; AT is the slot of the address;
- * SUM is the number of the sum of the event's stack and via (allocation function; AG_INDEX_NONE: no
- * memory). is_reported: there is a visitor (ledger.step_visit). */
+ * SUM is the number of the sum for the event's stack and via (allocation function), or
+ * AG_INDEX_NONE if there was no memory for the sum. is_reported: there is a visitor
+ * (ledger.step_visit). */
 AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, uint64_t at, uint32_t sum,
                                  const struct ag_event *event, const bool is_reported) {
@@ -144,9 +145,9 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
                               (struct ag_live_past){.born_ns = tally->now_ns});
 }
 
-/* Keeps a death (the end of a block by a free) for an undo (of the free in a failed realloc) or a
- * repair. With several streams this function runs at each free, so it writes directly into the
- * list. */
+/* Keeps a death (the end of a block by a free), so that it can be undone if the free belongs to a
+ * failed realloc, or to repair the order of events (order_repair.c). With several streams this
+ * function runs at each free, so it writes directly into the list. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {

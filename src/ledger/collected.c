@@ -4,7 +4,7 @@
  * 1. A block that moves stays the same block: only its address changes. The block keeps its stack,
  *    size, thread and birth time, and no sum changes. A move of an unknown block is ignored. The
  *    death of an unknown block counts as a ghost (a free of an unknown block). The numbers of moves
- *    and promotions are those of known blocks.
+ *    and promotions count only known blocks.
  *
  * 2. Moves happen while the threads that use the heap are stopped. After a collection the recorder
  *    writes a stamp (a clock value) before each thread's next event, so windows of these threads (a
@@ -92,7 +92,7 @@ static void shift_sums(struct ag_ledger *ledger, uint32_t from, uint32_t to, uin
     ledger->sums[from].allocated_bytes -= bytes;
     ledger->sums[to].allocated_blocks++;
     ledger->sums[to].allocated_bytes += bytes;
-    if (ledger->tally.at_peak) { /* the block is live at the peak, which is now */
+    if (ledger->tally.at_peak) { /* the total is at its peak now, with this block */
         ledger->sums[from].peak_blocks--;
         ledger->sums[from].peak_bytes -= bytes;
         ledger->sums[to].peak_blocks++;
@@ -104,7 +104,7 @@ static int give_type(struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
     const struct ag_live_block before = ledger->live.blocks[at];
     if (before.address == 0 || ledger->results[before.sum].stack == UINT32_MAX) {
-        return 0; /* unknown, or excluded by the reader: excluded blocks stay excluded */
+        return 0; /* ignores an unknown block, and a block that the reader's filters exclude */
     }
     const uint32_t sum =
         ag_ledger_sum(ledger, event->stack, (uint8_t)ledger->results[before.sum].via);

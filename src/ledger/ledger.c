@@ -177,8 +177,8 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
 }
 
 /* Notifies the visitor (the callback of a reader) of all deaths of the stream's window and drops
- * them, except the death with the number KEPT. Prefetches the sums of the deaths, because the sums
- * are in no order. */
+ * them, except the death with the number KEPT. Prefetches the sums, because consecutive deaths
+ * belong to unrelated sums. */
 static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;
@@ -205,8 +205,9 @@ static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, ui
     stream->n_indexed = n_indexed;
 }
 
-/* A window may end between the two halves of a realloc: only the next event decides whether the
- * first half freed the block. */
+/* Notifies the visitor of the deaths of the stream's window and drops them. If the stream made no
+ * allocation after the free of its last realloc, that death is kept: the stream's next event may
+ * show that the realloc failed and the block was not freed. */
 static void flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     const bool can_be_undone =
         stream->undo_kind == AG_UNDO_DEATH && stream->undo_serial == stream->allocated_blocks;
@@ -399,11 +400,11 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
 /* ---- steps for a visitor ----
  *
  * Sums contain no history: to draw a curve for every stack, or to write the history for another
- * tool, a reader needs the births and deaths themselves, in the order that made the peak. That is
- * the order in which the ledger applies the events, so the ledger notifies the visitor at the
- * moment when it counts a birth or a death. Steps that a repair undoes are notified as well: a
- * reader that needs a final history holds steps back until no open window could change them (as
- * model/pass/replay.c does). */
+ * tool, a reader needs the births and deaths themselves, in the order from which the peak is
+ * computed. That is the order in which the ledger applies the events, so the ledger notifies the
+ * visitor at the moment when it counts a birth or a death. Steps that a repair undoes are notified
+ * as well: a reader that needs a final history holds steps back until no open window could change
+ * them (as model/pass/replay.c does). */
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
     ledger->step_visit = visit;
@@ -629,7 +630,8 @@ static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index
     return r < 0 ? NULL : &ledger->heap_results[at];
 }
 
-/* A heap whose blocks can move has its own address space, with the heap's number. */
+/* A heap whose blocks can move has its own address space. The number of this space is that of the
+ * heap, and is the index in `collected`. */
 static void fill_collected(const struct ag_ledger *ledger, struct ag_heap_sum *heap) {
     if (heap->heap < AG_VIAS) {
         const struct ag_heap_collected *now = &ledger->collected[heap->heap],
@@ -667,8 +669,8 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     return 0;
 }
 
-/* Heaps cost nothing per event: their results are added up from the sums of their vias (allocation
- * functions). */
+/* Makes the results of the heaps at the end, by adding up the sums of their vias (allocation
+ * functions). So events need not be counted by heap. */
 static int settle_heaps(struct ag_ledger *ledger) {
     struct ag_index_map index = {0};
     int r = ag_mapped_ranges_settle(&ledger->mapped);
@@ -717,7 +719,7 @@ struct open_block {
     uint64_t address, slot;
 };
 
-/* Radix sort over those bytes of the addresses that differ. SPARE has room for as many blocks. */
+/* Radix sort over those bytes of the addresses that differ. SPARE has room for COUNT blocks. */
 static struct open_block *sort_open_blocks(struct open_block *blocks, struct open_block *spare,
                                            size_t count) {
     uint64_t differing = 0;

@@ -1,21 +1,22 @@
 /* ledger.h: computes the live blocks of a process and the sums of each stack from events.
  *
  * The writer applies all events as they come (the result is the index of the trace). The model
- * applies the events again when a reader asks for a part of them (a time window, a thread, another
- * value of --within, the limit for temporary blocks). The results of the writer and of the model
- * agree, because the same code computes them.
+ * applies the events again when the reader of a report asks for a part of them (a time window or a
+ * thread), or for another value of --within (the limit that makes a block temporary). The results
+ * of the writer and of the model agree, because the same code computes them.
  *
- * Apply a single stream (the events of one thread) directly, several through merge.h. For one
- * stream all results are exact. For several, the number and bytes of allocations do not depend on
- * the order between threads. Where two threads raced for an address, the order is restored by
- * alternation: a second alloc of a live address waits for its free; a free of an unknown address
- * waits for an alloc whose window (the time between two stamps, which are clock values among the
- * events of a stream) overlaps that of the free. A free that finds no such alloc is a ghost: the
- * free of a block whose allocation is not in the trace. Repairs are counted. order_repair.c and
- * order_bounds.c describe which orders remain unknown, and how large the error is.
+ * Apply a single stream (the events of one thread) directly, and several streams through merge.h.
+ * For one stream all results are exact. For several, the number and bytes of allocations do not
+ * depend on the order between threads. Where two threads raced for an address, the order is
+ * restored by alternation: an alloc of a live address waits for the free of the block there; a free
+ * of an unknown address waits for an alloc whose window (the time between two stamps, which are
+ * clock values among the events of a stream) overlaps that of the free. A free that finds no such
+ * alloc is a ghost: the free of a block whose allocation is not in the trace. Repairs are counted.
+ * order_repair.c and order_bounds.c describe which orders remain unknown, and how large the error
+ * is.
  *
- * Threads: a ledger belongs to one thread. Memory: 32 bytes per live block at a load of 1/4 to 3/4,
- * about 200 bytes per stack. */
+ * Threads: a ledger belongs to one thread. Memory: 32 bytes per slot of the table of live blocks,
+ * which is at most 1/4 to 3/4 full (live_table.h), and about 200 bytes per stack. */
 #ifndef AG_LEDGER_H
 #define AG_LEDGER_H
 
@@ -43,9 +44,9 @@ void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within);
 void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
                       uint32_t thread_id); /* sets the id of the stream's thread */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
-                        uint32_t heap); /* the heap of a via, which is an allocation function */
-/* Adds a resident size; it takes effect when events or ag_ledger_reach reach TIME_NS. Calls come in
- * the order of their times. */
+                        uint32_t heap); /* sets the heap of a via (allocation function) */
+/* Adds a measured resident size (RSS). It takes effect when events or ag_ledger_reach reach
+ * TIME_NS. Calls come in the order of their times. */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);
@@ -88,10 +89,10 @@ size_t ag_ledger_live_sums(const struct ag_ledger *ledger,
                            /* in the order of the stack sums */
                            const struct ag_live_sum **ret_sums);
 size_t ag_ledger_timeline(const struct ag_ledger *ledger,
-                          const struct ag_timeline_point **ret_points); /* <= 4096 */
+                          const struct ag_timeline_point **ret_points); /* at most 4096 */
 size_t ag_ledger_thread_sums(const struct ag_ledger *ledger, const struct ag_thread_sum **ret_sums);
 size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
-                              /* of two different threads */
+                              /* a thread, and another thread that freed blocks of the first */
                               const struct ag_thread_pair **ret_pairs);
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 

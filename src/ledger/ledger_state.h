@@ -1,8 +1,8 @@
 /* ledger_state.h: the fields of a ledger (ledger.h). Internal to the files of the ledger. A stream
  * is the events of one thread, cut into windows by its stamps (clock values). A via is an
- * allocation function. A ghost is the free of an unknown block. Two events at one address are
- * partners if one of them must come directly before the other (an alloc and its free, or a free and
- * the next alloc).
+ * allocation function. A ghost is the free of an unknown block. A reader's time window is the range
+ * of time to which a report is limited. Two events at one address are partners if one of them must
+ * come directly before the other (an alloc and its free, or a free and the next alloc).
  *
  *     apply.c          the hot loop: one event after the other
  *     order_repair.c   the few events that wait for their partner
@@ -69,8 +69,9 @@ struct ag_stream {
     uint32_t pair_with, pair;             /* cache: the pair of threads used last (index of the
                                            * other stream, index in ledger.pairs) */
     struct ag_thread_sum base;            /* values at the start of the reader's time window */
-    struct ag_death undo;                 /* the last realloc_free, which an undo_free may undo */
-    uint64_t undo_serial;                 /* allocated_blocks when `undo` was applied */
+    /* the last realloc_free (free of a realloc); an undo_free undoes it if the realloc failed */
+    struct ag_death undo;
+    uint64_t undo_serial; /* allocated_blocks when `undo` was applied */
     enum { AG_UNDO_NONE, AG_UNDO_DEATH, AG_UNDO_GHOST } undo_kind;
     /* address where the stream's last realloc_free waits or waited; 0: none */
     uint64_t realloc_waits_at;
@@ -115,7 +116,8 @@ struct ag_repair {
     int64_t first_order, last_order; /* the lowest and highest ag_waiting.order so far */
     /* n_taken: pool items in use, including those to be recycled */
     size_t n_waiting, n_taken;
-    /* events whose window has ended, in rising order of deadlines */
+    /* list of the events whose window has ended, in rising order of deadline_ns, the end of the
+     * window */
     uint32_t first_expiry, last_expiry;
     struct ag_index_map odd_index; /* address -> index in odd_newest */
     /* For each address, 1 + the index in `odd` of the newest item without a partner; 0: none. The
@@ -146,7 +148,8 @@ struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
     uint64_t peak_version; /* incremented when the bytes in use leave their highest value */
     uint64_t now_ns;       /* time of the stamp before the event */
     bool at_peak;          /* the bytes in use are at their highest value */
-    /* change, rise and dip of the bytes in use by the stream's events since the window began */
+    /* by how much the events of the applied stream changed the bytes in use since the window began:
+     * at the end, at the highest and at the lowest moment */
     int64_t net, rise, dip;
 };
 
@@ -194,7 +197,7 @@ struct ag_ledger {
 
     struct ag_thread_pair *pairs;
     size_t n_pairs;
-    /* index of the allocating stream << 32 | index of the freeing stream */
+    /* (index of the allocating stream) << 32 | (index of the freeing stream) */
     struct ag_index_map pair_index;
 
     uint32_t via_heap[AG_VIAS];
@@ -332,7 +335,8 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
 /* Called when a reader's time window begins. The totals count waiting events when they are applied,
  * which is inside the time window. So the allocs that the threads' sums counted on arrival are
- * moved into the time window, and waiting events get its beginning as their time. */
+ * moved into the time window, and the time of each waiting event becomes the beginning of the time
+ * window. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 #endif

@@ -16,10 +16,11 @@
 
 enum {
     INITIAL_BITS = 10,
-    /* 2 MiB: below this size at most 1/4 is full, because second probes are mispredicted
-     * branches */
+    /* slots of a table of 2 MiB; a smaller table is at most 1/4 full, because second
+     * probes are mispredicted branches */
     AIRY_SLOTS = 1 << 16,
-    SPARSE_SLOTS = 1 << 21, /* 64 MiB: below this size at most 1/2 is full, for shorter probes */
+    /* slots of a table of 64 MiB; a smaller table is at most 1/2 full, for shorter probes */
+    SPARSE_SLOTS = 1 << 21,
 };
 
 static size_t limit_of(size_t slots) {

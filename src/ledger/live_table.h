@@ -2,11 +2,11 @@
  * ledger computes the live blocks and the sums of each stack from the events; a stream is the
  * events of one thread.)
  *
- * Open addressing, linear probing, 32 bytes per slot (two per cache line, none across two), at most
- * 1/4 full, 1/2 from 2 MiB on, 3/4 from 64 MiB on. A removal shifts the following blocks back, so
- * there are no tombstones and a long trace does not slow down. The home slot is the high bits of
- * the hash, so growing keeps the order of slots: the table is read and written sequentially, from
- * its end.
+ * Open addressing, linear probing, 32 bytes per slot (two per cache line, none across two). The
+ * table is at most 1/4 full; from 2 MiB on, at most 1/2; from 64 MiB on, at most 3/4. A removal
+ * shifts the following blocks back, so there are no tombstones and a long trace does not slow down.
+ * The home slot is the high bits of the hash, so growing keeps the order of slots: the table is
+ * read and written sequentially, from its end.
  *
  * Address 0 means an empty slot: no block has the address 0. */
 #ifndef AG_LIVE_TABLE_H

@@ -8,7 +8,7 @@
  *
  * At one address a search examines at most LOOKED_AT deaths. No allocator produces more deaths at
  * one address in the windows that are open at one time. If there are more, the search may miss the
- * best one. */
+ * death that fits best. */
 #include <errno.h>
 #include <stdlib.h>
 

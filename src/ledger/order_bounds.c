@@ -27,7 +27,7 @@
  * 3. The lower bound: the largest of three values
  *
  *     start     when w starts, D_k is base(w) exactly, and the other streams are at least at their
- *               lows
+ *               lows: base(w) + sum of the lows of the other streams
  *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and in
  *               that step the other streams were at least at their lows:
  *               high(w) + min over the steps of w of (sum of the lows - low(w))

@@ -48,7 +48,7 @@ void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t stream, int
 void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t stream, int64_t bytes);
 /* Ends the last window of each stream. */
 void ag_order_bounds_finish(struct ag_order_bounds *bounds);
-/* Starts a new search for the peak (a time window of the reader begins). */
+/* Starts a new search for the peak, when the time window of a report begins. */
 void ag_order_bounds_restart(struct ag_order_bounds *bounds);
 
 #endif

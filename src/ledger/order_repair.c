@@ -86,11 +86,11 @@
  *
  * Waiting events are kept in lines (queues): each stream has one line at each address where it
  * waits, in the order of the stream. Addresses and lines are found by a hash, so an event joins or
- * leaves at constant cost, and only the first of each line can be next. Three limits keep the cost
- * of any input near-linear; no allocator comes near them: if there are more than LINES_LOOKED_AT
- * lines at one address, the events in the further lines wait until they expire; at most
- * PASSED_ON_MOST events displace each other in sequence; and when TAKEN_MOST events are kept, all
- * open windows end for the waiting events. open_deaths.c finds the deaths that can be undone.
+ * leaves at constant cost, and only the first of each line can be next. Three limits, which no
+ * allocator comes near, keep the cost of any input near-linear: if there are more than
+ * LINES_LOOKED_AT lines at one address, the events in the further lines wait until they expire; at
+ * most PASSED_ON_MOST events displace each other in sequence; and when TAKEN_MOST events are kept,
+ * all open windows end for the waiting events. open_deaths.c finds the deaths that can be undone.
  *
  * A thread's allocations are counted when they arrive, in the order of its stream; everything else
  * is counted when an event is applied. At that time order_bounds.c gets the waiting event, as a
@@ -106,8 +106,10 @@ enum {
     /* When so many events are kept (100 MiB), the open windows end at once for these events.
      * Otherwise a trace without stamps would make all of its events wait. */
     TAKEN_MOST = 1 << 19,
-    LINES_LOOKED_AT = 64, /* streams that wait at one address: no allocator produces more at once */
-    /* otherwise two streams could displace each other's events in all their windows */
+    /* most lines that are examined at one address; no allocator makes so many streams wait there */
+    LINES_LOOKED_AT = 64,
+    /* most events that displace each other in sequence; without this limit two streams could
+     * displace each other's events in all their windows */
     PASSED_ON_MOST = 16,
 };
 
@@ -344,7 +346,8 @@ static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t seco
     const uint64_t at = live_slot(ledger, ledger->repair.pool[first].address, &is_live);
     const struct ag_live_block block = ledger->live.blocks[at];
     if (!ag_ledger_can_give_way(ledger, at, ledger->repair.pool[first].stream)) {
-        return 0; /* the live block is older than the window: its free is still to come */
+        /* the birth of the live block cannot be moved, so the free of this block must come first */
+        return 0;
     }
     const struct ag_live_past past = ag_live_table_past(&ledger->live, at);
     ag_live_table_remove(&ledger->live, at); /* set aside without changing the totals */
@@ -360,7 +363,7 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
     const struct ag_waiting *event = &repair->pool[last];
     const uint32_t first = event->before;
     if (repair->lines[event->line].count > 2) {
-        return 0; /* at least two other events are before it in the line, and must go first */
+        return 0; /* an event before the pair is in the line, and must go first */
     }
     const bool is_alloc = event->kind == AG_RECORD_ALLOC;
     if (!first || is_alloc == (repair->pool[first].kind == AG_RECORD_ALLOC)) {
@@ -492,8 +495,8 @@ static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_
     return r;
 }
 
-/* The free and the burial that met were one death. The sums of the block counted it when it was
- * buried; the sums of the freeing thread count it here. */
+/* The free and the burial that met were one death. The block's sums counted this death when the
+ * block was buried; this function counts it for the freeing thread. */
 static int credit_free(struct ag_ledger *ledger, const struct ag_odd *freed,
                        const struct ag_odd *buried) {
     struct ag_stream *stream = &ledger->streams[freed->stream];

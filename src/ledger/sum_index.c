@@ -7,10 +7,12 @@
 
 enum {
     STACKS_AT_FIRST = 1 << 10,
-    /* stacks below this are in the array even if there are few sums: 128 KiB */
+    /* stack numbers below this are in the array even if there are few sums; an array of this many
+     * entries takes 128 KiB */
     STACKS_FREE = 1 << 15,
-    /* limits the array to one cache line per sum, the size of the sum itself; a stack's number is
-     * that of its node in the stack tree, and deep trees have two or three nodes per stack */
+    /* limits the array to 16 entries (one cache line) per sum, which is also the size of a sum; a
+     * stack's number is that of its node in the stack tree, and deep trees have two or three nodes
+     * per stack */
     STACKS_A_SUM = 16,
 };
 

@@ -14,7 +14,7 @@
 #include "table/index_map.h"
 
 struct ag_sum_index {   /* zero-initialize: empty */
-    uint32_t *by_stack; /* [n_stacks], via:8 | sum + 1:24; 0: none */
+    uint32_t *by_stack; /* [n_stacks]; via << 24 | (sum + 1); 0: the stack has no entry */
     uint32_t n_stacks;
     struct ag_index_map others; /* stack | via << 32 -> sum; only what is not in by_stack */
 };

@@ -18,9 +18,9 @@
 #include <string.h>
 
 enum {
-    FIRST_SLICE_BITS = 10, /* 1 us: stamps are seldom closer together */
-    KEPT_APART = 2,        /* room for the peak and the end */
-    WAITING_MOST = 4096,   /* resident sizes: as many as a timeline has points; must be even */
+    FIRST_SLICE_BITS = 10, /* slices of 1 us; stamps are seldom closer together */
+    KEPT_APART = 2,        /* points that stay free for the peak and the end */
+    WAITING_MOST = 4096,   /* most resident sizes that wait; even, so that all have a neighbour */
 };
 
 /* ---- 1. the curve ---- */
