@@ -8,7 +8,7 @@
 
 struct ag_metrics;
 
-/* In the order in which reports print them. */
+/* The metrics, in the order in which reports print them. */
 #define AG_METRIC_TABLE(X)                \
     X(ALLOCATED_BYTES, allocated_bytes)   \
     X(ALLOCATED_BLOCKS, allocated_blocks) \

@@ -6,8 +6,8 @@
  * for each used node of each part. The site of such a node (normally a code address) contains the
  * number of the part and the number of the site in the part. merge_frames copies the frames of all
  * sites from the parts. After that the queries for sites, trees and types work as for one process.
- * Queries that need events (single blocks, lifetimes, sites by thread) are made for each part,
- * because the parts stay open. Functions of this file translate the results.
+ * Queries that need events (single blocks, lifetimes, sites by thread) are made for each part, so
+ * the parts stay open. Functions of this file translate the results.
  *
  * Samples of different processes are independent, so the variance of a sum is the sum of the
  * variances. The counts of a part that was not sampled have variance 0.

@@ -4,10 +4,11 @@
  *     file -> definitions -> sums of the index, or of a pass over the events -> rows -> views
  *
  * The index at the end of a trace contains the sums of all events. These sums are enough for
- * queries that do not select events. A time window, one thread, --within and --tail need a pass
- * over the events themselves. A trace that was not sealed (completed) has no index, so it needs a
- * pass, too. Times in profile.h count from the start of the recording of the process. Times in
- * definitions and passes (session times) count from the start of the session. */
+ * queries that do not select events. A time window, one thread, --within (the limit for temporary
+ * blocks) and --tail (which leaves out the newest blocks) need a pass over the events themselves. A
+ * trace that was not sealed (completed) has no index, so it needs a pass, too. Times in profile.h
+ * count from the start of the recording of the process. Times in definitions and passes (session
+ * times) count from the start of the session. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -23,8 +23,8 @@ struct ag_symbol_options;
  * call paths. */
 enum ag_call_group {
     AG_CALLS_TOGETHER,
-    /* by the name of the runtime's process (such as an Erlang process); paths of a process without
-     * a name by the thread that counted */
+    /* by the name of the runtime's process (such as an Erlang process); the paths of a process
+     * without a name are grouped by the thread that counted them */
     AG_CALLS_BY_PROCESS,
     AG_CALLS_BY_INITIAL_CALL,
 };
@@ -40,8 +40,8 @@ struct ag_profile_options {
      * any of their frames. NULL: none. */
     const char *focus, *ignore;
     const char *runtime; /* --runtime; NULL: stacks of all runtimes */
-    /* rows do not count blocks that were allocated in the last tail_percent of the recording's
-     * time; 0: rows count all blocks */
+    /* --tail: rows do not count blocks that were allocated in the last tail_percent of the
+     * recording's time; 0: rows count all blocks */
     double tail_percent;
     bool force_pass; /* compute all sums from the events, even if the trace has an index */
     /* must be valid until the profile is closed; NULL: defaults */
@@ -118,7 +118,7 @@ struct ag_profile_identity {
     uint32_t format_version, pid, n_arguments;
     const char *const *arguments;
     const char *exe;
-    const char *mode; /* "exact" "sample" */
+    const char *mode; /* "exact" or "sample" */
     bool is_sampled;
     /* of a sampled trace: mean number of bytes between two samples, as the user requested */
     uint64_t interval_bytes;
@@ -129,7 +129,9 @@ struct ag_profile_identity {
      * not known when the block was allocated */
     const char *const *undecided;
     size_t n_undecided;
-    const char *end; /* how the recording ended: "exit" "signal" "detached" "running" "cut" */
+    /* how the recording ended: "exit", "signal", "detached" or "cut" (the recording was stopped, or
+     * the end of the file is missing); "running": the trace contains no end */
+    const char *end;
     /* the end of the process was not observed; `end` is "exit", but that is an assumption */
     bool is_end_unseen;
     uint32_t wait_status, wait_status_known;

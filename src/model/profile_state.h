@@ -43,8 +43,8 @@ struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     size_t row_base;      /* number of the part's first row in the merged profile */
     size_t image_base;    /* number of the part's first image in the merged profile */
 };
-/* A site (a code address in a stack) of a merged profile has no address of its own. Its pc is:
- * number of the part << AG_MERGED_SITE_BITS | number of the site in the part. */
+/* A site (a code address in a stack) of a merged profile has no address of its own. Its pc is
+ * (number of the part) << AG_MERGED_SITE_BITS | (number of the site in the part). */
 enum { AG_MERGED_SITE_BITS = 40 };
 
 struct ag_profile {
@@ -75,7 +75,7 @@ struct ag_profile {
     bool nodes_are_resolved;
 
     struct ag_index_map frame_lists; /* stack -> index in `lists` */
-    /* of a merged profile: text id of a heap's name << 1 | is_backing -> number of the heap */
+    /* of a merged profile: (text id of a heap's name) << 1 | is_backing -> number of the heap */
     struct ag_index_map heaps_by_name;
     struct ag_frame_list {
         uint32_t *frames;
@@ -139,8 +139,9 @@ struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint
 int ag_profile_make_rows(struct ag_profile *profile);
 /* Looks up the frames of all rows. Returns 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
-/* Returns NODE, or the innermost caller of NODE that users see if NODE is a shim, a function that
- * only forwards a runtime's call to its allocator. Call ag_profile_resolve first. */
+/* If NODE is a shim (a function that only forwards a runtime's call to its allocator), returns the
+ * innermost caller of NODE that users see; otherwise returns NODE. Call ag_profile_resolve
+ * first. */
 uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node);
 /* Returns the frames of a node, for which node_is_used must be true. Call ag_profile_resolve
  * first. */

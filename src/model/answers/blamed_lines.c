@@ -34,8 +34,8 @@
  *
  * The libraries of the C runtime are recognized by their names: distributions build them with
  * relative paths below ".", so their source paths look like those of any program. Headers of a
- * compiler have absolute paths below /usr. Rust's library has paths below /rustc or library, which
- * exist on no machine. If no file is known, the namespace of the function decides. */
+ * compiler have absolute paths below /usr. Rust's library has paths below /rustc/ or library/,
+ * which exist on no machine. If no file is known, the namespace of the function decides. */
 
 static bool begins_with_any(const char *text, const char *const *beginnings, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -75,7 +75,7 @@ enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame) {
 }
 
 enum {
-    /* wrappers that call each other; the programs that were examined have up to 4 */
+    /* most wrappers that are skipped in one stack; the programs that were examined have up to 4 */
     WRAPPERS_MOST = 8,
     NAMED_CALLERS = 2, /* least number of callers of a wrapper with "alloc" in its name */
     /* least number of callers of any other wrapper, which must also allocate half of all blocks or
@@ -99,11 +99,11 @@ struct walk {
     /* by row of the profile, which is a stack with its sums: the current position. If its `node` is
      * AG_NODE_ROOT(...), the stack has no frames */
     struct position *positions;
-    enum ag_frame_owner *least;         /* by row: frames whose owner has a lower value are
-                                         * skipped */
-    uint8_t *owner_of_frame;            /* 1 + enum ag_frame_owner; 0: not determined yet */
-    uint32_t *function_of_frame;        /* 1 + index in functions; 0: not determined yet */
-    struct ag_index_map function_index; /* text ids: function | image << 32 -> index in functions */
+    enum ag_frame_owner *least;  /* by row: frames whose owner has a lower value are skipped */
+    uint8_t *owner_of_frame;     /* 1 + enum ag_frame_owner; 0: not determined yet */
+    uint32_t *function_of_frame; /* 1 + index in functions; 0: not determined yet */
+    /* image << 32 | function (ids of texts) -> index in functions */
+    struct ag_index_map function_index;
     struct function *functions;
     size_t n_functions;
     uint64_t blocks, bytes; /* sums of all rows */

@@ -2,9 +2,9 @@
  * ledger, which computes the live blocks from the events, reports a freed block as soon as no later
  * event can undo the free. After the last event it reports the blocks that are still in use. A
  * ghost is a free whose allocation was not recorded. The ledger may take a ghost back much later,
- * when it finds the allocation, so all ghosts are kept in memory until the end of the pass. Except
- * in a hostile trace, their number is at most that of the blocks in use when the recording
- * began. */
+ * when it finds the allocation, so all ghosts are kept in memory until the end of the pass. Their
+ * number is normally at most that of the blocks in use when the recording began. It is larger in a
+ * hostile trace, or if a function that allocates is not recorded. */
 #include "model/answers/blocks.h"
 
 #include <errno.h>

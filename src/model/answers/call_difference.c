@@ -2,9 +2,9 @@
  * `allogram diff` and --fail-if.
  *
  * The key of a function is the number of a text in a text store, and an ordinal. The text contains
- * runtime, image, name and the base name of the file. For the image of the program itself the text
- * contains nothing, as in difference.c. The ordinal counts the functions of a profile with the same
- * text, in the order of their lines. */
+ * runtime, image, name and the base name of the file. The image of the program itself is left out,
+ * because its file may have different names in the two profiles. The ordinal counts the functions
+ * of a profile with the same text, in the order of their lines. */
 #include "model/answers/call_difference.h"
 
 #include <errno.h>

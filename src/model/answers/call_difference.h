@@ -11,13 +11,14 @@
 #include "model/answers/functions.h"
 
 struct ag_call_difference_row {
-    const struct ag_frame *frame; /* of the second profile if it has the function, else the first */
+    /* of the second profile if it has the function, else of the first */
+    const struct ag_frame *frame;
     bool is_before, is_after; /* whether the function was counted in the first profile, and in the
                                * second */
     struct ag_call_counts before, after;
 };
 struct ag_call_difference {
-    const struct ag_functions *before, *after; /* all counts, and the totals */
+    const struct ag_functions *before, *after; /* all functions of each profile, and its totals */
     struct ag_call_difference_row *rows;
     size_t n_rows;
 };

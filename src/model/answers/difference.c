@@ -4,7 +4,7 @@
  * The key of a site is a text of its image, label and function. If sites are lines, it also
  * contains the line and the base name of the file (not the path, because two builds may be in two
  * folders). The image of the program itself is an empty text in all keys, because its file may have
- * two names, such as program-1 and program-2. */
+ * different names in the two profiles, such as program-1 and program-2. */
 #include "model/answers/difference.h"
 
 #include <errno.h>

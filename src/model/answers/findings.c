@@ -14,26 +14,26 @@
  * example, a program that allocates a hundred blocks has no storm of temporary blocks. A finding
  * below the share of the whole would not matter to the profiled program.
  *
- *    rule      number                      share
- *    leak      100 blocks and 16 KiB, or   10 % of the bytes or blocks left at the end
+ *    rule      least number                   least share
+ *    leak      100 blocks and 16 KiB, or      10 % of the bytes or blocks left at the end
  *              24 blocks and 2 MiB
- *    steps     100 in a row of one block   5 % of all bytes, or 1000 in a row
- *    outsized  1 MiB, 64 times the others  10 % of the peak
- *    storm     10000 blocks, 1000 a second 20 % of all blocks
- *    foreign   1000 blocks                 20 % of all deaths
- *    peak      2 MiB                       50 % of the peak
- *    unseen    1000 repeated frees         5 % of all frees
- *    unseen    1000 buried blocks          5 % of all deaths
+ *    steps     100 reallocations of a block   5 % of all bytes, or 1000 reallocations of a block
+ *    outsized  1 MiB, 64 times the others     10 % of the peak
+ *    storm     10000 blocks, 1000 a second    20 % of all blocks
+ *    foreign   1000 blocks                    20 % of all freed blocks
+ *    peak      2 MiB                          50 % of the peak
+ *    unseen    1000 repeated ghosts           5 % of all frees
+ *    unseen    1000 buried blocks             5 % of all freed blocks
  *
  * The reasons for the numbers. Leak: many programs make a few small blocks at the start and do not
- * free them on purpose; 24 large blocks are 3 in each eighth of the recording. Steps: a block of 16
- * bytes that is doubled until memory is full needs about 30 reallocations, so 100 reallocations
- * that add the same number of bytes do not double the block. Outsized: section 5. Storm (of
- * temporary blocks): 10000 pairs of malloc and free take half a millisecond, at 50 ns each; a
- * program that avoids fewer pairs is not measurably faster. Foreign (blocks that a thread frees for
- * another): threads pass each other tens of blocks when they start and end. Blocks that a garbage
- * collector found dead do not count. Peak: 2 MiB is the size of an empty C program, and a line with
- * 50 % has at least as much as all other lines together. Unseen: section 7.
+ * free them on purpose; 24 large blocks are left at the end if the program leaks 3 in each eighth
+ * of the recording. Steps: a block of 16 bytes that is doubled until memory is full needs about 30
+ * reallocations, so 100 reallocations that add the same number of bytes do not double the block.
+ * Outsized: section 5. Storm (of temporary blocks): 10000 pairs of malloc and free take half a
+ * millisecond, at 50 ns each; a program that avoids fewer pairs is not measurably faster. Foreign
+ * (blocks that a thread frees for another): threads pass each other tens of blocks when they start
+ * and end. Blocks that a garbage collector found dead do not count. Peak: an empty C program has 2
+ * MiB, and a line with 50 % has at least as much as all other lines together. Unseen: section 7.
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
@@ -69,11 +69,11 @@
  * grew by at least B - F in that quarter. This proves growth only for a line to which nearly all
  * bytes of the process belong.
  *
- * 5. Outsized blocks are far larger than the other blocks of the same line, which the programmer
- * probably expected to be of similar size. Sizes are classified by powers of 8. Blocks are outsized
- * if they are above a gap of two empty classes, which is a factor of at least 64, and nine tenths
- * of the line's blocks are below the gap. Sizes that vary naturally leave no gap. The sizes of a
- * block that is doubled repeatedly leave no gap either.
+ * 5. Outsized blocks are far larger than the other blocks of the same line; the programmer probably
+ * expects blocks of similar size there. Sizes are classified by powers of 8. Blocks are outsized if
+ * they are above a gap of two empty classes, which is a factor of at least 64, and nine tenths of
+ * the line's blocks are below the gap. Sizes that vary naturally leave no gap. The sizes of a block
+ * that is doubled repeatedly leave no gap either.
  *
  * 6. A line has at most one finding. Rules are applied in the order of enum ag_finding_kind, and
  * the first that holds makes the finding. Otherwise one cause would lead to several findings:
@@ -85,13 +85,13 @@
  *
  * 7. Unseen allocations and frees. A ghost is a free of a block without a recorded allocation. A
  * single ghost proves little: a forked child, and a process to which allogram was attached, free
- * blocks that were made before the recording. But a second ghost at the same address proves that
- * between the two frees a block was allocated at this address, by a function of the allocator that
- * is not recorded. (Or the recording was paused, as the text of the finding says.) Conversely, a
- * block may be allocated at the address of a block in use. Then the older block (called buried) was
- * freed by code that is not recorded, such as copies of the program's own free function that the
- * compiler inlined into its callers. Second ghosts and buried blocks are counted in the pass over
- * the events. */
+ * blocks that were made before the recording. But a second ghost at the same address (a repeated
+ * ghost) proves that between the two frees a block was allocated at this address, by a function of
+ * the allocator that is not recorded. (Or the recording was paused, as the text of the finding
+ * says.) Conversely, a block may be allocated at the address of a block in use. Then the older
+ * block (called buried) was freed by code that is not recorded, such as copies of the program's own
+ * free function that the compiler inlined into its callers. Repeated ghosts and buried blocks are
+ * counted in the pass over the events. */
 #include "model/answers/findings.h"
 
 #include <errno.h>
@@ -575,7 +575,8 @@ static bool is_growing(const struct search *search, const struct line_evidence *
 }
 
 /* Returns the lowest number of bytes that the process had in use from the last point of the
- * timeline before FROM_NS (a time) or FROM_BYTES (bytes allocated so far) to the end. */
+ * timeline before a moment to the end. The moment is given as a time (FROM_NS) or as the bytes that
+ * were allocated before it (FROM_BYTES); the other argument is 0. */
 static uint64_t floor_since(const struct search *search, uint64_t from_ns, uint64_t from_bytes) {
     const struct ag_timeline_point *points;
     uint64_t lowest = search->whole->in_use_bytes;

@@ -6,10 +6,11 @@
 
 #include "model/profile.h"
 
-/* In the order in which rules are applied. Allocations and frees that are not recorded come first,
- * because without them other numbers are wrong. Memory that is never freed comes next. */
+/* The kinds are in the order in which rules are applied. Allocations and frees that are not
+ * recorded come first, because without them other numbers are wrong. Memory that is never freed
+ * comes next. */
 enum ag_finding_kind {
-    /* blocks that were allocated by a function of an allocator that is not recorded */
+    /* blocks from an allocation function whose calls are not recorded */
     AG_FINDING_UNSEEN,
     AG_FINDING_UNSEEN_FREES, /* blocks whose frees are not recorded */
     AG_FINDING_LEAK,         /* memory that grew until the end of the recording and was not freed */

@@ -40,7 +40,7 @@ struct builder {
     struct ag_profile *source;
     struct ag_functions *functions;
     struct ag_index_map rows; /* frame of `profile` -> row */
-    /* function text | image text << 32 -> the first row with this name */
+    /* (text of the image) << 32 | (text of the function) -> the first row with this name */
     struct ag_index_map named;
     struct ag_index_map children;   /* place << 32 | row -> place */
     struct ag_index_map own_frames; /* id of a FRAME record of `source` -> row */

@@ -55,7 +55,7 @@ struct ag_functions {
     size_t n_rows;
     struct ag_function_node *nodes;
     size_t n_nodes;
-    struct ag_call_counts total; /* sum over all functions; its own and acc counts are equal */
+    struct ag_call_counts total; /* sum over all functions; own_ and acc_ counts are equal */
     enum ag_call_group group;
     struct ag_apart messages, spawn_arguments, profiler;
     size_t n_trees; /* number of threads and processes that counted */
@@ -100,9 +100,9 @@ int ag_profile_function_counts(struct ag_profile *profile, const char *name,
 /* A pair of a calling and a called function, with the callee's counts summed over all paths on
  * which this caller called it. In calls and own_*, as in ag_profile_callers, the caller of a
  * function that calls itself is the one that made the outermost of these calls. acc_* includes all
- * functions that the callee called, but no paths on which the caller occurs a second time above the
- * callee. So the acc_* of all callees of a function, together with the function's own counts, add
- * up to the acc counts of the function. */
+ * functions that the callee called, but no paths on which the caller occurs more than once above
+ * the callee. So the acc_* of all callees of a function, together with the function's own counts,
+ * add up to the acc counts of the function. */
 struct ag_call_edge {
     /* rows of ag_profile_functions; caller UINT32_MAX: no counted function called the callee */
     uint32_t caller, callee;

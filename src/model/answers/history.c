@@ -12,10 +12,11 @@
  * groups. So the row of a block is prefetched when the ledger reports the block, and the block is
  * counted AHEAD blocks later.
  *
- * For a sampled trace, the ledger has groups of samples with equal weight (weights.h) in place of
- * the outline's groups. The bytes in the ledger are already estimates. The ledger's numbers of
- * blocks are numbers of samples; this file multiplies them by the weights. Single blocks are
- * counted in units of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
+ * For a sampled trace, the ledger has groups of samples with equal weight, the number of blocks
+ * that a sample represents (weights.h), in place of the outline's groups. The bytes in the ledger
+ * are already estimates. The ledger's numbers of blocks are numbers of samples; this file
+ * multiplies them by the weights. Single blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK,
+ * and rounded once at the end. */
 #include "model/answers/history.h"
 
 #include <errno.h>

@@ -8,7 +8,8 @@
 #define AG_LIFETIME_UNKNOWN UINT64_MAX
 struct ag_lifetime {
     uint64_t blocks, bytes; /* all blocks that were allocated */
-    /* the freed blocks; the members below describe only freed blocks */
+    /* the freed blocks; the members below describe only freed blocks, except for the percentiles of
+     * a sampled trace */
     uint64_t ended, ended_bytes;
     uint64_t min_ns, mean_ns, max_ns;
     /* Percentiles by nearest rank. Lifetimes are counted in steps of 1/16, so the error of a

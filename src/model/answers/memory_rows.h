@@ -26,7 +26,7 @@ struct ag_memory_total {
     struct ag_metrics metrics;
 };
 /* Returns the rows, sorted by reserved_bytes, largest first; the caller frees *ret_rows. *ret_count
- * is 0 if no runtime reported its memory and none was mapped. Returns 0 or -ENOMEM. */
+ * is 0 if no runtime reported its memory and the program mapped no memory. Returns 0 or -ENOMEM. */
 int ag_memory_rows_make(const struct ag_heap_row *heaps, size_t n_heaps,
                         struct ag_memory_row **ret_rows, size_t *ret_count,
                         struct ag_memory_total *ret_total);

@@ -49,7 +49,7 @@ struct cutting {
     double limit;
     struct ag_index_map by_step; /* place << 32 | frame -> place */
     struct ag_index_map by_via;  /* place << VIA_BITS | via (allocation function) -> a number */
-    /* for rows with a label: number from by_via << 32 | label -> another number */
+    /* for rows with a label: (number of the row from by_via) << 32 | label -> another number */
     struct ag_index_map by_label;
     /* (number of the row from by_label; from by_via if the row has no label) << 32 | text of the
      * type -> group */

@@ -14,7 +14,7 @@
  *
  * Frames are read from the allocation function outward, as long as they belong to the standard
  * library. The first frame that names a container determines the type. The frames of the allocator,
- * which are further in, name the type of the element; this type is the result if no frame names a
+ * which come first, name the type of the element; this type is the result if no frame names a
  * container. Reading ends at the first frame of other code, because the name of a user's function
  * does not show the type of the block.
  *
@@ -535,8 +535,8 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
     return true; /* all other classes of the library only forward the request to a class above */
 }
 
-/* Whether TRAIT is a trait that the library implements for any type. The name of such a method does
- * not show the type of the block, and no code of users runs in the method. */
+/* Whether TRAIT is a trait that the library implements for any type. The name of a method of such a
+ * trait does not show the type of the block, and no code of users runs in the method. */
 static bool is_plumbing_trait(struct ag_type_text trait) {
     const struct path path = path_of(trait);
     static const char *const traits[] = {"Allocator", "ConvertVec", NULL};

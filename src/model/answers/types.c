@@ -42,8 +42,8 @@
  * The type of a buffer for elements is the type of the pointer to the buffer, if the function's
  * name contains this type. A number recorded for a buffer is the number of an element type, so it
  * is not used. If the compiler has merged two allocations, the frame has neither a line nor the
- * name of an inlined function; then, too, the number determines the type. Newer compilers keep the
- * line that both allocations have in common. Newer compilers also keep the line of an allocation of
+ * name of an inlined function; then, too, the number determines the type. Newer Crystal compilers
+ * keep the line that both allocations have in common. They also keep the line of an allocation of
  * memory for the variables of a closure. This memory may begin with any number, so only the place
  * is shown. */
 
@@ -126,7 +126,7 @@ struct sighting { /* `number` was recorded in a function that makes objects of t
 struct sightings {
     struct sighting *list;
     size_t count;
-    struct ag_index_map seen; /* text | number << 32 */
+    struct ag_index_map seen; /* a set with the keys number << 32 | text */
 };
 
 static int note_sighting(struct sightings *sightings, uint32_t text, uint32_t number) {

@@ -169,7 +169,7 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
     return r > 0 ? AG_ARRAY_ADD(definitions->runtimes, definitions->n_runtimes, runtime) : r;
 }
 
-/* If a stack has several definitions, the first is kept. */
+/* If a trace defines the type of a stack several times, the first definition is kept. */
 static int take_stack_type(struct ag_definitions *definitions, const struct ag_record *record) {
     return ag_index_map_insert_first(&definitions->stack_type_index, record->u.stack_type.stack,
                                      record->u.stack_type.type);

@@ -117,8 +117,8 @@ struct ag_definitions {
     struct ag_model_collection *collections; /* in the order of the trace */
     size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_functions, n_types,
         n_labels, n_collections;
-    /* id -> index in the array of the same name. If an id is defined again, the first definition is
-     * kept; for a thread, the last. */
+    /* id -> index in images, threads (the id is the stream), functions, types, labels. If an id is
+     * defined again, the first definition is kept; for a thread, the last. */
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
     /* number of a heap -> index in `heaps`, in `memory` */
     struct ag_index_map heap_index, memory_index;

@@ -189,7 +189,8 @@ static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table
     return answer;
 }
 
-/* Answers for a pc in generated (JIT) code, whose function names are in the trace. */
+/* Makes the answer (the frames) for a pc in generated (JIT) code, whose function names are in the
+ * trace. */
 static const struct ag_frame_answer *answer_generated(struct ag_frame_table *table,
                                                       const struct ag_code_place *place,
                                                       struct ag_frame_answer *answer) {

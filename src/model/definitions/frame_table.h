@@ -49,9 +49,9 @@ int ag_frame_table_add_frame(struct ag_frame_table *table, uint32_t site,
 /* Copies a frame of another table with its texts into TABLE, and returns its number in TABLE.
  * AG_INDEX_NONE: out of memory. */
 uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame *frame);
-/* Returns the number of a managed frame. The record of kind FRAME with the number ID defines its
- * function; LINE is the frame's line (0: the line in the record). If the trace does not define ID, the frame is named "frame ID".
- * AG_INDEX_NONE: out of memory. */
+/* Returns the number of a managed frame. The record of kind FRAME with the number ID defines the
+ * function of the frame; LINE is the frame's line (0: the line in the record). If the trace does
+ * not define ID, the frame is named "frame ID". AG_INDEX_NONE: out of memory. */
 uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line);
 /* Opens the symbol files of all images that occur in stacks; see ag_profile_open_images. */
 void ag_frame_table_open_images(struct ag_frame_table *table);

@@ -48,7 +48,7 @@ struct ag_stack_leaf {
  * table/index_map.h, but smaller, because a trace may have millions of nodes: keys have 32 bits, a
  * slot has 8 bytes, and up to 3/4 of the slots are used. */
 struct ag_node_ids { /* zero-initialize */
-    uint64_t *slots; /* id << 32 | node + 1; 0: empty */
+    uint64_t *slots; /* id << 32 | (node + 1); 0: empty */
     uint32_t bits;   /* log2 of the number of slots */
     size_t count;
 };

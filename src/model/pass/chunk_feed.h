@@ -1,7 +1,7 @@
 /* chunk_feed.h: delivers the events of a trace to one thread, the consumer, in blocks for each
- * stream (the events of one thread of the program). Other threads decode the chunks before the
- * consumer needs them. A consumer that decodes events itself can instead get whole chunks, which
- * other threads have read, checked and decompressed.
+ * stream (the events of one thread of the program). Other threads decode the chunks (the compressed
+ * pieces of the trace) before the consumer needs them. A consumer that decodes events itself can
+ * instead get whole chunks, which other threads have read, checked and decompressed.
  *
  * While the consumer works on a block, other threads decompress and decode the chunks that follow
  * in time. Each open chunk needs the memory of two blocks and one decoder. The open chunks are the
@@ -53,9 +53,9 @@ struct ag_chunk_feed;
  * only the caller's thread decodes. Returns 0 or -ENOMEM. */
 int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
                       struct ag_chunk_feed **ret_feed);
-/* Limits the feed to events from FROM_NS until before TO_NS. A stream then begins with its last
- * chunk that starts before FROM_NS, and chunks that start at TO_NS or later are not opened early.
- * Call it before the first ag_chunk_feed_next. */
+/* Limits the feed to the chunks that can contain events from FROM_NS until before TO_NS. A stream
+ * then begins with its last chunk that starts before FROM_NS, and chunks that start at TO_NS or
+ * later are not opened early. Call it before the first ag_chunk_feed_next. */
 void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns);
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,

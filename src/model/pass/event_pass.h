@@ -10,7 +10,8 @@
 #include "model/pass/weights.h"
 
 /* The id of a stack that exists in no trace. The ledger counts the blocks that the options exclude
- * on this stack, because these blocks are part of the process's peak. Views do not show it. */
+ * on this stack, because these blocks are part of the process's peak. Views do not show this
+ * stack. */
 #define AG_STACK_OTHER UINT32_MAX
 /* The id of the stack for blocks that belong to none of the groups in ag_pass_options.groups. When
  * the type of such a block becomes known, the block may move to a group. A block on AG_STACK_OTHER
@@ -18,14 +19,17 @@
 #define AG_STACK_UNGROUPED (UINT32_MAX - 1)
 
 struct ag_pass_options {
-    /* time window, since the start of the session; 0 and UINT64_MAX: the whole recording */
+    /* begin and end of the time window, since the start of the session; 0 and UINT64_MAX: the whole
+     * recording */
     uint64_t from_ns, to_ns;
     /* blocks allocated at this time or later are excluded; UINT64_MAX: none */
     uint64_t tail_ns;
     /* only blocks that this thread (kernel tid) allocated count; -1: all threads */
     int64_t thread;
-    uint32_t temporary_within; /* as in ag_profile_options */
-    /* sums by stream (the events of one thread): the stack of a block is replaced by its stream */
+    /* a block is temporary if its thread frees it after at most this many other allocations */
+    uint32_t temporary_within;
+    /* compute the sums by stream (the events of one thread): the stack of a block is replaced by
+     * its stream */
     bool is_by_stream;
     const struct ag_index_map *kept; /* the stacks whose blocks count; NULL: all */
     size_t n_threads;                /* number of decoding threads, in addition to the caller's */

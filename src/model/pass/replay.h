@@ -1,6 +1,7 @@
 /* replay.h: the history of a profile, block by block, for exporters and views that need more than
  * sums. The history contains every allocation (birth) and every free (death) that the profile's
- * filters select, in the order from which the peak was computed. Times never decrease.
+ * filters select, in the order from which the peak was computed. Times never decrease within one
+ * process.
  *
  * A step is a birth or a death. The ledger, which computes the live blocks, may undo a step (after
  * a failed realloc, or when two threads raced for an address). The history does not contain undone
@@ -8,7 +9,7 @@
  * after its birth. If threads raced for an address, the lives of two blocks at this address may
  * overlap by the resolution of the clock. A replay is one pass over the events; its memory is
  * bounded by the largest number of blocks in use. Merged processes are replayed one after the
- * other; times never decrease within one process.
+ * other.
  *
  * For a sampled trace the blocks are the samples, each with the numbers of blocks and bytes that it
  * represents. */

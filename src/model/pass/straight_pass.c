@@ -237,8 +237,8 @@ static AG_NOINLINE void fill_row(struct pass_state *all, const uint8_t *end, str
             struct ag_decoder_tuple *tuple =
                 ag_decode_alloc_fast(pass.state, &pass.run, form, argument, &event->address);
             event->tuple = tuple;
-            /* the next event may overwrite the tuple `loose`, so this event must be the last of the
-             * row */
+            /* a tuple that does not fit the table is in `loose`, which the next event may
+             * overwrite; so this event must be the last of the row */
             is_loose = tuple == &pass.state->loose;
             /* is_unknown is used without a branch, because it is true for about half of the
              * events */
