@@ -24,7 +24,7 @@ typedef int find_fn(debuginfod_client *client, const unsigned char *build_id, in
 typedef int progress_fn(debuginfod_client *client, long done_bytes, long all_bytes);
 typedef void set_progress_fn(debuginfod_client *client, progress_fn *progress);
 
-/* The debug information of the largest browsers has 3 GiB. */
+/* Largest file that is accepted. The debug information of the largest browsers has 3 GiB. */
 static const int64_t answer_most_bytes = INT64_C(8) << 30;
 
 /* Called while a file is received. ALL_BYTES: the announced size of the file, or 0. A result other

@@ -95,9 +95,10 @@ static char *demangle_exact(const char *name) {
         return demangled_print(rust_demangle_callback, name, DMGL_RUST);
     }
     if (name[1] == 'Z') {
-        char *text = demangled_print(rust_demangle_callback, name,
-                                     /* legacy Rust names, which are C++ names that end in a hash */
-                                     DMGL_RUST);
+        char *text =
+            demangled_print(rust_demangle_callback, name,
+                            /* accepts only legacy Rust names: C++ names that end in a hash */
+                            DMGL_RUST);
         return text != NULL ? text : demangled_print(cplus_demangle_v3_callback, name, options);
     }
     if (name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0)) {

@@ -80,8 +80,7 @@ static bool is_readable(const char *path, const struct stat *status, struct ag_i
     struct ag_elf_file file;
     const int r = ag_elf_file_open(path, &any, NULL, &file);
     if (r < 0) {
-        /* libdw does not read such a file either; -EFBIG: a file with holes, which libdw would
-         * read */
+        /* libdw does not read such a file either, except a file with holes (-EFBIG) */
         return r != -EFBIG;
     }
     const bool is = ag_elf_file_decompressed_bytes(&file) <= AG_ELF_GROWTH * file.stored_bytes;

@@ -343,8 +343,8 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
     return n;
 }
 
-/* Asks the decoder whether the function that the native tables found belongs to the runtime, by its
- * linker symbol. */
+/* Passes the linker symbol of the function that the native tables found to the decoder, which
+ * decides whether the function belongs to the runtime. */
 static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
                             struct ag_symbol_frame *frame) {
     char text[4096];
@@ -360,8 +360,8 @@ static void name_by_decoder(const struct ag_image_file *image, struct ag_names *
     }
 }
 
-/* Sets the frame's linkage to the linker's symbol of the function, which decoders read. Debug
- * information may have a shorter name. */
+/* Sets the frame's linkage to the function's name in the symbol table, because decoders read this
+ * name. The name in the debug information may be shorter. */
 static void take_symbol(const struct ag_image_file *image, uint64_t address, struct ag_names *names,
                         struct ag_symbol_frame *frame) {
     const struct ag_elf_function *function = ag_elf_functions_find(&image->functions, address);

@@ -14,7 +14,7 @@ enum {
     STEPS = 256, /* number of steps between two readings of the clock and the memory */
     /* allowed time per byte of the files, which is 20 MB of files per second */
     NS_PER_BYTE = 50,
-    /* allowed memory per byte of the files; normal files need at most 7 bytes, and 25 ns */
+    /* allowed memory per byte of the files; normal files need at most 7 bytes and 25 ns per byte */
     BYTES_PER_BYTE = 16,
     SHARE = 4,      /* one image may use 1/SHARE of the reserve */
     NS_TO_FILL = 4, /* time to fill a byte of memory by decompressing */
