@@ -3,7 +3,7 @@
  * It uses open addressing with linear probing at a load of at most 1/2. A slot is 16 bytes, so a
  * lookup usually takes one cache line. Keys come from untrusted input (stack ids, stream numbers),
  * so any value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the
- * largest number of keys.
+ * largest number of keys that the map had at one time.
  *
  * For items such as texts or structs, the key is a hash of the item. If different items have the
  * same hash, the map contains that key several times, and a search tries all indices of the key:
