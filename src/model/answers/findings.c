@@ -436,8 +436,8 @@ enum {
     /* least number of slices from the first left block to the end */
     LEAK_SLICES = COURSE_SLICES / 8,
     LEAK_RISE_PERCENT = 5, /* least percentage of the left bytes that was made in each quarter */
-    /* a percentage of the left bytes. The first left block is in the slice in which the bytes made
-     * so far reach this percentage; earlier left blocks are ignored */
+    /* a percentage of the left bytes. The first left block is in the slice in which the left bytes
+     * made so far reach this percentage; earlier left blocks are ignored */
     LEAK_GROUND_PERCENT = 2,
     LEAK_GAIN_PERCENT = 50, /* a percentage of the left bytes: the bytes in use must rise by at
                              * least this */
@@ -809,7 +809,8 @@ static bool may_find_unseen(const struct search *search) {
     return knows_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
 }
 
-/* each buried block is also counted as a repair of the order of events */
+/* Each buried block is also counted as a repair of the order of events. So if there are fewer
+ * repairs than UNSEEN_BLOCKS, the rule cannot hold. */
 static bool may_find_unseen_frees(const struct search *search) {
     return knows_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
 }
