@@ -14,7 +14,8 @@
  *     fork the writer                on failure the agent is unloaded
  *     switch the hooks on            all threads are stopped briefly
  *     wait
- *     hooks off, unload the agent    the writer seals the trace, the summary is printed */
+ *     hooks off, unload the agent    the writer seals (completes) the trace, the summary
+ *                                    is printed */
 #include "attach/attaching.h"
 
 #include <errno.h>
@@ -91,7 +92,8 @@ struct request {
     struct ag_link_attach link; /* the options for a NODE */
     bool is_quiet;
     pid_t pid;
-    int claim; /* result of ag_attach_claim, kept until the hooks are on; -1: none */
+    int claim; /* lock that keeps other allogram commands from attaching, held until the hooks are
+                * on; -1: none */
     struct ag_attach *attach;
     struct ag_supervisor supervisor;
     /* times of loading the agent, switching the hooks on, and unloading the agent */
@@ -373,7 +375,7 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {
-        /* the live file may have been removed already */
+        /* the live segment's file may have been removed already */
         ag_session_remove_path(request->session_path);
         (void)unlink(request->trace);
     }

@@ -7,10 +7,12 @@
  *
  *     connection                 an error gives one line
  *     live segment, trace        on failure their files are removed
- *     writer                     on failure the writer is ended
- *     the machine starts         the machine refuses, or records completely
+ *     writer                     on failure the same files are removed
+ *     the machine starts         on failure the machine is unchanged, the writer is ended, and
+ *                                the same files are removed
  *     wait                       for Ctrl-C, the duration, a stop or reset, the machine's end
- *     the machine leaves         the writer seals the trace, and the summary is printed
+ *     the machine leaves         the writer seals (completes) the trace, and the summary is
+ *                                printed
  *
  * A reset ends the trace and begins another one, whose counts start from 0. If the machine has
  * died, the writer seals the trace with what the machine had recorded. */
@@ -122,7 +124,7 @@ static int make_session(struct attachment *at, char message[512]) {
 /* Kills the writer, because it would wait for a process to join the session. Removes the files. */
 static void abandon_recording(struct attachment *at) {
     struct ag_supervisor *supervisor = &at->supervisor;
-    (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
+    (void)kill(supervisor->writer, SIGKILL); /* its pid is not reused before waitpid */
     (void)waitpid(supervisor->writer, NULL, 0);
     (void)close(supervisor->report_fd); /* nothing was written */
     ag_session_remove(supervisor->session);
@@ -200,7 +202,7 @@ static void finish_recording(struct attachment *at, int patience_ms) {
     }
     (void)close(supervisor->report_fd); /* nothing was written */
     if (supervisor->report_bytes < sizeof(supervisor->report)) {
-        (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
+        (void)kill(supervisor->writer, SIGKILL); /* its pid is not reused before waitpid */
         (void)waitpid(supervisor->writer, NULL, 0);
         ag_say("the trace is incomplete; to save what was recorded: allogram check %s", at->trace);
         supervisor->session = ag_session_close(supervisor->session);
@@ -292,7 +294,8 @@ static int take_signals(void) {
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGHUP);
     (void)sigaddset(&set, SIGUSR1);
-    /* cannot fail for SIGPIPE; the machine may have closed the connection */
+    /* a write to a connection that the machine has closed must not end this process; signal cannot
+     * fail for SIGPIPE */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigprocmask(SIG_BLOCK, &set, NULL); /* cannot fail with this set */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -57,7 +57,7 @@ void ag_background_replace_by_null(int first, int last) {
     const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = first; fd <= last; fd++) {
         if (null_fd < 0) {
-            (void)close(fd); /* there is no /dev/null in this root folder: leaves FD closed */
+            (void)close(fd); /* this root folder has no /dev/null: FD stays closed */
         } else if (null_fd != fd) {
             (void)dup2(null_fd, fd); /* cannot fail: both descriptors are valid */
         }

@@ -102,7 +102,8 @@ int ag_command_check(int argc, char **argv) {
     char message[512] = "";
     struct ag_verdict verdict;
 
-    /* First adds the events that a killed recording left in its live file (writer/writer.h). */
+    /* First adds the events that a killed recording left in its live file, the memory that it
+     * shared with the program (writer/writer.h). */
     int r = ag_writer_seal(path, message);
     if (r > 0) {
         ag_say("check: %s: sealed; events that the killed recording had not written were added",

@@ -37,7 +37,7 @@
 /* ---- a process ---- */
 
 enum {
-    LEAVE_PATIENCE_MS = 120 * 1000, /* includes the sealing of the trace */
+    LEAVE_PATIENCE_MS = 120 * 1000, /* includes the time to seal (complete) the trace */
     SEAL_LOOK_MS = 2,
 };
 

@@ -175,8 +175,9 @@ static void note_damage(struct dump *dump, const struct ag_chunk_entry *entry,
     dump->damaged_events += entry->kind == AG_CHUNK_KIND_EVENTS ? entry->events : 0;
 }
 
-/* Decodes more of the chunk if all decoded lines are printed. The next line is then events[at], or
- * `record` if no event is left. Sets the cursor's time. Returns false if the chunk has ended. */
+/* Decodes more of the chunk if all decoded lines have been printed. The next line is then
+ * events[at], or `record` if no event is left. Sets the cursor's time. Returns false if the chunk
+ * has ended. */
 static bool cursor_fill(struct dump *dump, struct cursor *cursor) {
     if (cursor->at == cursor->n_events && cursor->record.kind == 0) {
         struct ag_decode_error error;
@@ -318,8 +319,8 @@ static int compare_chunks(const void *left, const void *right) {
 }
 
 /* Opens the next chunk of `order` if it starts before the next line of every open chunk, and if the
- * open chunks do not use too much memory. Returns whether the chunk was opened, or skipped because
- * it is damaged or empty. */
+ * open chunks do not use too much memory. Returns true if it opened the chunk, or skipped it
+ * because it is damaged or empty. */
 static bool open_next_cursor(struct dump *dump) {
     const struct cursor *earliest = dump->n_open != 0 ? dump->open[0] : NULL;
     if (dump->n_opened == dump->n_order) {

@@ -3,11 +3,11 @@
  *
  * The signals are blocked. A thread waits for the signals and stores the time of the first signal.
  * The loops of the command poll this time. A loop cannot poll while it waits in the kernel: for a
- * FUSE file system that does not answer, or for a page of the examined process (the target) that
- * the target itself provides (userfaultfd), but does not. Such waits end only with the waiting
- * process. So when the second is nearly over, the thread calls the function last_resort, which
- * removes the command's files. Then the thread ends the process, and the kernel lets the threads of
- * the target that the process stopped (ptrace) continue. */
+ * FUSE file system that does not answer, or for a page of memory that the examined process (the
+ * target) has to provide itself (userfaultfd) and does not provide. Such waits end only when the
+ * waiting process ends. So when the second is nearly over, the thread calls the function
+ * last_resort, which removes the command's files. Then the thread ends the command's process, and
+ * the kernel resumes the threads of the target that this process had stopped with ptrace. */
 #ifndef AG_END_GUARD_H
 #define AG_END_GUARD_H
 

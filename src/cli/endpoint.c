@@ -60,7 +60,7 @@ struct server {
     const struct ag_endpoint *endpoint;
     struct ag_snapshot_requests *requests;
     char folder[64];
-    /* time in the recording up to which the last answer to `growth` extends; 0: there was none */
+    /* time in the recording at which the last answer to `growth` ends; 0: there was none */
     uint64_t growth_ns;
     struct client clients[CLIENTS_MOST]; /* in the order in which they connected */
     size_t n_clients;
@@ -79,7 +79,7 @@ static bool send_all(int client, const char *bytes, size_t length) {
     while (length > 0) {
         const ssize_t n = send(client, bytes, length, MSG_NOSIGNAL);
         if (n <= 0 && errno != EINTR) {
-            return false; /* the client closed the connection */
+            return false; /* the client closed the connection, or has not read for too long */
         }
         bytes += n > 0 ? n : 0;
         length -= n > 0 ? (size_t)n : 0;
@@ -296,7 +296,7 @@ static void accept_client(struct server *server, int listen_fd) {
     const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
     const int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
-        return; /* the client closed the connection */
+        return; /* for example, because the client closed the connection */
     }
     if (server->n_clients == CLIENTS_MOST) {
         finish_client(server, 0, REFUSED);

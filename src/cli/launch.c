@@ -153,7 +153,7 @@ static void reap_program(const struct ag_launch *launch) {
 int ag_launch_go(struct ag_launch *launch) {
     int error = 0;
     ssize_t n = 0;
-    /* if the child has ended already, the read below returns its status */
+    /* if the child was killed, the write fails, and the read below finds the end of the pipe */
     (void)!write(launch->go_fd, "g", 1);
     (void)close(launch->go_fd);
     do {

@@ -15,7 +15,7 @@ struct ag_launch {
     const char *path; /* of the program to execute */
     char *const *arguments;
     const char *agent, *session_path;
-    const char *adapters; /* names of the runtimes' adapters that are enabled; NULL: all */
+    const char *adapters; /* value of --adapters: the runtimes to record, such as lua; NULL: all */
     bool has_calls;       /* the agent counts function calls (Lua) */
     /* set by ag_launch_prepare */
     pid_t pid;

@@ -180,7 +180,7 @@ static bool is_hurried(void) {
 }
 
 /* Checks before the observation whether the trace can be written. The folder is not checked if its
- * name contains a letter that is replaced later (such as %p). */
+ * name contains a placeholder, such as %p, which is replaced later. */
 static int check_output(const char *pattern) {
     char whole[1024], message[512] = "";
     struct stat facts;

@@ -104,7 +104,7 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
         return ag_fail(AG_EXIT_FAILURE, "%s: %s", command, message);
     }
     if (completed < 0 && copy_message[0] != '\0') {
-        /* the trace could not be completed, but was read without that */
+        /* the missing events could not be added, but the rest of the trace was read */
         ag_say("%s: %s; continuing with the readable part", command, copy_message);
     }
     return AG_EXIT_OK;

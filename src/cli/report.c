@@ -25,8 +25,8 @@ static int refuse_view_as_trace(char **paths, int n_paths) {
     return AG_EXIT_OK;
 }
 
-/* Prints the view of a profile, and evaluates the conditions of --fail-if (GATE). PATH, NAME: names
- * of the profile in warnings, and in error messages. */
+/* Prints the view of a profile, and evaluates the conditions of --fail-if (GATE). PATH names the
+ * profile in warnings, NAME in error messages. */
 static int add_profile(struct ag_report *report, const struct ag_report_request *request,
                        struct ag_report_gate *gate, struct ag_profile *profile, const char *path,
                        const char *name) {

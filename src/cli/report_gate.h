@@ -2,8 +2,8 @@
  * status.
  *
  *     status = ag_report_gate_start(&gate, &request);
- *     ag_report_gate_check(&gate, profile);        // for each trace, or if it cannot be read:
- *     ag_report_gate_add_unread(&gate, path);
+ *     ag_report_gate_check(&gate, profile);      // for each trace that could be read
+ *     ag_report_gate_add_unread(&gate, path);    // for each other trace
  *     status = ag_report_gate_finish(&gate, status);
  *
  * The functions print errors, and the conditions that are true. If --fail-if was not given, the

@@ -8,7 +8,7 @@
  *     options, program, agent      if invalid, one line and an exit status
  *     live segment                 on failure its file is removed
  *     fork: the child waits        (its pid is in the trace's name)
- *     trace file                   an unusable folder stops here, before the program runs
+ *     trace file                   if the folder is unusable, `run` ends before the program runs
  *     fork: the writer
  *     the child executes           on failure the trace and the segment are removed
  *     wait, seal, summary          exits with the program's status */

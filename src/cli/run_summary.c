@@ -17,8 +17,8 @@
 #include "report/quantity.h"
 #include "symbol/symbol.h"
 
-/* Returns PATH without the current folder, if it is in this folder, so that it is easier to
- * type. */
+/* If the file PATH is in the current folder or below it, returns the path relative to the current
+ * folder, which is easier to type; otherwise PATH. */
 static const char *short_path(const char *path) {
     char folder[4096];
     const size_t length = getcwd(folder, sizeof(folder)) ? strlen(folder) : 0;
@@ -189,8 +189,8 @@ static void print_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* Prints a warning if the trace ends before the program, or if it could not be sealed and so has
- * all events but no index. */
+/* Prints a warning if the trace ends before the program, or if the trace could not be sealed
+ * (completed): then it has all events, but no index. */
 static void print_incomplete(const struct ag_writer_report *report) {
     if (report->is_cut && report->missing_error == 0) {
         ag_say("recording stopped: %s; the program continued, the trace ends there",

@@ -247,10 +247,9 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
         (void)sigaddset(&set, passed_on[i]);
     }
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
-    (void)sigaction(SIGPIPE, &ignore,
-                    /* cannot fail. The next call sets SIGCHLD to its default, because this process
-                     * may have inherited that SIGCHLD is ignored; that call cannot fail either */
-                    NULL);
+    /* The next two calls cannot fail. The second is needed because this process may have inherited
+     * that SIGCHLD is ignored. */
+    (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigaction(SIGCHLD, &usual, NULL);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
         return -errno;

@@ -17,10 +17,11 @@ struct ag_supervisor {
     int report_fd;       /* pipe from the writer; -1: closed */
     int signal_fd;
     int wait_status;
-    /* the dumps to make; signals that request a dump are not passed on */
+    /* the dumps to make; a signal that requests a dump is not passed on to the program */
     const struct ag_dump_when *dumps;
     size_t n_dumps;
     struct ag_recording_times *times; /* NULL: everything is recorded */
+    /* gave_up: after the child had ended, a signal ended the wait for the writer */
     bool child_ended, gave_up;
     unsigned n_restarts;
     size_t report_bytes; /* number of bytes of `report` that were received */
