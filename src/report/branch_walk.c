@@ -12,8 +12,8 @@
 
 enum { BRANCH_COLUMNS = 3 };
 
-struct ag_branch_level { /* Indices into the array ranks: start < next <= end. The walk is currently
-                          * at node next - 1 of this level. */
+struct ag_branch_level { /* The shown children of one node are ranks[start] to ranks[end - 1]. The
+                          * walk visits ranks[next] next. */
     uint32_t start, next, end;
 };
 
@@ -22,7 +22,7 @@ static void hide(struct ag_branch_walk *walk, uint64_t value) {
     walk->hidden += value;
 }
 
-/* Opens the level of the children of NODE. 0 or -ENOMEM. */
+/* Sorts the shown children of NODE, and adds their level to the stack of levels. 0 or -ENOMEM. */
 static int branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
     const struct ag_report_options *options = walk->view->options;
     bool is_deepest = options->frames != 0 && walk->n_levels >= options->frames;
@@ -68,7 +68,7 @@ int ag_branch_walk_run(struct ag_branch_walk *walk) {
         const uint32_t node = walk->ranks[level->next++].row;
         walk->visit(walk->context, node);
         r = branch_walk_enter(walk, node);
-        if (r < 0) { /* no level was opened for this node */
+        if (r < 0) { /* no level was added for this node */
             branch_walk_leave(walk);
         }
     }

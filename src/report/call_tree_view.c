@@ -5,8 +5,8 @@
  *
  * The first column of the text is the metric of --sort; by default it is acc words, or acc time if
  * only time was counted. If both words and time were counted, two more columns show acc time and
- * acc words per microsecond. Branches are hidden by their acc metric, even if --sort names an own
- * metric. */
+ * acc words per microsecond. Branches with a small share of the acc metric are hidden, even if
+ * --sort names an own metric. */
 #include <stdio.h>
 #include <string.h>
 

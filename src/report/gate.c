@@ -252,8 +252,9 @@ static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32
     return best;
 }
 
-/* The index in FRAMES of the first frame whose function is the site of TERM; N_FRAMES if there is
- * no such frame. 0 if TERM has no site. If TERM asks for "own" values, only frame 0 is compared. */
+/* The index in FRAMES of the first frame whose function has the name in TERM (term->site); N_FRAMES
+ * if there is no such frame. 0 if TERM names no function. If TERM asks for "own" values, only frame
+ * 0 is compared. */
 static size_t find_site(const struct ag_gate_term *term, struct ag_profile *profile,
                         const uint32_t *frames, size_t n_frames) {
     const size_t n_looked_at = term->site != NULL && !term->is_total && n_frames > 0 ? 1 : n_frames;

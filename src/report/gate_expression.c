@@ -9,7 +9,8 @@
  *    `1 + (a > b)` is rejected at its `(` before a trace is opened.
  *
  * 3. Limits. The text may come from an untrusted source. It has at most TEXT_MOST bytes, and at
- *    most DEPTH_MOST levels of parentheses, `not` and minus. There are no more nodes than bytes.
+ *    most DEPTH_MOST levels of parentheses, `not` and minus. A valid text has at least as many
+ *    bytes as nodes.
  *
  * 4. Numbers are long doubles, which hold every 64-bit count exactly; doubles do not.
  *
@@ -499,8 +500,8 @@ int ag_gate_expression_new(const char *text, struct ag_gate_expression **ret_exp
     struct ag_gate_expression *expression = calloc(1, sizeof *expression);
     int r = expression != NULL ? 0 : -ENOMEM;
     if (r == 0) {
-        /* Each node and each term takes at least one byte of the text. The extra nodes are those
-         * that are added after an error, at most one for each level of parentheses. */
+        /* Each node and each term takes at least one byte of the text. After an error, each
+         * level of the recursion may still add a node. */
         expression->text = strdup(text);
         expression->nodes = calloc(length + 2 + DEPTH_MOST, sizeof *expression->nodes);
         expression->terms = calloc(length + 2, sizeof *expression->terms);

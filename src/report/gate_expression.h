@@ -47,8 +47,8 @@
     X(DURATION, duration_ns, DEFAULT, ag_profile_recording_ns(profile))
 
 enum ag_gate_key {
-    AG_GATE_SITE,     /* not a key: the metric of a site */
-    AG_GATE_FUNCTION, /* not a key: a metric of function counters */
+    AG_GATE_SITE,     /* not a key: sites["NAME"].METRIC */
+    AG_GATE_FUNCTION, /* not a key: COUNTER, with or without functions["NAME"] */
 #define AG_GATE_KEY_MEMBER(NAME, name, METRIC, value) AG_GATE_##NAME,
     AG_GATE_KEY_TABLE(AG_GATE_KEY_MEMBER) AG_GATE_KEY_END,
 #undef AG_GATE_KEY_MEMBER

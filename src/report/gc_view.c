@@ -3,7 +3,8 @@
  * --by=process by the process whose heap was collected. Text lists the longest pauses first; JSON
  * without a limit lists all collections in the order of time.
  *
- * The bytes of --blame are those that the program requested when the collections started. */
+ * With --blame, the column "needed" (in JSON the key "bytes") adds up the sizes of the requests
+ * that caused the collections. */
 
 #include "model/answers/collections.h"
 #include "report/quantity.h"

@@ -1,6 +1,6 @@
 /* lifetimes_view.c: `report --view=lifetimes`: how long blocks live, as a histogram of all blocks,
- * and as percentiles for each site (or type). Only freed blocks have a lifetime, so the numbers of
- * allocated and of ended blocks are shown, too. */
+ * and as percentiles for each function (or line, image, type or label). Only freed blocks have a
+ * lifetime, so the numbers of allocated and of ended blocks are shown, too. */
 #include <math.h>
 #include <string.h>
 
@@ -210,8 +210,9 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     return r;
 }
 
-/* Adds two cells: the share of blocks that survived a collection, among those that survived one or
- * died before their first; and the bytes promoted to an older generation. */
+/* Adds two cells: the share of blocks that survived a collection, among those that survived a
+ * collection or died before their first collection; and the bytes promoted to an older
+ * generation. */
 static void add_survival(struct ag_table *table, const struct ag_survival *survival) {
     struct ag_quantity number;
     const uint64_t decided = survival->survived_blocks + survival->died_young_blocks;

@@ -53,8 +53,8 @@ struct ag_report_options {
     bool has_colour;
 };
 
-/* Whether VIEW is the name of a view: 0, or -EINVAL with a message that names a similar view, or
- * all views. */
+/* Returns 0 if VIEW is the name of a view, otherwise -EINVAL with a message that names a similar
+ * view, or all views. */
 int ag_report_check_view(const char *view, char ret_message[512]);
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by);
 

@@ -110,7 +110,7 @@ static size_t find_widest(const struct ag_table *table, const size_t *widths, bo
 }
 
 /* Narrows columns until the rows fit or no column may shrink further: first columns of names, then
- * those with long heads. */
+ * columns of numbers with long heads. */
 static void shrink(const struct ag_table *table, size_t page_columns, size_t *widths) {
     for (size_t i = 0; i < table->n_columns; i++) {
         const size_t most = AG_PAGE_MOST_COLUMNS;

@@ -45,9 +45,9 @@ typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,
 int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 ag_view_write ag_types_view_text, ag_types_view_json;
-/* Whether --type names a type of this trace: 0, or -EINVAL with a message. */
+/* Returns 0 if --type names a type of this trace, otherwise -EINVAL with a message. */
 int ag_types_check(struct ag_view *view);
-/* True if the stack's type is that of --type, or there is no --type. */
+/* True if the stack's type is that of --type, or --type was not given. */
 bool ag_types_is_named(const struct ag_view *view, uint32_t stack);
 ag_view_write ag_blocks_view_text, ag_blocks_view_json;
 ag_view_write ag_lifetimes_view_text, ag_lifetimes_view_json;
@@ -59,7 +59,7 @@ ag_view_write ag_gc_view_text, ag_gc_view_json;
  * of the key "gc" for each runtime in JSON. */
 ag_view_write ag_gc_summary_text, ag_gc_summary_json;
 ag_view_write ag_functions_view_text, ag_functions_view_json;
-/* Whether --callers names a function of this trace: 0, or -EINVAL with a message. */
+/* Returns 0 if --callers names a function of this trace, otherwise -EINVAL with a message. */
 int ag_functions_check(struct ag_view *view);
 struct ag_functions;
 /* --view=functions for a trace of CPU samples, which has no counted calls. */
