@@ -2,9 +2,9 @@
  * pairs of callers and callees, and call paths for the flame graph. In the figure, u is a varint.
  *
  *     calls     n, the number of functions; columns, each n long: u name, u runtime, u calls,
- *               u own_words, u own_ns, u acc_words, u acc_ns; then m pairs, ordered by callee:
- *               u callee - previous callee, u caller + 1 (0: no caller), u calls, u own_words,
- *               u own_ns, u acc_words, u acc_ns
+ *               u own_words, u own_ns, u acc_words, u acc_ns; then m, the number of pairs; columns,
+ *               each m long, ordered by callee: u callee - previous callee, u caller + 1 (0: no
+ *               caller), u calls, u own_words, u own_ns, u acc_words, u acc_ns
  *
  *     paths     n, the number of call paths; columns, each n long: u number of the path - number of
  *               its caller's path (the paths are numbered from 1; 0: no caller), u number of the

@@ -17,12 +17,13 @@
  *               labels that are too small to be listed, else its name + 2), then u each metric of
  *               struct ag_metrics; in a sampled trace also the variance of each, and the members
  *               heaviest and portion_bytes, all as the bits of a float
- *     history   u entries of each slice; of all entries u group - previous group in the slice,
- *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
- *               s temporary_blocks, s rise_blocks, s rise_bytes (in use: from the start of the
- *               slice to its peak)
+ *     history   for each slice u number of its entries; then columns of all entries: u group -
+ *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
+ *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is
+ *               in use from the start of the slice to its peak)
  *     counts    see write_counts
- *     leaks     n; u slice - previous slice, u group, u blocks, u bytes
+ *     leaks     n; u slice of the allocation - that of the previous row, u group, u blocks,
+ *               u bytes: the blocks that were never freed
  *     threads   see write_threads
  *     calls     see call_tables.c
  *
@@ -80,7 +81,7 @@ static void number_groups(struct numbering *numbering) {
     }
     for (size_t i = 0; i < trace->log.n_groups; i++) {
         const uint32_t number = numbering->group_number[numbering->target[i]];
-        /* 0 for a group that has no entry in the history. */
+        /* A group without metrics has no entry in the history; its number is not used. */
         trace->number_of[i] = number != UINT32_MAX ? number : 0;
     }
 }
@@ -317,8 +318,8 @@ static int write_leaks(const struct ag_page_trace *trace, FILE *out) {
 }
 
 /* The block "threads": n; u name and u kernel id of each thread; for each slice and thread u
- * allocated_blocks, u allocated_bytes, u freed_blocks, u freed_bytes; then n pairs, each u slice, u
- * allocated by, u freed by, u blocks, u bytes. */
+ * allocated_blocks, u allocated_bytes, u freed_blocks, u freed_bytes; then u pairs; for each pair u
+ * slice, u thread that allocated, u thread that freed, u blocks, u bytes. */
 static int write_threads(struct ag_page_trace *trace, FILE *out) {
     const struct ag_history *history = &trace->history;
     const struct ag_thread_row *rows;

@@ -95,7 +95,7 @@ static int by_weight(const void *a, const void *b, void *context) {
     return (left < right) - (left > right);
 }
 
-/* The number of entries that the history would have with the targets chosen so far. */
+/* Returns the number of entries that the history would have with the targets chosen so far. */
 static size_t count_entries(const struct folding *folding) {
     const struct ag_slice_log *log = folding->log;
     size_t count = 0;
@@ -187,8 +187,8 @@ static uint32_t caller_of(const struct ag_outline *outline, uint32_t group) {
                                                             : parent;
 }
 
-/* Folds the groups RANKED[kept ...]: the target of each is a group below the "other" of the node
- * that is LEVEL steps above it. */
+/* Folds all groups of RANKED from index KEPT on: the target of each is a group below the node
+ * "other" of the ancestor that is LEVEL steps above the group's node. */
 static int fold_up(struct folding *folding, const uint32_t *ranked, size_t kept, unsigned level) {
     const struct ag_outline *outline = folding->outline;
     for (size_t i = kept; i < folding->n_groups; i++) {
