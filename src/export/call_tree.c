@@ -1,7 +1,7 @@
 /* call_tree.c: merges the stacks of a profile into a tree, see call_tree.h. A node is identified by
- * its parent and a key (function, frame or place), so the whole tree is one numbering of such
- * pairs. The marks of format_writer.h (such as "[cut]") are negative frames, so as unsigned keys
- * they are larger than any frame, function or place. */
+ * its parent and a key (function, frame or place), so the nodes are numbered by a table of these
+ * pairs (numbering.h). The marks of format_writer.h (such as "[cut]") are negative frames, so as
+ * unsigned keys they are larger than any frame, function or place. */
 #include "export/call_tree.h"
 
 #include <errno.h>

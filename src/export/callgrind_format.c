@@ -23,7 +23,7 @@ struct cost {       /* the cost of a line of a function, or of a call from that 
     int64_t frame;  /* a frame of the line */
     int64_t callee; /* a frame of the called function; NO_CALLEE: own cost */
     uint32_t n_stacks;
-    uint32_t last_row; /* 1 + the last row that was added; 0: none */
+    uint32_t last_row; /* 1 + the stack (row of the profile) that was added last; 0: none */
     /* 1 + index in `costs` of the next cost of the same function; 0: none */
     uint32_t next_of_function;
     struct ag_metrics metrics;

@@ -45,8 +45,9 @@ struct firefox {
     struct ag_export *export;
     struct ag_call_tree tree;
     struct ag_json json;
-    struct ag_numbering strings, libs, keys; /* keys: the spans, as (row of the profile, slice of
-                                              * the allocation << 16 | slice of the free) */
+    struct ag_numbering strings, libs, keys; /* keys: the spans, as (number of the stack in the
+                                              * profile, slice of the allocation << 16 | slice of
+                                              * the free) */
     uint64_t *span_bytes;                    /* by number of a span in `keys` */
     size_t n_spans;
     uint64_t slice_ns, duration_ns;

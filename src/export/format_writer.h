@@ -1,5 +1,5 @@
-/* format_writer.h: the input of the function that writes a format, and functions that several of
- * these functions use. */
+/* format_writer.h: the input of the functions that write the formats, and functions that several
+ * formats use. */
 #ifndef AG_FORMAT_WRITER_H
 #define AG_FORMAT_WRITER_H
 

@@ -7,9 +7,11 @@
  *
  *     v VERSION FORMAT    X COMMAND       I PAGE_BYTES PAGES
  *     s TEXT              a string        i PC MODULE [FUNCTION FILE LINE]...   innermost first
- *     t IP PARENT         a stack: a place and the stack that called it, 0: none
+ *     t IP PARENT         a stack: the indices of its innermost `i` line and of the `t` line of the
+ *                         stack that called it, 0: none
  *     a BYTES STACK       a kind of allocation; numbered from 0
- *     + A   - A           one block more, one less         c MS   R PAGES   time, resident size
+ *     + A   - A           one block of the `a` line A more, one less
+ *     c MS  R PAGES       time, resident size
  *
  * This file writes format 2, which every heaptrack since 1.0 reads; in this format, a string is the
  * rest of its line. The output contains every event: a hundred million events take some gigabytes
@@ -36,7 +38,7 @@ enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 struct heaptrack {
     struct ag_export *export;
     struct ag_call_tree tree;
-    /* numbers of texts; of places and marks; of allocations (bytes, row) */
+    /* numbers of texts; of places and marks; of allocations (bytes, stack) */
     struct ag_numbering strings, places, allocations;
     struct ag_image_row *images;
     size_t n_images;

@@ -43,7 +43,7 @@ struct child { /* a node of a tree: the stacks from index `first` to `end` - 1 i
 };
 struct massif {
     struct ag_export *export;
-    struct listed *stacks; /* one for each row, sorted by frames */
+    struct listed *stacks; /* one for each row of the profile (a stack), sorted by frames */
     struct ag_stack_frame *frames;
     uint64_t *bytes; /* by index in `stacks`: bytes in the current snapshot */
     struct ag_moment *moments;

@@ -203,8 +203,8 @@ struct facts { /* of a mapping: whether any of its locations has a function, a f
     bool has_functions, has_files, has_lines, has_inlined;
 };
 enum { N_RANGES = 4 }; /* the first N_RANGES sample types have their interval as a label */
-/* the texts of the intervals of a row; the text table refers to a text by its address, so the texts
- * must not move */
+/* the texts of the intervals of a stack (a row of the profile); the text table refers to a text by
+ * its address, so the texts must not move */
 struct ranges {
     char text[N_RANGES][44];
 };
