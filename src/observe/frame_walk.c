@@ -3,8 +3,8 @@
  *
  * 1. Rules. A row of the call frame information (CFI) describes how to find the caller's frame at
  * one pc: its canonical frame address (CFA), the return address, and the values of the callee-saved
- * registers (in a signal frame: of all registers). The rows of a pc are looked up once and kept
- * until the mapped files change; a program that runs for hours has some thousand different pcs.
+ * registers (in a signal frame: of all registers). The row of a pc is looked up once and kept until
+ * the mapped files change; a program that runs for hours has some thousand different pcs.
  *
  * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
  * the observed process (the target) when a walk gets there, milliseconds later. These words may

@@ -8,9 +8,9 @@
  *                  address u64, code bytes u64, number u64, name, 0, code
  *     GDB's list   entries with an ELF object each, in the target's memory
  *
- * All three are untrusted input. A perf map is read only if it belongs to the target's user: any
- * user can create a file in /tmp. Functions move and are replaced: of functions that overlap, the
- * newest is used. */
+ * All three are untrusted input. A file is read only if it belongs to the target's user or to root,
+ * because any user can create a file in /tmp. Functions move and are replaced: of functions that
+ * overlap, the newest is used. */
 #include "generated_code.h"
 
 #include <stdio.h>
@@ -29,7 +29,8 @@ enum {
     MOST_FILE_BYTES = 1 << 30,
     MOST_NAME_BYTES = 4096,
     MOST_FUNCTION_BYTES = 1 << 28,
-    /* limit of the bytes of all names, in multiples of the object's size: names may share bytes */
+    /* limit of the bytes of all names, in multiples of the object's size, which the names can
+     * exceed because names may share bytes of the object */
     SHARED_NAMES = 4,
     /* number of functions examined for a pc: those with the highest start addresses up to pc */
     LOOK_BACK = 16,

@@ -14,8 +14,8 @@
 struct ag_generated_function {
     uint64_t low, high;
     char *name;
-    /* each function has a larger age than those read before; at one address the largest age
-     * counts */
+    /* number in the order in which the functions were read; of functions at one address, the one
+     * with the largest number is used */
     uint32_t age;
 };
 struct ag_generated_code {               /* all zero: empty */

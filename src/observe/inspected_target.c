@@ -83,8 +83,9 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
 
 /* ---- the list of generated code for debuggers -------------------------------------------
  *
- *     descriptor   version u32, action u32, relevant entry, first entry
- *     entry        next, previous, symbol file, size of the file in bytes u64 */
+ *     descriptor   version u32, action u32, addresses u64 of the relevant and of the first entry
+ *     entry        addresses u64 of the next entry, the previous entry and the symbol file, and
+ *                  the size of this file in bytes u64 */
 enum {
     DESCRIPTOR_BYTES = 24,
     FIRST_AT = 16,

@@ -39,7 +39,8 @@ enum {
     GROWTH_PERIOD = 8, /* page faults per sample: one sample stands for 32 KiB */
     PAGE_BYTES = 4096,
     WAIT_MS = 50,
-    WAIT_INSPECTED_MS = 5, /* with inspectors, which read deep stacks after the sample */
+    WAIT_INSPECTED_MS = 5, /* used with inspectors, which have to read deep stacks soon after the
+                            * sample */
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,

@@ -84,7 +84,7 @@ size_t ag_observation_notes(const struct ag_observation *observation,
                             const char *const **ret_notes);
 
 struct ag_observed_frame {
-    const char *function, *file, *image; /* file and image may be NULL */
+    const char *function, *file, *image; /* image: the mapped file; file, image may be NULL */
     const char *runtime;                 /* "c": native */
     uint32_t line;
     bool is_known;

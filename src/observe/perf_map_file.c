@@ -40,7 +40,7 @@ static int create_map(const char *path, const struct ag_remote_process *process)
     }
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0 && process->user != geteuid()) {
-        /* only root can; otherwise this user stays the owner */
+        /* only root can change the owner; without root, this user stays the owner */
         (void)fchown(fd, process->user, (gid_t)-1);
     }
     return fd < 0 ? -errno : fd;

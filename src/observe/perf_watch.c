@@ -45,7 +45,7 @@ enum {
     RING_PAGES_LEAST = 8,
     MOST_CPUS = 4096,
     MOST_THREADS = 1 << 16,
-    LISTINGS = 16, /* how often the threads are listed, until none is new */
+    LISTINGS = 16, /* most times that the threads are listed until no thread is new */
     RECORD_BYTES = 1 << 16,
 };
 /* ax bx cx dx si di bp sp ip, r8 to r15: the kernel's numbers 0 to 8 and 16 to 23 */
@@ -304,7 +304,8 @@ static int open_somehow(struct ag_perf_watch *watch) {
         watch->excludes_kernel = true;
         r = open_events(watch);
     }
-    if (r == -EINVAL) { /* before Linux 5.13: child processes inherit events, too */
+    if (r == -EINVAL) { /* before Linux 5.13, child processes cannot be excluded: they inherit the
+                         * events, too */
         close_events(watch);
         watch->inherits_processes = true;
         r = open_events(watch);
