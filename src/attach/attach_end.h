@@ -2,10 +2,10 @@
  * attach loads the agent (a shared library that records allocations) into a running process, the
  * target.
  *
- * A user who presses Ctrl-C gets the prompt back within a second, whatever the target does: a
- * thread may never reach a point at which it can load the agent, or be blocked in the kernel, or a
- * loader may never return. Every loop in this directory that waits for the target calls
- * ag_attach_end_is_due. */
+ * A user who presses Ctrl-C gets the prompt back within a second, whatever the target does. For
+ * example, its threads may never reach a point at which they can load the agent, may be blocked in
+ * the kernel, or may never return from the loader. Every loop in this directory that waits for the
+ * target calls ag_attach_end_is_due. */
 #ifndef AG_ATTACH_END_H
 #define AG_ATTACH_END_H
 

@@ -140,8 +140,8 @@ static uint64_t address_in(struct ag_observed_image *image, const char *name) {
     return symbol != NULL && symbol->is_function ? symbol->address + image->bias : 0;
 }
 
-/* Returns the address of a byte 0xcc (int3) in the code of the image, which may be a part of any
- * instruction; 0: there is none. */
+/* Returns the address of a byte 0xcc (int3) in the code of the image; 0: there is none. The byte
+ * may be a part of any instruction. */
 static uint64_t find_trap(const struct ag_observed_image *image) {
     enum { PIECE_BYTES = 4096, TRAP = 0xcc };
     uint8_t piece[PIECE_BYTES];

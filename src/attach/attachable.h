@@ -13,7 +13,8 @@ struct ag_attachable {
     uint64_t dlopen, dlclose;
     struct ag_remote_libc functions;
     uint64_t dlopen_flags;
-    /* address of a byte 0xcc (int3) in the libc's code; 0: the process ignores SIGTRAP */
+    /* address of a byte 0xcc (int3) in the libc's code, to which called functions return; 0: the
+     * process ignores SIGTRAP */
     uint64_t trap;
 };
 

@@ -1,5 +1,5 @@
-/* remote_call.h: makes a stopped thread of another process call a function, and restores the
- * thread. */
+/* remote_call.h: makes a stopped thread of another process (the target) call a function, and
+ * restores the thread. */
 #ifndef AG_REMOTE_CALL_H
 #define AG_REMOTE_CALL_H
 

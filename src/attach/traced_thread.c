@@ -4,7 +4,7 @@
  *
  * The kernel takes a thread out of a blocking call to stop it. Most calls are then restarted
  * transparently, with the rest of their timeout (-ERESTARTSYS and similar codes, which only a
- * tracer sees). Some end with EINTR instead, since a signal always ends them (signal(7)):
+ * tracer sees). Some calls end with EINTR instead, since a signal always ends them (signal(7)):
  * epoll_wait, semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not
  * see EINTR: the thread is set back to the instruction that makes the call. A call that returns
  * EINTR has had no effect. If a signal that the program does not ignore is pending, too, the
@@ -41,7 +41,7 @@ void ag_attach_sleep_until_woken(uint64_t most_ns) {
     const struct timespec most = {.tv_nsec = (long)most_ns};
     (void)sigemptyset(&child_ended);
     (void)sigaddset(&child_ended, SIGCHLD);
-    (void)sigtimedwait(&child_ended, NULL, &most); /* or the time is over */
+    (void)sigtimedwait(&child_ended, NULL, &most); /* returns also when the time is over */
 }
 
 /* Waits for the requested stop. Signals that arrive for the thread before that are passed on. */
@@ -118,15 +118,15 @@ static bool may_be_repeated(long call) {
     return false;
 }
 
-/* The signals that do nothing unless the program has a handler for them (signal(7)). */
 #define SIGNAL_BIT(signal) (UINT64_C(1) << ((signal)-1))
+/* The signals that do nothing unless the program has a handler for them (signal(7)). */
 #define IGNORED_BY_DEFAULT \
     (SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) | SIGNAL_BIT(SIGCONT))
 
 /* Whether a signal is pending that would end a system call of the thread, were it not traced: a
  * signal that is neither blocked nor ignored. The kernel keeps an ignored signal pending only
  * because the thread is traced; without a tracer, the kernel discards such a signal when it is
- * sent. Returns true if that is unknown. */
+ * sent. Returns true if the pending signals cannot be read. */
 static bool has_pending_signal(const struct ag_traced_thread *thread) {
     char text[4096];
     (void)ag_remote_process_file(thread->pid, thread->tid, "status", text, sizeof text);
