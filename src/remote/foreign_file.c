@@ -28,8 +28,8 @@
 enum {
     PATH_BYTES = 64,
     STORED_UNIT_BYTES = 512, /* of st_blocks, whatever the file system */
-    /* limit of the size, in multiples of the stored bytes; in linked files, holes are less than a
-     * tenth */
+    /* limit of the size, in multiples of the stored bytes; holes are less than a tenth of a file
+     * that a linker made */
     MOST_HOLES = 16,
 };
 /* a file up to this size may consist of holes */

@@ -26,7 +26,8 @@ static bool share_memory(pid_t first, pid_t second) {
     return syscall(SYS_kcmp, first, second, KCMP_VM, 0, 0) == 0;
 }
 
-/* PID may be 0: no process. */
+/* Adds PID if it shares the memory of the first process and is not in the list. PID 0: no
+ * process. */
 static void add_if_sharer(struct sharers *sharers, pid_t pid) {
     for (size_t i = 0; i < sharers->n; i++) {
         if (sharers->pids[i] == pid) {

@@ -128,7 +128,7 @@ static int read_header(struct ag_remote_elf *elf) {
     return 0;
 }
 
-/* Reads the header after libelf was started. Closes the file if that fails. */
+/* Reads the header after libelf was started. Closes the file if the header cannot be read. */
 static int finish_open(struct ag_remote_elf *elf, struct ag_remote_elf *ret_elf) {
     const int r = read_header(elf);
     if (r < 0) {

@@ -15,7 +15,8 @@ struct ag_remote_symbol {
     uint64_t address, n_bytes; /* n_bytes 0: unknown size */
     const char *name;
     bool is_function;
-    /* index; in an object file (is_object) the address is relative to this section */
+    /* index of the symbol's section; in an object file (is_object) the address is relative to this
+     * section */
     uint16_t section;
 };
 struct ag_remote_elf { /* all zero: closed */

@@ -45,7 +45,7 @@ bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_pa
  * ("" on failure). Returns the number of bytes, or a negative errno. */
 ssize_t ag_remote_process_file(pid_t pid, pid_t tid, const char *name, char *ret_text,
                                size_t limit);
-/* Lists the current threads of the process, as many as fit. Returns how many there are. */
+/* Stores the ids of at most LIMIT threads of the process. Returns the number of all its threads. */
 size_t ag_remote_process_threads(const struct ag_remote_process *process, pid_t *ret_threads,
                                  size_t limit);
 /* Reads the kernel's name of a thread; "" if the thread is gone. */
