@@ -1,5 +1,5 @@
 /* allogram.h: the interface for programs, allocators and runtimes (virtual machines) that report
- * their own memory. The file is long because they include no other file.
+ * their own memory. It is one long file, so that they need no other header.
  *
  *     #include <allogram/allogram.h>
  *
@@ -119,10 +119,10 @@ enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
  * not linked with the library. This function may allocate with malloc. */
 ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options, char *ret_message,
                                           size_t message_bytes);
-/* Ends the session that allogram_start began and seals its trace. Live blocks are open blocks of
- * the trace. -ENOENT: no session runs, or the session is that of `allogram run` and continues. exit
- * also ends a running session. If the program is killed, call `allogram check` on the trace to
- * complete it; it then contains all events. */
+/* Ends the session that allogram_start began and seals (completes) its trace. Live blocks are open
+ * blocks of the trace. -ENOENT: no session runs, or the session is that of `allogram run` and
+ * continues. exit also ends a running session. If the program is killed, call `allogram check` on
+ * the trace to complete it; it then contains all events. */
 ALLOGRAM_WEAK_ int allogram_session_stop(void);
 /* For `allogram attach`, and for tools that do the same: starts a session that records into the
  * live file (shared memory) of another process, which writes the trace. allogram_stop ends the
@@ -146,8 +146,8 @@ ALLOGRAM_WEAK_ void allogram_session_resume(void);
 /* For code that hooks a virtual machine to count calls, and removes its hooks while nothing is
  * counted, so that the program is as fast as without them. is_paused: whether `allogram control`,
  * --delay or --duration have paused or stopped the session. rest(1): the hooks will be removed;
- * look again afterwards whether the session is still paused. rest(0): the hooks are set again;
- * `allogram control PID resume` waits for this call. */
+ * after this call, call is_paused again, because the session may have been resumed meanwhile.
+ * rest(0): the hooks are set again; `allogram control PID resume` waits for this call. */
 ALLOGRAM_WEAK_ int allogram_session_is_paused(void);
 ALLOGRAM_WEAK_ void allogram_session_rest(int is_resting);
 /* Records a moment with a name, for readers of the trace. */

@@ -210,6 +210,7 @@ struct allogram_process {
     const char *id;               /* as the runtime prints it */
     const char *name;             /* or NULL */
     const char *current_function; /* or NULL */
+    /* queue: number of waiting messages */
     uint64_t heap_words, stack_words, queue;
 };
 /* One instance of an allocator of the runtime. */
