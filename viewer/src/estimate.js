@@ -97,8 +97,7 @@ export function boundsText([low, high]) {
   return low === high ? "" : `95 %: ${count(low)} to ${count(high)}`;
 }
 
-// The interval of after minus before: the distance to each bound is the root of the sum of squares of both
-// distances.
+// The interval of the difference of two estimates with independent errors (after: is, before: was).
 export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
   return [is - was - Math.hypot(is - isLow, wasHigh - was),
     is - was + Math.hypot(isHigh - is, was - wasLow)];
