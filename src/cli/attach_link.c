@@ -311,6 +311,12 @@ int ag_attach_link(const struct ag_link_attach *attach) {
         return status;
     }
     at.supervisor.signal_fd = take_signals();
+    if (at.supervisor.signal_fd < 0) { /* no signal could end the recording */
+        status =
+            ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot wait for signals: %s", strerror(errno));
+        (void)attach->kind->close(at.link); /* returns NULL */
+        return status;
+    }
     at.until_ms =
         attach->duration_ns > 0 ? ag_supervisor_now_ms() + attach->duration_ns / 1000000 + 1 : 0;
     say_price(attach);
