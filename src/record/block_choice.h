@@ -6,17 +6,17 @@
  * a recording begins (embed/host_heaps.c). An event of a heap that is left out costs one lookup by
  * its via, the number of the allocation function.
  *
- * 2. Sizes, types, one thread. Blocks are selected one by one, and only their frees may be
- * recorded. So the address of each recorded block is kept in the table of sampled blocks. A free of
- * any other block is ignored: it counts neither as a free of an unknown block nor as a lost event.
- * The table is also used when only some of an adapter's heaps are recorded, because a free does not
- * say which heap its block belongs to. A sampled recording always has this table, and applies the
- * filter after the sampler has selected a block.
+ * 2. Sizes, types, one thread. Blocks are selected one by one, and only frees of selected blocks
+ * may be recorded. So the address of each recorded block is kept in the table of sampled blocks. A
+ * free of any other block is ignored: it counts neither as a free of an unknown block nor as a lost
+ * event. The table is also used when only some of an adapter's heaps are recorded, because a free
+ * does not say which heap its block belongs to. A sampled recording always has this table, and
+ * applies the filter after the sampler has selected a block.
  *
  * 3. Types. A caller that knows the type of a block when it allocates the block checks the type
- * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. Then one record
- * per allocation function (via) is written to the trace, which says that the filter's terms about
- * types could not be applied to its blocks. */
+ * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. Then, for each
+ * allocation function (via) with such blocks, one record in the trace says that the filter's terms
+ * about types could not be applied to them. */
 #ifndef AG_BLOCK_CHOICE_H
 #define AG_BLOCK_CHOICE_H
 
@@ -32,8 +32,9 @@ struct ag_block_choice {
 };
 extern struct ag_block_choice ag_block_choice AG_HIDDEN;
 
-/* Called when a recording begins, before any event: reads the filter from the segment's header.
- * -EINVAL: the filter is damaged; -ENOMEM: no memory for the table. */
+/* Called when a recording begins, before any event: reads the filter from the header of the live
+ * segment, the memory that the process shares with the writer of its trace. -EINVAL: the filter is
+ * damaged; -ENOMEM: no memory for the table. */
 int ag_block_choice_start(const struct ag_segment_header *header);
 /* Called before the heaps and vias of an adapter are announced. */
 void ag_block_choice_announce(const struct ag_announcement *announcement);
@@ -55,13 +56,13 @@ bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type
 AG_FAST bool ag_block_choice_selects(uint32_t via, uint64_t bytes, enum ag_block_type type) {
     return AG_LIKELY(!ag_block_choice.asks) || ag_block_choice_takes_slow(via, bytes, type);
 }
-/* Whether the addresses of this heap's recorded blocks are kept in the table. */
+/* Whether the addresses of the recorded blocks that VIA allocated are kept in the table. */
 AG_FAST bool ag_block_choice_remembers(uint32_t via) {
     return ag_block_choice.remembers || (via < AG_VIA_HOST && ag_block_choice.remembers_adapters);
 }
-/* Whether a free (FREE, REALLOC_FREE, UNDO_FREE, COLLECT) is of a recorded block. The address is
- * removed from the table, or inserted again for UNDO_FREE. Only for recordings that are not
- * sampled, where ag_block_choice.asks is set. */
+/* Whether a free (kind: FREE, REALLOC_FREE, UNDO_FREE or COLLECT) is of a recorded block. The
+ * address is removed from the table, or inserted again for UNDO_FREE. Only for recordings that are
+ * not sampled and in which ag_block_choice.asks is set. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address);
 /* Whether mappings that VIA, an allocation function, makes are recorded. */
 bool ag_block_choice_takes_mapping(uint32_t via);

@@ -1,5 +1,4 @@
-/* call_marks.c: determines for hooks whether a call is made inside a marked call, see
- * call_marks.h. */
+/* call_marks.c: determines whether a call is made inside a marked call, see call_marks.h. */
 #include "call_marks.h"
 
 #include <signal.h>
@@ -10,9 +9,8 @@
 #include "unwind/readable_range.h"
 
 enum {
-    INSIDE_BYTES_MOST = 64 << 10, /* stack that a marked call uses: an estimate */
-    SAME_STACK_BYTES_MOST =
-        1 << 20, /* distance between an older call and a later one on the same stack: an estimate */
+    INSIDE_BYTES_MOST = 64 << 10,    /* most stack that a marked call uses: an estimate */
+    SAME_STACK_BYTES_MOST = 1 << 20, /* largest distance of two calls on one stack: an estimate */
     /* marks removed by one lookup: a longer list may be a cycle of overwritten marks */
     PRUNED_AT_ONCE_MOST = 16,
     USER_CODE_SEGMENT = 0x33, /* selector of 64-bit user code */

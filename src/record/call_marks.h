@@ -3,9 +3,9 @@
  * A function that calls the host (the recorded program) puts a mark into its own frame and links
  * the mark into a list of its thread, whose head is one word. Code that runs later passes its stack
  * pointer to ag_call_is_inside to learn whether it was called from inside the innermost marked
- * call. The answer is yes if two conditions hold. First, its frame has a lower address than the
- * mark, on the same stack. Second, no signal handler began in between: the kernel's frame for a
- * handler would lie between the frame and the mark.
+ * call. The answer is yes if two conditions hold. First, the frame of that code has a lower address
+ * than the mark, on the same stack. Second, no signal handler began in between: the kernel's frame
+ * for a handler would lie between that frame and the mark.
  *
  * A signal handler may interrupt these functions at any instruction. The handler finds the list
  * with or without the mark of the interrupted function; either is correct, because the list changes
@@ -15,8 +15,8 @@
  * A marked call may never return: it is left by longjmp or by an exception, or its thread is
  * cancelled. Then the mark stays in the list until a lookup comes from an outer frame, or finds
  * that the mark was overwritten. One error remains: a later frame that surrounds the stale mark and
- * leaves its memory unchanged is taken for the marked call, until a lookup from an outer frame
- * removes it. */
+ * leaves the memory of the mark unchanged is taken for the marked call, until a lookup from an
+ * outer frame removes the mark. */
 #ifndef AG_CALL_MARKS_H
 #define AG_CALL_MARKS_H
 

@@ -9,8 +9,8 @@
  *
  * How long a thread waits when the list is empty:
  *
- *  - chunks in use < soft limit + one per live thread: the thread does not wait, but takes a fresh
- *    chunk, which was never used;
+ *  - chunks in use < header.soft_chunks + one per live thread: the thread does not wait, but takes
+ *    a fresh chunk, which was never used;
  *  - the writer is alive (header.tick, which the writer increments every millisecond, changes): the
  *    thread tests the list every 50 us, for up to WAIT_ALIVE_NS;
  *  - the tick has not changed for WAIT_DEAD_NS, so no writer empties chunks: the thread takes fresh
@@ -25,8 +25,8 @@
  * needed. So this window is made from an existing one by mremap with an old size of 0, which maps
  * the same shared file again.
  *
- * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS, and only while the
- * writer is slower than the host. */
+ * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS. It blocks the thread
+ * only while the writer is slower than the host. */
 #include "chunk_supply.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ enum {
     /* the array of controls begins at a page boundary */
     CONTROLS_A_PAGE = AG_PAGE_BYTES / sizeof(struct ag_chunk_control),
     POLL_NS = 50 * 1000,
-    ASK_AGAIN_AFTER = 4096, /* number of lost events */
+    ASK_AGAIN_AFTER = 4096, /* lost events between two requests for memory */
     /* if the tick did not change for 300 ms, the writer is dead or stopped */
     WAIT_DEAD_NS = 300 * 1000 * 1000,
     WAIT_BARREN_NS = 100 * 1000 * 1000, /* the writer empties a chunk in less time */
@@ -73,7 +73,7 @@ static unsigned char *map_window_after(unsigned char *before) {
     return window ? window + AG_PAGE_BYTES : NULL;
 }
 
-/* The bytes that are mapped before a window: a page, except for the first window. */
+/* The bytes that are mapped before a window: a page; nothing before the first window. */
 static uint64_t early_bytes(uint32_t index) {
     return index > 0 ? AG_PAGE_BYTES : 0;
 }
@@ -119,7 +119,7 @@ static unsigned char *window_at(uint32_t index) {
         return window;
     }
     unsigned char *before = NULL;
-    /* also maps missing windows before it, because each window is made from the previous window */
+    /* also maps missing earlier windows, because each window is made from the previous window */
     for (uint32_t i = 0; i <= index; i++) {
         window = atomic_load_explicit(&ag_recorder.windows[i], memory_order_acquire);
         if (!window) {

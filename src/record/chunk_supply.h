@@ -1,5 +1,5 @@
 /* chunk_supply.h: supplies a thread with its next chunk (64 KiB of the shared segment for its
- * events), and bounds how long it waits. */
+ * events), and limits how long the thread waits for it. */
 #ifndef AG_CHUNK_SUPPLY_H
 #define AG_CHUNK_SUPPLY_H
 

@@ -3,8 +3,9 @@
  *
  * Budget (see docs/explanation/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture
  * of its stack. An event takes one thread-local pointer, one compare for the gate (whether the
- * thread is inside a hook), one for the chunk's end, one for the tick (a counter that the writer
- * increments every millisecond); no lock, no atomic read-modify-write, no system call.
+ * thread is inside a hook, the code that records a call), one for the chunk's end, one for the tick
+ * (a counter that the writer increments every millisecond); no lock, no atomic read-modify-write,
+ * no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
  * writer's acquire). So used_words counts only complete events, even if the process is killed

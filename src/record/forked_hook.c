@@ -10,8 +10,8 @@
  * The hook has addresses in registers, which cannot be changed. But the memory at these addresses
  * can be replaced: the chunk of the thread's state, and the page with the chunk's control, become
  * private memory of the child. The hook in the child writes its words there, and they are dropped.
- * The event belongs to the parent, where the same hook records it. Other pointers of the hook (to
- * the header, to a slot) stay valid, because no other memory is replaced.
+ * The event belongs to the parent, where the same hook records it. Other pointers of the hook, to
+ * other parts of the shared memory, stay valid, because no other memory is replaced.
  *
  * The child itself needs all chunks and controls. So it first makes second mappings of the same
  * file, and uses these mappings from then on. This costs about 20 us and address space, but only in

@@ -1,22 +1,24 @@
 /* images.c: records at which addresses which objects (images) are loaded, and finds the unwind
- * tables of an image for the unwinder. It never reads tables that may be unmapped at that moment.
+ * tables of an image for the unwinder. The tables are never read at a moment when they may be
+ * unmapped.
  *
  * 1. Data. Images that stay as long as the process (the program, and the objects that the loader
  * loads with the program, which glibc never unloads) are in an array that is written once. All
- * other images are in `moving`, an array of slots; `spans` is an index, sorted by address, of those
- * that are loaded. An id is assigned once. An image that is loaded again (the same file, by build
- * id, at the same address) gets its old id again, so a plugin that is loaded and unloaded
- * repeatedly reuses its sites (addresses with their image) instead of filling their table.
+ * other images are in `moving`, an array of slots; `spans` is an index, sorted by address, of the
+ * loaded images in `moving`. An id is assigned once. An image that is loaded again (the same file,
+ * by build id, at the same address) gets its old id again. So a plugin that is loaded and unloaded
+ * repeatedly reuses its sites (addresses with their image) instead of filling the table of sites.
  *
  * 2. When the list changes. The loader reports each change (loader_notice.h), whatever caused it:
- * dlopen, dlclose, iconv, NSS, a locale. It calls on_notice before it unmaps anything, and again
- * when its list is consistent; then the list is read and merged into these tables, and the changes
- * are recorded in the trace. So a lookup never calls the loader, and takes no lock of the host (the
- * profiled program).
+ * dlopen, dlclose, iconv, NSS, a locale. The loader calls on_notice before it unmaps anything, and
+ * again when its list is consistent; then the list is read and merged into these tables, and the
+ * changes are recorded in the trace. So a lookup never calls the loader, and takes no lock of the
+ * host (the profiled program).
  *
  * 3. Reading tables that may be unmapped. A thread that sees a pc for the first time reads the
  * .eh_frame of its image, while another thread may be in dlclose. So readers are counted, and the
- * thread that is about to unmap an image sets a flag and waits until there are no readers:
+ * thread that is about to unmap an image sets a flag and waits until there are no readers (DELETES
+ * and IS_WHOLE are notices of the loader):
  *
  *     reader                                    unloading thread
  *       n_readers++                               DELETES: lock; changer = self
@@ -34,10 +36,11 @@
  *
  * 4. Sometimes the loader's notices cannot be used: with musl, which never unloads; in static
  * programs; if the loader's code cannot be patched, or a debugger has set a breakpoint in it; in a
- * program that uses liballogram without the agent. Then the loader is queried at each new pc, and
- * the tables are read inside the callback of that query, under the lock of the loader's list. In
- * this mode, the unwinder may keep a cached pc after its image was unloaded, until the next new pc.
- * So a stack may name the wrong object, but no unmapped memory is read.
+ * program that is linked with liballogram and runs without the agent (the preloaded library). Then
+ * the loader is queried at each new pc, and the tables are read inside the callback of that query,
+ * under the lock of the loader's list. In this mode, the unwinder may keep a cached pc after its
+ * image was unloaded, until the next new pc. So a stack may name the wrong object, but no unmapped
+ * memory is read.
  *
  * 5. Locks. A thread that takes both locks takes the loader's lock first, then the lock of this
  * file. The lock of this file is held only during a merge, with all signals blocked, and the loader
@@ -71,7 +74,7 @@ enum {
     BUILD_ID_BYTES = 32,
     SLOTS_FIRST = 64, /* doubled when full */
     GONE_KEPT = 512,  /* number of unloaded images whose ids are remembered */
-    /* number of waits of a reader while objects are unloaded: a few ms at most */
+    /* largest number of waits of a reader while objects are unloaded: a few ms in total */
     READER_TRIES = 100,
     YIELD_NS = 1000,
 };
@@ -101,7 +104,7 @@ static struct {
     /* Read by threads that are counted in n_readers or hold the lock; written by the holder of the
      * lock while n_readers is 0. */
     struct image *moving;
-    struct span *spans; /* those of the loaded moving images, sorted by address */
+    struct span *spans; /* spans of the loaded moving images, sorted by address */
     uint32_t n_moving, n_spans, capacity, n_gone;
     uint32_t visit; /* number of walks over the loader's list */
     /* The range [low, high) that contains all moving images since the start. It only grows. A pc
@@ -425,7 +428,8 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
     const bool is_executable = merge->n_visited == 0;
     const uint32_t number = merge->n_visited++;
     if (number < n_fixed && images.fixed[number].phdr == info->dlpi_phdr) {
-        return; /* a fixed image: these come first in the loader's list, in the order of loading */
+        /* a fixed image: fixed images come first in the loader's list, in the order of loading */
+        return;
     }
     struct image *known = moving_at((uintptr_t)info->dlpi_phdr);
     if (known && known->phdr == info->dlpi_phdr && known->bias == info->dlpi_addr &&
@@ -448,7 +452,7 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
     }
     merge->image.seen = images.visit;
     if (take_slot(&merge->image) < 0) {
-        ag_record_lost(AG_LOST_NO_MEMORY, 1); /* stacks through this image end here */
+        ag_record_lost(AG_LOST_NO_MEMORY, 1); /* stacks end at frames of this image */
     }
 }
 
@@ -690,8 +694,8 @@ static int use_in_visit(struct dl_phdr_info *info, size_t size, void *context) {
     return 1;
 }
 
-/* Finds the image in a callback of the loader. USE reads the tables there, under the loader's lock,
- * so no object is unmapped meanwhile. */
+/* Finds the image in a callback of the loader. USE reads the tables in this callback, under the
+ * loader's lock, so no object is unmapped meanwhile. */
 static int find_by_loader(uintptr_t pc, ag_image_use_fn *use, void *context) {
     struct visit visit = {pc, use, context, -ENOENT};
     ag_images_refresh();

@@ -2,8 +2,8 @@
  * stacks (made_code.h). Both are arrays that only grow, in memory that is mapped in advance and
  * takes physical memory only when it is used. A range is published when the count of ranges is
  * increased. The ranges are searched from the newest to the oldest, because new pcs are usually in
- * new ranges. Each pc is written once, at its own index. Each pc is looked up once, because the
- * unwinder caches the result, so long lists cost little. */
+ * new ranges. Each pc is written once, at its own index. A pc is rarely looked up twice, because
+ * the unwinder caches the result, so long lists cost little. */
 #include "made_code.h"
 
 #include <errno.h>

@@ -74,7 +74,8 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
 
 /* ---- memory ---- */
 
-/* A cached merge. The native node determines the native frames, their number and their root. */
+/* A cached merge. The native node determines the native frames, their number and their root
+ * (whether the walk was complete). */
 enum { MERGES_BITS = 7, MERGED_FRAMES = 12 };
 struct merge {
     /* the recording to which the node belongs, from ag_stacks_recording; 0: the entry is empty */
@@ -328,7 +329,7 @@ static uint32_t frames_in(const struct ag_walk_scratch *scratch, uint32_t item) 
     return scratch->runs[item] ? scratch->runs[item]->n : 1;
 }
 
-/* As intern_all, where some of the N_ITEMS managed frames stand for runs. */
+/* Does the same as intern_all if some of the N_ITEMS managed frames stand for runs. */
 static uint32_t intern_runs(struct ag_walk_scratch *scratch, const struct native_stack *stack,
                             uint32_t n_natives, uint32_t n_items, enum ag_root root) {
     uint32_t total = n_natives;
@@ -431,7 +432,8 @@ static void keep_merge(struct merge *merge, const struct ag_walk_scratch *scratc
     }
 }
 
-/* The node of the native frames and the sorted managed ones. site: as in struct merge. */
+/* The node of the stack that is merged from the native frames and the sorted managed frames. site:
+ * as in struct merge. */
 static uint32_t merge_all(struct ag_walk_scratch *scratch, uint32_t native, uint32_t site,
                           uint32_t n_natives, uint32_t n_managed, enum ag_root root) {
     const uint32_t recording = ag_stacks_recording();

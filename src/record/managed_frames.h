@@ -1,10 +1,12 @@
 /* managed_frames.h: joins the frames of virtual machines with the native frames of a stack.
  *
  * A source is a function that lists the frames of one virtual machine (managed frames) in one
- * thread. A program (allogram.h), or an adapter (the code for one runtime), registers it. It is
- * called whenever the stack of its thread is recorded. For each of its frames it reports an address
- * in the native frame of the interpreter that runs the managed function. So native and managed
- * frames can be joined to one stack, in the order of their calls. */
+ * thread. A program (allogram.h), or an adapter (the code for one runtime), registers it. The
+ * source is called whenever the stack of its thread is recorded. For each of its frames it reports
+ * an address in the native frame of the interpreter that runs the managed function. So native and
+ * managed frames can be joined to one stack, in the order of their calls. In the stack tree
+ * (base/stack_tree.h), a node is the number of a stack, and a site is the number of a function and
+ * line, or of a pc. */
 #ifndef AG_MANAGED_FRAMES_H
 #define AG_MANAGED_FRAMES_H
 
@@ -20,9 +22,10 @@ struct ag_managed_frame {
     uintptr_t position;
 };
 
-/* A run: the frames of one native frame, which a source keeps between walks because most of them do
- * not change. Here they are in the order of their calls, the outermost first. The merge keeps the
- * nodes of the frames, so a walk costs as much as the frames that changed. */
+/* A run: the managed frames that belong to one native frame. A source keeps the run between walks,
+ * because most of its frames do not change. The frames of a run are in the order of their calls,
+ * the outermost first. The merge keeps the nodes of the frames, so only frames that changed cost
+ * time in a walk. */
 struct ag_run_frame {
     uint32_t function, line; /* as in ag_managed_frame */
     uint32_t site;           /* of function and line; 0: not interned yet */
@@ -75,8 +78,8 @@ bool ag_frame_sources_are_there(void);
  * frames of all sources. pc: as in ag_typed_place; 0: none. */
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
                          uintptr_t pc);
-/* Returns the node of STACK with N more frames, called by its innermost frame. FRAMES lists the
- * innermost frame first; the positions of the frames are ignored. */
+/* Returns the node of STACK with N more frames, which the innermost frame of STACK called. FRAMES
+ * lists the innermost frame first; the positions of the frames are ignored. */
 uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, uint32_t n);
 
 #endif

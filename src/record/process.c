@@ -3,11 +3,11 @@
  * begins its own recording.
  *
  * 1. Joining. The live file is opened by its path, mapped in three parts (header with slots and
- * controls; the base of the slot's stack tree; the first window of chunks) and closed at once. So
- * the host (the profiled program) keeps no descriptor of the recorder. Two file locks show that the
- * process is alive; the mappings hold them (segment.h, section 6). The process gets a random
- * identity here. A process that may read the header but is not to be recorded (--follow=none) maps
- * nothing.
+ * controls; the base of the slot's stack tree; the first window, 64 MiB, of the chunks for events)
+ * and closed at once. So the host (the profiled program) keeps no descriptor of the recorder. Two
+ * file locks show that the process is alive; the mappings hold them (segment.h, section 6). The
+ * process gets a random identity here. A process that may read the header but is not to be recorded
+ * (--follow=none) maps nothing.
  *
  * 2. A forked child has inherited the mappings. It claims a slot, derives an identity without a
  * system call (a sandbox may refuse it), keeps the stack tree of its parent (interning is lock-free
@@ -24,7 +24,8 @@
  *     writer   increments T's generation      then looks again for slots with T, then clears T
  *
  * Each side writes before it reads, so at least one of the two sees the write of the other. A child
- * that starts over drops its cached sites and uses the tree of its own slot.
+ * that starts over drops its cached sites (numbers of pcs in the tree) and uses the tree of its own
+ * slot.
  *
  * 3. Leaving a session and starting again (only in a program that embeds the recorder). Other
  * threads may be in the middle of an event. Leaving does not wait for them, so the memory that they
@@ -361,7 +362,7 @@ static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
     atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
 }
 
-/* Marks the slot of the program that this process executed before. A pid is unique only within its
+/* Marks the slot of the program that this process ran before exec. A pid is unique only within its
  * namespace: if the namespace of this process is unknown, the writer has to find the slot by other
  * means. */
 static void replace_earlier_image(void) {
@@ -539,7 +540,7 @@ static void choose_own_tree(void) {
 /* Maps BYTES of the file, DISTANCE bytes after the file offset of a page that is mapped already.
  * The file itself is closed, so the mapping is made by mremap with an old size of 0, as in
  * chunk_supply.c. The new mapping begins at the same file offset as last_page; its first DISTANCE
- * bytes are unmapped again. So a small distance needs the least address space. */
+ * bytes are unmapped again. So the mapping needs little address space if the distance is small. */
 static void *map_behind(const void *last_page, uint64_t distance, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)last_page, 0, (long)(distance + bytes), MREMAP_MAYMOVE, 0, 0);
@@ -802,8 +803,8 @@ enum child_thread {
 };
 
 /* Detaches the child from the chunks and thread states that it inherited: the chunks belong to the
- * parent, and an interrupted hook in the child may still write to them. Returns false if there is
- * no memory. */
+ * parent, and an interrupted hook (the code that records a call) in the child may still write to
+ * them. Returns false if there is no memory. */
 static bool detach_from_parent(struct ag_thread *thread, enum child_thread which) {
     if (ag_thread_is_inside(thread)) {
         return ag_forked_hook_part(thread);
@@ -878,7 +879,7 @@ static void child_start(uint32_t parent_tid, enum child_thread which) {
 }
 
 void ag_recorder_child_start(void) {
-    /* thread_id is that of the parent's thread, or 0 */
+    /* thread_id was copied from the thread that forked; 0: that thread had no state */
     child_start(ag_thread_current->thread_id, CHILD_THREAD_ANY);
 }
 

@@ -4,11 +4,11 @@
  * fork copies the recorder's state. A child must not use the copy, because the chunks (the memory
  * for events) in it belong to the parent. So one word is on a page that the kernel clears in every
  * forked child, however the child was made (MADV_WIPEONFORK). A thread's gate is a word that says
- * whether the thread is inside a hook. The fast path of recording compares the gate with the
- * cleared word instead of a constant. In a child no gate equals this word, so the first event takes
- * the slow path, which begins the child's own recording. The kernel changes no other state. So if a
- * signal handler interrupts a hook and forks, the hook continues in the child with the state that
- * it had before.
+ * whether the thread is inside a hook (the code that records a call of malloc or the like). The
+ * fast path of recording compares the gate with the cleared word instead of a constant. In a child
+ * no gate equals this word, so the first event takes the slow path, which begins the child's own
+ * recording. The kernel changes no other state. So if a signal handler interrupts a hook and forks,
+ * the hook continues in the child with the state that it had before.
  *
  * A child that shares its parent's memory (vfork, posix_spawn, clone with CLONE_VM) shares the
  * page, too. The recorder treats it as a part of its parent, although its pid differs, because it
@@ -30,7 +30,7 @@ enum { AG_LIFE_PAGE_BYTES = 4096 };
 enum ag_process_life {
     /* a forked child whose recording has not begun; also before the recorder is started */
     AG_LIFE_FORKED = 0,
-    /* the process is recorded; equals AG_GATE_OPEN; no gate has one of the other values */
+    /* the process is recorded; equals AG_GATE_OPEN; no gate equals one of the other values */
     AG_LIFE_BEGUN = 1,
     AG_LIFE_BEGINNING = 3, /* a thread of the child is beginning its recording */
     AG_LIFE_UNRECORDED = 5 /* the child is not recorded */
@@ -59,8 +59,8 @@ void ag_process_life_begin(void);
  * blocked. */
 bool ag_process_life_claim(void);
 void ag_process_life_settle(enum ag_process_life life);
-/* Called in a child when a hook of fork returns. It is needed if the kernel does not clear the
- * page. */
+/* Called in a child when a hook of fork returns. The call is needed if the kernel does not clear
+ * the page. */
 void ag_process_life_forked(void);
 
 #endif

@@ -2,11 +2,12 @@
  * adapters call (an adapter is the code for one runtime or allocator), and the recorder's state, of
  * which each process has one.
  *
- * Life: an adapter calls ag_recorder_start with the path of the session's live segment, announces
- * its heaps and vias (the allocation functions), and then reports events through event_fast.h. From
- * then on the recorder allocates no memory of the host (the recorded program), takes no lock that
- * the host may hold, does not change errno, and keeps no descriptor open. A forked child begins its
- * own recording (process.c). This module knows no runtime. */
+ * Life: an adapter calls ag_recorder_start with the path of the session's live segment (the memory
+ * that the process shares with the writer of the traces), announces its heaps and vias (the
+ * allocation functions), and then reports events through event_fast.h. From then on the recorder
+ * allocates no memory of the host (the recorded program), takes no lock that the host may hold,
+ * does not change errno, and keeps no descriptor open. A forked child begins its own recording
+ * (process.c). This module knows no runtime. */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
 
@@ -46,8 +47,8 @@ struct ag_via_definition {
 struct ag_runtime_definition {
     const char *name, *version, *note; /* static strings */
     bool is_hooked;
-    /* counted: the number of objects by the runtime's own count; told: the number of objects in the
-     * trace; both 0: the runtime does not count */
+    /* counted: allocations by the runtime's own count, in its own unit; told: the part of them that
+     * is in the trace; both 0: the runtime does not count */
     uint64_t told, counted;
 };
 typedef void ag_report_fn(void); /* appends records by ag_recorder_append */
@@ -63,8 +64,8 @@ struct ag_announcement {         /* an adapter has one, in static memory */
 
 enum {
     AG_MAX_ANNOUNCEMENTS = 8,
-    /* chunks of a window, a mapping of 64 MiB; large enough that most sessions need only the first
-     * window */
+    /* chunks (64 KiB each, for events) of a window, a mapping of 64 MiB; large enough that most
+     * sessions need only the first window */
     AG_WINDOW_CHUNKS = 1024,
     AG_WINDOW_BYTES = AG_WINDOW_CHUNKS * AG_CHUNK_BYTES,
     AG_MAX_WINDOWS = 64, /* for 4 GiB of chunks */
@@ -76,12 +77,14 @@ struct ag_recorder {
     /* enum ag_recorder_state; the first member, because entry stubs in assembly read it */
     _Atomic uint32_t state;
     uint32_t pid;
-    /* this field, the next one, identity and family are as in struct ag_process_slot */
-    uint64_t pid_namespace;
+    uint64_t pid_namespace; /* inode of the PID namespace of this process; 0: unknown */
+    /* pid_namespace was copied from the parent, which forked this process, and may be wrong */
     bool namespace_is_inherited;
     /* during the start: name of the thread that starts the recorder; else empty */
     char first_name[16];
-    uint64_t identity, family; /* 0 before the first start */
+    /* numbers that identify this process and the process that opened its mapping of the segment
+     * (segment.h, section 6); 0 before the first start */
+    uint64_t identity, family;
     /* mapping that holds the process' own lock (segment.h, section 6); NULL: there is none */
     void *lock_page;
     struct ag_segment_header *header;
@@ -103,7 +106,8 @@ struct ag_recorder {
      * controls in the file */
     uint64_t control_bytes, tree_bytes;
     uint64_t chunks_offset;
-    /* the number of the tree in use, and its generation; a forked child inherits both */
+    /* the number of the tree in use, and its generation, which changes when the tree is cleared; a
+     * forked child inherits both */
     uint32_t tree_index, tree_generation;
     struct ag_unwind_space *space;
     size_t walker_bytes;
@@ -163,8 +167,8 @@ void ag_recorder_announce(const struct ag_announcement *announcement);
 void ag_record_runtime(const struct ag_runtime_definition *runtime);
 
 /* Pauses the events of all adapters, in this process alone (AG_PAUSE_ALL), or continues them
- * (AG_PAUSE_NONE). It takes effect at once for the calling thread, and for others within one tick
- * of the writer, about a millisecond. */
+ * (AG_PAUSE_NONE). The change takes effect at once for the calling thread, and for others within
+ * one tick of the writer, about a millisecond. */
 void ag_recorder_pause(enum ag_pause pause);
 /* Stores the path of this process' trace. Returns false if the writer has not published the path
  * (yet). */
@@ -195,8 +199,9 @@ void ag_recorder_unlock(void);
 /* Called when dlclose has returned, after which the code of the removed objects is not mapped. Not
  * needed if the loader's notices are installed (ag_recorder_watch_images). */
 void ag_recorder_images_changed(void);
-/* From now on the loader reports each change of its list, by a detour of its function for debuggers
- * (hook/loader_notice.h). Only for an agent that removes its detours before it is unloaded. */
+/* From now on the loader reports each change of its list, by a detour (a jump at the start) of its
+ * function for debuggers (hook/loader_notice.h). Only for an agent (the library in the program)
+ * that removes its detours before it is unloaded. */
 void ag_recorder_watch_images(void);
 
 /* Appends a rare record, of a kind that record_fields.def assigns to the recorder; for a batch (a
@@ -211,8 +216,9 @@ static inline struct ag_bytes ag_bytes_of(const char *text, size_t most) {
     return (struct ag_bytes){.data = text, .length = text ? (uint32_t)strnlen(text, most) : 0};
 }
 
-/* The site that represents a type or a label in stacks of this session (AG_IMAGE_TYPE or _LABEL);
- * 0: there is no memory for the site. If the site exists already, this takes about 10 ns. */
+/* The site (a number in the stack tree) that represents the type or label NUMBER in stacks of this
+ * session. image: AG_IMAGE_TYPE or AG_IMAGE_LABEL. 0: there is no memory for the site. If the site
+ * exists already, this takes about 10 ns. */
 uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
 /* All blocks that this thread allocates from now on, in any heap, get a leaf (an innermost node
  * that is not a frame) with this site, which represents a label, in their stacks; 0: none. Every
@@ -237,8 +243,8 @@ struct ag_block_site {
     uint64_t interval_bytes; /* AG_INTERVAL_UNKNOWN: not a sample */
 };
 #define AG_INTERVAL_UNKNOWN UINT64_MAX
-/* Records an allocation like ag_record_alloc_fast, for a block with a type, or with another place
- * or further frames. */
+/* Records an allocation like ag_record_alloc_fast, for a block with a type, or with another pc or
+ * further frames (struct ag_typed_place). */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place);
 
@@ -314,7 +320,7 @@ void ag_record_unmap(uintptr_t address, size_t bytes);
  * any thread, but not from signal handlers. */
 struct ag_held_memory {
     uint32_t heap, known;
-    /* address space of the heap; the part of it that is usable memory */
+    /* reserved_bytes: address space of the heap; committed_bytes: its usable part */
     uint64_t reserved_bytes, committed_bytes;
     uint64_t free_bytes;      /* committed and not in a block */
     uint64_t of_malloc_bytes; /* committed and obtained from malloc */

@@ -2,7 +2,7 @@
  *
  * 1. Why a table. An alternative would be to place sampled blocks in an address range of the
  * recorder; then a free would need only one comparison. But if a free bypasses the hooks (a
- * statically bound free, a namespace of dlmopen, an unloaded agent), the program's own allocator
+ * statically bound free, a namespace of dlmopen, an unloaded recorder), the program's own allocator
  * would get a pointer that it did not allocate. So the program's allocator allocates sampled blocks
  * like all others, and this table contains their addresses.
  *
@@ -15,8 +15,9 @@
  * all cases (6 % with 2 GiB in use at the default interval). A counter that reaches 255 is not
  * changed again.
  *
- * 3. The table. Levels of 2^9, 2^11 ... 2^19 lines of 8 addresses, 64 bytes each. An address is
- * stored in the first level in which its line has room. So a small set takes 32 KiB, and the whole
+ * 3. The table. The table consists of 6 levels with 2^9, 2^11 ... 2^19 lines. A line has room for 8
+ * addresses and takes 64 bytes. A hash of an address selects one line of each level; the address is
+ * stored in the first level in which this line has room. So a small set takes 32 KiB, and the whole
  * table has room for 5.6 million addresses. A slot is claimed and freed by compare-and-swap.
  *
  * 4. Threads and signals. At each moment, the allocator has given an address to at most one owner.
@@ -41,8 +42,8 @@ struct line {
 };
 
 _Atomic uint8_t ag_sampled_filter[AG_SAMPLED_FILTER_SLOTS];
-static struct line *lines;            /* levels in order of size */
-static _Atomic uint32_t n_levels = 1; /* levels in use */
+static struct line *lines;            /* the lines of all levels, the smallest level first */
+static _Atomic uint32_t n_levels = 1; /* levels that were ever used */
 
 static size_t lines_before(uint32_t level) {
     return FIRST_LINES * (((size_t)1 << 2 * level) - 1) / 3;

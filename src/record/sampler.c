@@ -7,7 +7,7 @@
  * on its size and the interval.
  *
  * A new interval takes effect after a sample, never in the middle of a skip. So the interval that
- * is recorded with a block is the one by which its skip was drawn. */
+ * is recorded with a block is the one by which the skip before this block was drawn. */
 #include "sampler.h"
 
 #include "raw_clock.h"

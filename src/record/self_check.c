@@ -16,8 +16,8 @@ enum { MAX_FRAMES = 65536 };
 
 static struct {
     ag_judge_fn *judge;
-    uint64_t *own_pcs;    /* MAX_FRAMES */
-    uintptr_t *other_pcs; /* MAX_FRAMES, after own_pcs */
+    uint64_t *own_pcs;    /* MAX_FRAMES elements */
+    uintptr_t *other_pcs; /* MAX_FRAMES elements, after own_pcs */
     _Atomic int is_taken; /* whether the scratch area is in use */
 } self_check;
 

@@ -15,9 +15,9 @@ typedef int ag_judge_fn(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity);
 void ag_self_check_start(ag_judge_fn *judge);
 bool ag_self_check_is_on(void);
 
-/* Compares STACK with the stack that JUDGE finds at sp. The thread's gate must be closed (the
- * thread is inside a hook), so allocations of the other unwinder are recorded like those of a
- * signal handler. */
+/* Compares STACK with the stack that the other unwinder finds at sp. The thread's gate must be
+ * closed (it says that the thread is recording an event), so allocations of the other unwinder are
+ * recorded like those of a signal handler. */
 void ag_self_check_stack(uint32_t stack, const uintptr_t *sp);
 /* Counts a comparison that another part of the recorder made. */
 void ag_self_check_count(bool is_same);

@@ -223,7 +223,7 @@ static bool state_claim(struct ag_thread *state, uint64_t owner, uint32_t proces
                                                  memory_order_acq_rel, memory_order_relaxed)) {
         return false;
     }
-    /* another thread with the same owner word has taken it meanwhile */
+    /* another thread with the same owner word has taken the state meanwhile */
     if (process_of(state) != process_number) {
         atomic_store_explicit(&state->owner, owner, memory_order_release);
         return false;
@@ -476,8 +476,9 @@ bool ag_threads_leave_behind(void) {
 
 /* A signal handler may fork between any two instructions of this function, and the child continues
  * the function. So the function must not write to the chunk, or to its control, before it has
- * checked that both belong to this process. Before this check, it stores them in the state; so a
- * child that is forked after the check knows which memory to replace by private memory.
+ * checked that both belong to this process. Before this check, the function stores the addresses of
+ * both in the state; so a child that is forked after the check knows which memory to replace by
+ * private memory.
  *
  * A handler may also leave this function by longjmp. The cursor is set last: if it is not set, the
  * next event begins the chunk again and writes the same values. */
@@ -652,7 +653,7 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
             }
         } else if (record->kind != AG_RECORD_THREAD &&
                    ag_thread_is_own(
-                       /* a thread's name is not an event; the thread's own events are counted */
+                       /* a THREAD record is no event: its loss is not counted */
                        thread)) {
             ag_record_lost(AG_LOST_RING_FULL, 1);
         }

@@ -45,7 +45,8 @@ struct ag_thread {
     struct ag_walker *walker;
 
     uint64_t *chunk_end;
-    uint64_t sequence, next_sequence; /* numbers of this chunk and of the next one in the stream */
+    /* numbers of this chunk and of the next one in the stream, the thread's sequence of chunks */
+    uint64_t sequence, next_sequence;
     uint32_t stream;
     uint32_t thread_id; /* kernel tid of the owner, for the trace */
     /* identifies the owner (stream.c, section 1); another thread claims the state by
@@ -60,8 +61,9 @@ struct ag_thread {
     struct ag_thread *next;   /* next state in the list ag_recorder.threads */
     /* the last sampling interval written into the chunk; AG_INTERVAL_UNKNOWN: none */
     uint64_t written_interval_bytes;
-    uint32_t written_method;         /* sampling method of that interval: enum ag_sampling_method */
-    uint32_t label_site;             /* site of the label that the thread's stacks get; 0: none */
+    uint32_t written_method; /* sampling method of that interval: enum ag_sampling_method */
+    /* site (number in the stack tree) of the label that the thread's stacks get; 0: none */
+    uint32_t label_site;
     uint32_t recording;              /* ag_recorder.recording when the state was begun */
     struct ag_walk_scratch *scratch; /* memory of managed_frames.c; NULL until it is needed */
 };
@@ -111,8 +113,8 @@ AG_HIDDEN;
  * recorder. */
 void ag_threads_start(void);
 /* The tid of the calling thread as the C library stores it, read without a system call. 0: the
- * offset is unknown. In a child of a raw system call it is the tid of the thread that made the
- * child. */
+ * offset is unknown. In a child that was made by a raw system call, it is the tid of the thread
+ * that made the child. */
 uint32_t ag_thread_tid_in_memory(void);
 /* ag_thread_self: a number for the calling thread that no other live thread of the process has.
  * ag_thread_is_gone: whether the thread with the number `owner` has ended, as far as the calling

@@ -1,4 +1,4 @@
-/* unmapping.c: unmaps the recorder's memory when it leaves a process.
+/* unmapping.c: unmaps the recorder's memory when the recorder leaves a process.
  *
  * The caller guarantees that no thread is in an event, and that no thread can begin one: the hooks
  * were removed, and the stacks of all threads were checked. So this code needs no synchronization.
