@@ -63,7 +63,7 @@ struct ag_attachment {
     struct ag_attachment_site sites[AG_ATTACHMENT_SITES];
     char session_path[512];
     char adapters[128]; /* set by the tool: the value of --adapters */
-    /* one line: why the agent failed to attach, or which functions are not hooked */
+    /* text of one line: why the agent failed to attach, or which functions are not hooked */
     char note[256];
 };
 

@@ -9,11 +9,12 @@
  * neighboring pages into one mapping.
  *
  * 2. The protection of the target's pages is read from the kernel, changed to writable, and
- * restored. If the system permits it, the pages stay executable meanwhile, because other threads
- * may be executing their code.
+ * restored. The pages stay executable meanwhile if the system permits pages that are writable and
+ * executable, because other threads may be executing their code.
  *
- * 3. In a program that already runs, this code only prepares detours, which share pages. `allogram
- * attach`, which can stop the program's threads, writes the jumps (ag_detours_prepare_only).
+ * 3. In a program that already runs, detours are only prepared (ag_detours_prepare_only): this code
+ * fills their pages, which several detours share, but does not write their jumps. `allogram
+ * attach`, which can stop the program's threads, writes the jumps.
  *
  * 4. A thread may call the target while the jump is written. So first a two-byte jump to itself is
  * written, in which such a thread waits; then the other bytes of the jump; then its first two
@@ -30,7 +31,7 @@
 
 enum {
     LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
-    WAY_OFFSET = 0,           /* offset in the page of the jump to the replacement */
+    WAY_OFFSET = 0,           /* offset of the jump to the replacement from the entry's start */
     ORIGINAL_OFFSET = 48,
 };
 _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
@@ -204,7 +205,7 @@ static uint8_t *map_page_below(uintptr_t target) {
     return page;
 }
 
-/* As map_page_below, but finds the free page by reading the process map. */
+/* Does the same as map_page_below, but finds the free page by reading the process map. */
 static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
     struct surroundings around = {.target = target};
     const int code = PROT_READ | PROT_EXEC;

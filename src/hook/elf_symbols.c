@@ -14,7 +14,7 @@
 #include "base/raw_syscall.h"
 
 enum {
-    SLOTS = 2 * AG_ELF_NAMES, /* a power of two: at most half full */
+    SLOTS = 2 * AG_ELF_NAMES, /* a power of two; at most half of the slots are used */
     NAME_BYTES = 256,         /* longer names are not looked up */
 };
 enum strength { STRENGTH_NONE, STRENGTH_LOCAL, STRENGTH_WEAK, STRENGTH_GLOBAL };
@@ -128,7 +128,8 @@ static size_t slot_of(const struct wanted *wanted, const char *name, uint32_t na
 static enum strength strength_of(const Elf64_Sym *symbol) {
     const unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if (type != STT_FUNC || symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0) {
-        /* also STT_GNU_IFUNC, whose st_value is the address of its resolver, not of the function */
+        /* also for STT_GNU_IFUNC, whose st_value is the address of its resolver, not of the
+         * function */
         return STRENGTH_NONE;
     }
     switch (ELF64_ST_BIND(symbol->st_info)) {

@@ -1,8 +1,8 @@
 /* import_slot.c: changes imports of a loaded object, for adapters (the code for one runtime or
  * allocator each). Finds the object that contains a given address, then the relocations of a
- * function in the two relocation tables of PT_DYNAMIC: JUMP_SLOT for calls through a stub, GLOB_DAT
- * if the address of the function is taken. If a function has both relocations, the words of both
- * are changed. */
+ * function in the two relocation tables of PT_DYNAMIC. The type of a relocation is JUMP_SLOT for
+ * calls through a stub, and GLOB_DAT if the address of the function is taken. If a function has
+ * both relocations, the words of both are changed. */
 #include "import_slot.h"
 
 #include <errno.h>
@@ -73,8 +73,8 @@ static struct tables read_dynamic(const struct dl_phdr_info *info, const ElfW(Dy
     return tables;
 }
 
-/* Reads the object's tables and its read-only part. Returns false if the object has no symbol
- * table. */
+/* Reads the object's tables, and the part of it that the loader makes read-only. Returns false if
+ * the object has no symbol table. */
 static bool read_object(const struct dl_phdr_info *info, struct tables *ret_tables,
                         struct fixed *ret_fixed) {
     *ret_tables = (struct tables){0};

@@ -12,7 +12,7 @@
 
 /* Returns the address of the function to which calls of NAME in one object currently lead: the word
  * in the object's GOT. The object is the one that contains the address INSIDE. Returns 0 if there
- * is no such object, or it does not call NAME. */
+ * is no such object, or the object does not call NAME. */
 uintptr_t ag_import_find(const void *inside, const char *name);
 
 /* After this call, the object that contains INSIDE calls REPLACEMENT as NAME. *ret_original, the
@@ -28,8 +28,8 @@ struct ag_import_target {
     uintptr_t passed_by, wanted;
 };
 /* *VERSION is a variable of the caller, 0 at first. If no object was loaded or unloaded since the
- * last call, this function only reads the loader's counters. It does not change objects that define
- * one of the names. */
+ * last call, this function only reads the loader's counters. The function does not change objects
+ * that define one of the names. */
 void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets, uint64_t *version);
 
 #endif

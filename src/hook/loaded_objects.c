@@ -61,7 +61,7 @@ static void visit_kept(void *context) {
 
 int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
     struct visiting visiting = {.visit_all = find_visitor(), .visit = visit, .context = context};
-    /* keeps the vector registers, because the caller may be a hook */
+    /* keeps the vector registers: the caller may run in a detour, which must not change them */
     ag_call_keeping_vectors(visit_kept, &visiting);
     return visiting.answer;
 }

@@ -35,8 +35,8 @@ struct ag_loaded_segment {
 bool ag_objects_segment(uintptr_t address, struct ag_loaded_segment *ret_segment);
 /* A number that changes when objects are loaded or unloaded, and is never 0: the number of objects
  * ever loaded, plus that of objects ever unloaded, plus 1. The first two are the loader's own
- * counters (since glibc 2.4), which dl_iterate_phdr reports with every object; musl's counters
- * begin at 0. */
+ * counters (since glibc 2.4), which dl_iterate_phdr reports with every object. The 1 is needed for
+ * musl, whose counters begin at 0. */
 static inline uint64_t ag_object_version(const struct dl_phdr_info *object) {
     return object->dlpi_adds + object->dlpi_subs + 1;
 }

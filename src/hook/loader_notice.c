@@ -1,5 +1,5 @@
 /* loader_notice.c: finds the empty function that the loader calls for debuggers, and detours it, so
- * that the recorder is called when objects are loaded or unloaded.
+ * that NOTICE is called when objects are loaded or unloaded.
  *
  * The variable _r_debug is found through the executable's DT_DEBUG, as debuggers do. The symbol
  * _r_debug is not enough: a program that refers to this symbol may contain a copy of the variable

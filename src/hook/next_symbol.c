@@ -55,7 +55,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     const uintptr_t base =
         search->scope == AG_SYMBOL_FIRST_TLS ? (uintptr_t)info->dlpi_tls_data : info->dlpi_addr;
     if (base == 0 && search->scope == AG_SYMBOL_FIRST_TLS) {
-        return 0; /* this thread has no block for the object's variables yet */
+        return 0; /* this thread has no TLS block of the object yet */
     }
     struct ag_symbol_place place = {
         .address = (void *)(base + symbol->st_value),

@@ -1,5 +1,5 @@
-/* process_map.c: reads /proc/self/maps, for detours and hooks. It parses the "low-high rwxp ..."
- * lines character by character, because a path can make a line longer than any buffer. */
+/* process_map.c: reads /proc/self/maps. It parses the "low-high rwxp ..." lines character by
+ * character, because a path can make a line longer than any buffer. */
 #include "process_map.h"
 
 #include <errno.h>

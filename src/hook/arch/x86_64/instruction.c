@@ -69,7 +69,7 @@ struct reading {
     uint8_t rex;
     uint8_t opcode;
     char shape;       /* a letter of the maps */
-    bool is_two_byte; /* 0f */
+    bool is_two_byte; /* the opcode follows 0f */
 };
 
 enum { PREFIX_16 = 0x66, PREFIX_32 = 0x67, REX_W = 8 };
@@ -277,7 +277,7 @@ static enum ag_flow flow_of(const struct reading *reading, uint8_t modrm) {
 static bool is_strange(const struct reading *reading, uint8_t modrm) {
     const unsigned extension = (modrm >> 3) & 7;
     if (reading->is_two_byte) {
-        return (reading->shape == 'J' && reading->has_16) || /* with prefix 66, rel16 on AMD */
+        return (reading->shape == 'J' && reading->has_16) || /* prefix 66: AMD reads rel16 */
                (reading->opcode >= 0x78 &&
                 reading->opcode <= 0x7b); /* vmread and vmwrite, or AMD's extrq */
     }
@@ -286,9 +286,10 @@ static bool is_strange(const struct reading *reading, uint8_t modrm) {
     case 0xc7: /* /0 is mov; /7 is xbegin, a branch */
     case 0xc6:
         return extension != 0;
+    /* With prefix 66, CPUs of AMD read a rel16, unless REX.W overrides the prefix. The linker's
+     * calls of __tls_get_addr have both prefixes. */
     case 0xe8:
-    case 0xe9: /* With prefix 66, rel16 on AMD, unless REX.W overrides the prefix. The linker's
-                  calls of __tls_get_addr have both prefixes. */
+    case 0xe9:
         return reading->has_16 && (reading->rex & REX_W) == 0;
     default:
         return false;

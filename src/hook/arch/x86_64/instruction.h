@@ -9,7 +9,7 @@
 enum { AG_INSTRUCTION_BYTES = 15 }; /* the longest possible instruction */
 
 enum ag_flow {
-    /* execution continues after the instruction; also indirect calls and system calls */
+    /* execution continues after the instruction; also used for indirect calls and system calls */
     AG_FLOW_NEXT,
     AG_FLOW_CALL,      /* call rel32 */
     AG_FLOW_JUMP,      /* jmp rel8, jmp rel32 */

@@ -69,7 +69,7 @@
 
     .macro kept_restore_flags
     mov OFFSET_FLAGS(%rbp), %rax
-    add $0x7f, %al /* sets the overflow flag where al is 1 */
+    add $0x7f, %al /* sets the overflow flag if al is 1 */
     sahf
     .endm
 
@@ -130,10 +130,10 @@
     .size \name, . - \name
     .endm
 
-    /* Defines a function that calls begins(struct ag_kept_call *). If that returns true, it calls
-     * the original with the caller's registers, but not with the caller's stack, and then
-     * ends(struct ag_kept_call *); otherwise it continues in the original. BEGINS and ENDS may use
-     * ROOM bytes (a multiple of 16) before the struct. */
+    /* Defines a function that calls begins(struct ag_kept_call *). If begins returns true, the
+     * function calls the original with the caller's registers, but not with the caller's stack, and
+     * then ends(struct ag_kept_call *); otherwise it continues in the original. BEGINS and ENDS may
+     * use ROOM bytes (a multiple of 16) before the struct. */
     .macro kept_between name, begins, ends, room=0
     .hidden \begins
     .hidden \ends
