@@ -8,10 +8,10 @@
  * libcrypto's.
  *
  * A walk computes pc, sp and the frame pointer of each frame. The value of any other register was
- * saved by one of the frames between the current frame and the start of the walk. Their rows are
- * searched, from the current frame inward, until one is found that saved the register, or a signal
- * frame, in which the kernel saved all registers. If no frame saved the register, its value is only
- * in the CPU, and the step fails. */
+ * saved by one of the frames between the current frame and the start of the walk. The rows of these
+ * frames are searched, from the current frame inward, until a frame is found that saved the
+ * register, or a signal frame, in which the kernel saved all registers. If no frame saved the
+ * register, its value is only in the CPU, and the step fails. */
 #include "unwind/general_step.h"
 
 #include "unwind/cfi_expression.h"
@@ -136,7 +136,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         }
         caller.pc++;
     } else if (cfa < registers->sp ||
-               cfa % sizeof(uintptr_t) != 0) { // equal if a register has the return address
+               cfa % sizeof(uintptr_t) != 0) { // cfa == sp if a register has the return address
         return AG_STEP_FAILED;
     }
     *ret_registers = caller;

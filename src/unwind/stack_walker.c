@@ -72,9 +72,10 @@
  *
  * At most `depth` frames are kept; a deeper stack is cut. The memo of a complete stack can be used
  * if the matching remembered frames and the new frames are at most `depth` together. The memo of a
- * cut stack can be used only if they are exactly `depth` frames, because its outermost remembered
- * frame must be the depth-th frame of the result. Otherwise the walk does not use the memo and
- * stops after `depth` frames; so the depth limits the cost of a capture in a deep recursion. */
+ * cut stack can be used only if these frames are exactly `depth` together, because its outermost
+ * remembered frame must be the depth-th frame of the result. Otherwise the walk does not use the
+ * memo and stops after `depth` frames; so the depth limits the cost of a capture in a deep
+ * recursion. */
 #include "unwind/stack_walker.h"
 
 #include <stddef.h>
@@ -85,7 +86,7 @@
 #include "unwind/readable_range.h"
 #include "unwind/stack_walker_fast.h"
 
-enum { /* numbers of captures */
+enum { /* least and greatest number of captures that bypass the cache in a row */
        BYPASS_LENGTH_MIN = 64,
        BYPASS_LENGTH_MAX = 4096,
 };

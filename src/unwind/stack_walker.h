@@ -1,7 +1,7 @@
 /* stack_walker.h: captures a stack: takes sp and rbp at a call of an allocation function and
  * returns the stack's id in the stack tree (base/stack_tree.h). A capture first searches the cache
- * of whole stacks. If the stack is not in the cache, it walks from frame to frame by rules, until
- * the rest of the stack is equal to the memo, the frames of the last walk.
+ * of whole stacks. If the stack is not in the cache, the capture walks from frame to frame by
+ * rules, until the rest of the stack is equal to the memo, the frames of the last walk.
  *
  * Threads: a space belongs to the process, a walker to one thread. A signal handler must not use a
  * walker that is in use; it calls ag_walk_plain instead. No function of this file calls malloc or
@@ -40,7 +40,8 @@ struct ag_unwind_image {    /* the unwinder's view of a loaded object */
 typedef void ag_image_use_fn(void *context, const struct ag_unwind_image *image);
 typedef int ag_image_find_fn(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
-/* the stack tree, the rule of each pc, and a generation number; one per process */
+/* the stack tree, the rule of each pc, and a generation (a number that changes when images are
+ * unloaded); one per process */
 struct ag_unwind_space;
 
 /* `tree` is shared memory: a whole tree of this size, or with a mapper only its base
@@ -95,7 +96,7 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
 
 /* Captures the outer part of a stack like ag_walker_capture, without the cache. CHOOSE is called
  * once, and returns how many of the innermost frames are left out (at most view->n_frames; if all
- * frames are left out, the result is the root). No nodes are made for these frames. */
+ * frames are left out, the result is view->root). No nodes are made for these frames. */
 struct ag_walk_view {
     uint32_t n_frames;  /* number of frames; index 0 is the innermost */
     enum ag_root root;  /* how the walk ended */

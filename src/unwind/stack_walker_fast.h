@@ -1,10 +1,10 @@
 /* stack_walker_fast.h: the inline first part of a capture: the cache of whole stacks.
  *
- * A program mostly allocates from a few stacks. Each walker caches up to 512 whole stacks. An entry
- * contains the node (the stack's id in the stack tree), and all words that the walk read; if these
- * words are unchanged, the stack is the same. The place of a stack in the cache depends on its
- * node, which is not known before the capture. So two predictions choose the entries whose words
- * are compared:
+ * A program mostly allocates from a few stacks. Each walker (the unwinder of one thread) caches up
+ * to 512 whole stacks. An entry contains the node (the stack's id in the stack tree), and all words
+ * that the walk read; if these words are unchanged, the stack is the same. The place of a stack in
+ * the cache depends on its node, which is not known before the capture. So two predictions choose
+ * the entries whose words are compared:
  *
  *     expected   the stack that was captured last time with the same pc, sp and previous stack
  *     by key     the last two stacks with the same pc, sp and next two return addresses (with one
@@ -13,9 +13,9 @@
  *
  * If many stacks have the same key, `expected` is still right when the program repeats their
  * sequence. If stacks do not recur, it costs more to fill the cache than the cache saves. So an
- * entry is replaced only if the same other stack is missed twice in succession in its set. And each
- * walker has a credit, which a hit increases and a miss reduces; without credit, the cache is
- * bypassed for some captures.
+ * entry is replaced only if two successive misses in its set are of one stack. And each walker has
+ * a credit, which a hit increases and a miss reduces; without credit, the cache is bypassed for
+ * some captures.
  *
  * Budget, with warm caches: 3 ns for an expected stack, 6 ns for one found by key, 0.45 ns for each
  * compared word (about one per frame). To bypass the cache costs one load and one branch.
@@ -35,10 +35,10 @@ enum {
     AG_CACHED_KEY_RETURNS = 2, /* number of return addresses in the key after the first */
     AG_EXPECTED_BITS = 10,
     AG_CACHE_CREDIT_MAX = 96, /* limit of the credit; a hit increases the credit by one */
-    /* a miss reduces the credit by this: it wastes twice the time that a hit saves */
+    /* a miss reduces the credit by this: a miss wastes twice the time that a hit saves */
     AG_CACHE_MISS_COST = 2,
     AG_CACHE_CREDIT_START = 24,
-    AG_NEAR_BITS = 9, /* log2 of the number of struct ag_near_pc: 8 KiB */
+    AG_NEAR_BITS = 9, /* log2 of the number of elements of near_pcs, which takes 8 KiB */
 };
 
 /* The words of a stack are compared from the innermost frame outward. A word is read only after all
@@ -53,7 +53,7 @@ struct ag_cached_words { /* four words of a stack: sp[offsets[i]] was values[i] 
  * sets of the L1 cache. The words of eight frames are in the first two lines. */
 struct ag_cached_stack {
     AG_CACHE_ALIGNED uintptr_t sp; /* sp of the capture; 0: the entry is empty */
-    uintptr_t pc;                  /* *sp */
+    uintptr_t pc;                  /* the return address at sp */
     uintptr_t rbp;                 /* compared only if reads_rbp is set */
     uint32_t node;
     uint32_t generation; /* generation of the space when the entry was filled */

@@ -5,13 +5,13 @@
  * word that is not a pc, this word is not cached and gets no site, because such words would fill
  * the tables.
  *
- * ag_unwind_space_forget may run while another thread resolves a pc. It changes the generation,
- * clears the values, and changes the generation again. If the generation has changed between the
- * begin and the end of a resolution, the resolving thread removes the value that it stored. So
- * there are three cases: ag_unwind_space_forget clears the value, or the resolving thread clears
- * it, or the resolving thread called `find` after the image was removed, so that the value is
- * right. If no slot has a pc of the range and no thread is resolving a pc, there is nothing to
- * remove, and the caches of other threads stay valid. */
+ * ag_unwind_space_forget may run while another thread resolves a pc. This function changes the
+ * generation, clears the values, and changes the generation again. If the generation has changed
+ * between the begin and the end of a resolution, the resolving thread removes the value that it
+ * stored. So there are three cases: ag_unwind_space_forget clears the value, or the resolving
+ * thread clears it, or the resolving thread called `find` after the image was removed, so that the
+ * value is right. If no slot has a pc of the range and no thread is resolving a pc, there is
+ * nothing to remove, and the caches of other threads stay valid. */
 #include "unwind/unwind_space.h"
 
 #include <errno.h>
@@ -195,8 +195,8 @@ static uint64_t find_known(struct ag_unwind_space *space, uintptr_t pc) {
     return 0;
 }
 
-/* Resolves the pc. Caches the result, unless the generation changes meanwhile, because images are
- * unloaded. */
+/* Resolves the pc. Caches the result, unless images are unloaded meanwhile, which changes the
+ * generation. */
 static uint64_t pc_resolve(struct ag_unwind_space *space, uintptr_t pc) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     uint32_t image = 0;

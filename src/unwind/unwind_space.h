@@ -13,13 +13,13 @@
 #include "unwind/stack_walker.h"
 
 enum {
-    /* if the bucket of a pc is full, the pc is stored in the next level, which is four times
-     * larger */
+    /* The table of pcs has three levels. If the bucket of a pc is full, the pc is stored in the
+     * next level, which is four times larger. */
     AG_PC_LEVELS = 3,
-    /* 2^14 pcs in the first level: 256 KiB, of which only used pages take memory; z3 needs 3,829
-     * pcs */
+    /* log2 of the slots of the first level. The level takes 256 KiB, but only used pages take
+     * memory; z3 needs 3,829 pcs. */
     AG_PC_FIRST_BITS = 14,
-    AG_PC_BUCKET = 4,
+    AG_PC_BUCKET = 4, /* slots of a bucket */
     AG_PC_SLOTS = (1 << 14) + (1 << 16) + (1 << 18),
 };
 struct ag_pc_entry {

@@ -55,8 +55,8 @@ static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
     return true;
 }
 
-/* Packs the place where the caller's rbp is saved as a slot (frame_step_fast.h). Returns false if
- * no slot can express the place. */
+/* Encodes the place where the caller's rbp is saved; the result is a slot (frame_step_fast.h).
+ * Returns false if no slot can express the place. */
 static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
     int64_t offset;
     switch ((enum ag_cfi_rule_kind)rule->kind) {

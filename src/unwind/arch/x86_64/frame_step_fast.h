@@ -123,7 +123,7 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
         if (rule != AG_RULE_FRAME_POINTER) {
             return AG_STEP_FAILED;
         }
-        if (registers->rbp == 0) { // by the ABI, rbp is 0 in the outermost frame; ld.so does this
+        if (registers->rbp == 0) { // by the ABI, rbp is 0 in the outermost frame; ld.so sets it
             return AG_STEP_END;
         }
         cfa = registers->rbp + 16;
