@@ -90,7 +90,7 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
 }
 
 /* Returns the word that contains the bit of the address in the set; NULL: the region of the address
- * does not exist. makes_one: makes the region if there is memory. */
+ * does not exist. makes_one: a missing region is made, if there is memory. */
 static _Atomic uint64_t *find_word(struct ag_address_bits *bits, uint32_t set, uintptr_t address,
                                    bool makes_one) {
     struct ag_address_slot *slot = find_slot(bits, (address >> REGION_SHIFT) + 1, makes_one);

@@ -2,8 +2,8 @@
  *
  * A set has one bit per granule of 16 bytes. The bits of each region of 1 MiB of addresses are
  * mapped on first use. The addresses themselves are stored nowhere; so no garbage collector that
- * scans this memory keeps a block alive because it is in a set. Any thread may call any function at
- * any time; no lock, no malloc; safe in a signal handler. */
+ * scans this memory keeps a block alive because the block is in a set. Any thread may call any
+ * function at any time; no lock, no malloc; safe in a signal handler. */
 #ifndef AG_ADDRESS_BITS_H
 #define AG_ADDRESS_BITS_H
 
@@ -13,7 +13,7 @@
 struct ag_address_slot;
 struct ag_address_bits {
     struct ag_address_slot *slots;
-    _Atomic uint32_t *listed; /* each: the index of a used slot plus 1; 0: not written yet */
+    _Atomic uint32_t *listed; /* index of each used slot, plus 1; 0: not written yet */
     _Atomic uint32_t n_listed;
     uint32_t n_sets;
     bool forgets_on_fork;

@@ -2,8 +2,8 @@
  * that executes them.
  *
  * Signals that an instruction or system call of the thread itself raises are not blocked: the
- * kernel kills a process that raises such a signal while it is blocked. One of them is SIGSYS, with
- * which a sandbox intercepts system calls; the handler of the sandbox needs it. */
+ * kernel kills a process that raises such a signal while it is blocked. One of these signals is
+ * SIGSYS, with which a sandbox intercepts system calls; the handler of the sandbox needs it. */
 #ifndef AG_BLOCKED_SIGNALS_H
 #define AG_BLOCKED_SIGNALS_H
 

@@ -21,7 +21,8 @@ AG_FAST uintptr_t ag_page_after(uintptr_t address) {
     return ag_page_of(address + AG_PAGE_BYTES - 1);
 }
 
-/* Maps private zeroed memory, which takes no memory until it is touched; NULL: no memory. */
+/* Maps private zeroed memory, which takes no physical memory until it is touched; NULL: no
+ * memory. */
 static inline void *ag_pages_map(size_t bytes) {
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

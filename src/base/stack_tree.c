@@ -1,6 +1,6 @@
 /* stack_tree.c: lock-free interning of sites (a pc and the image, or loaded file, that contains it)
  * and of nodes of stacks (a parent node and a site). The tables are in memory that several
- * processes share. The unwinder uses them.
+ * processes share. The unwinder uses the tables.
  *
  * 1. Data
  *
@@ -13,9 +13,9 @@
  *     index    | tag:32 | id:32 |           tag: high bits of the word's hash
  *
  * A site hashes to one bucket of each level. It is stored in the first of these buckets that had a
- * free slot when it was added, and never moves. A site's id is the number of its slot, plus 1. Node
- * ids are assigned in order. Nothing is ever removed (a dead site keeps its slot), so a reader that
- * finds a key needs no further check.
+ * free slot when the site was added, and never moves. A site's id is one more than the number
+ * of its slot. Node ids are assigned in order. Nothing is ever removed (a dead site keeps its
+ * slot), so a reader that finds a key needs no further check.
  *
  * The key of a node is its word: parent << 32 | site. The first AG_NODE_LINKED_MAX children of a
  * node form a linked list, in the order in which they were added. The list only grows at its end,
@@ -32,22 +32,22 @@
  *
  * One compare-and-swap (CAS) changes a link from 0 to an id, or a slot from 0 to its key. All
  * threads follow the links, and examine the slots of a bucket, in the same order, and try to fill
- * the first free place. A thread that loses a race reads the winner's key: if it is equal to its
- * own key, the search is over; if not, the thread continues with the next place. So one key is
- * never stored twice, whether it is interned by threads, by forked processes, or by signal handlers
- * that interrupt an interning. No thread waits for another. Hence a process that is killed at any
- * instruction blocks no other process.
+ * the first free place. A thread that loses a race reads the winner's key: if this key is equal to
+ * the thread's own key, the search is over; if not, the thread continues with the next place. So
+ * one key is never stored twice, whether it is interned by threads, by forked processes, or by
+ * signal handlers that interrupt an interning. No thread waits for another. Hence a process that is
+ * killed at any instruction blocks no other process.
  *
  * A thread takes an id and writes the node's word before the CAS. If the CAS fails (or the thread
  * is killed before it), this id is never used: 16 bytes are lost.
  *
  * A site has two words. The first CAS claims the slot: it writes pc. The second CAS settles the
- * slot: it writes (settled, image). A thread may find a slot with its pc that is claimed but not
- * settled, because the claiming thread was interrupted. Then it settles the slot with its own
- * image. This is correct: when the claiming thread continues, its second CAS fails; it compares the
- * images and, if they differ, continues with the next slot. Nodes refer only to settled sites: the
- * thread that finds a site acquires its words, and its later CAS on a link or on the index releases
- * them to the readers of the node.
+ * slot: it writes (settled, image). A thread may find a slot that contains the pc of its site and
+ * is claimed but not settled, because the claiming thread was interrupted. Then it settles the slot
+ * with its own image. This is correct: when the claiming thread continues, its second CAS fails; it
+ * compares the images and, if they differ, continues with the next slot. Nodes refer only to
+ * settled sites: the thread that finds a site acquires its words, and its later CAS on a link or on
+ * the index releases them to the readers of the node.
  *
  * When generated code (JIT code, which has no image) is discarded, a bit is set in the pc of its
  * sites, so that these dead sites never compare equal again. Sites with an image need not die:
@@ -109,7 +109,8 @@ static uint64_t index_level_bytes(uint32_t level) {
 
 struct ag_tree_piece ag_tree_piece(int piece) {
     static const struct {
-        /* offset of the first level of the index that this size adds: after the size's windows */
+        /* offset of the first level of the index that this size adds, after the windows that it
+         * adds */
         uint64_t offset;
         uint32_t first_level, n_levels, site_level;
     } sizes[AG_TREE_SIZES] = {

@@ -34,7 +34,9 @@ enum ag_root {
 };
 /* The tree has four sizes. Each size consists of the pieces of the previous size and further
  * pieces; the smallest size is the base. The base is mapped at the start, another piece when its
- * first site, node or slot is needed (stack_tree.c, section 3). */
+ * first site, node or slot is needed (stack_tree.c, section 3). The table of sites, and the index
+ * (a hash table that finds a node by its word), consist of levels; each level has four times the
+ * slots of the previous level. */
 enum {
     AG_TREE_SIZES = 4,
     AG_SITE_BASE_LEVELS = 4,  /* 2^12, 2^14, 2^16, 2^18 slots */
@@ -43,7 +45,7 @@ enum {
     AG_INDEX_LEVELS = 9,      /* the levels after the base have 2^22 .. 2^28 slots */
     AG_WINDOW_BITS = 22, /* log2 of the nodes of a window, a piece of the array of nodes: 64 MiB */
     AG_WINDOW_NODES = 1 << AG_WINDOW_BITS,
-    AG_NODE_BITS = 28, /* an event has 32 bits for a stack; 2^28 nodes take 4 GiB */
+    AG_NODE_BITS = 28, /* log2 of the number of node ids; 2^28 nodes take 4 GiB */
     AG_NODE_WINDOWS = 1 << (AG_NODE_BITS - AG_WINDOW_BITS),
     AG_SITE_BASE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18),
     AG_SITE_SLOTS = AG_SITE_BASE_SLOTS + (1 << 20) + (1 << 22) + (1 << 24),

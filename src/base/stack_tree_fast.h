@@ -1,9 +1,10 @@
 /* stack_tree_fast.h: the inline lookup of a node's child.
  *
  * A node is one frame of a stack; its children are the frames that it called. The first children of
- * a node form a linked list. Nodes are stored in the order of their creation. So the nodes of one
- * stack are neighbors, and a program that reaches this stack again reads few cache lines. A hash
- * table would read another cache line for each frame.
+ * a node form a linked list; further children are in the index, a hash table. Nodes are stored in
+ * the order of their creation. So the nodes of one stack are neighbors, and a program that reaches
+ * this stack again reads few cache lines. A hash table would read another cache line for each
+ * frame.
  *
  * Budget: two dependent loads for each link, mostly of cached lines. */
 #ifndef AG_STACK_TREE_FAST_H
@@ -12,9 +13,9 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SITE_FIRST_BITS = 12, /* log2 of the slots of the first level of sites */
-    /* log2 of the slots of the first level of the index; each level of either table has four times
-     * the slots of the previous one */
+    AG_SITE_FIRST_BITS = 12, /* log2 of the slots of the first level of the table of sites */
+    /* log2 of the slots of the first level of the index; each further level of a table has four
+     * times the slots of the previous level */
     AG_INDEX_FIRST_BITS = 12,
     AG_SITE_BUCKET = 4, /* slots of a bucket: one cache line */
     AG_INDEX_BUCKET = 8,
@@ -39,8 +40,8 @@ AG_FAST uint32_t ag_stack_tree_bucket(uint64_t hash, uint32_t bits, uint32_t buc
  * be mapped, the result is a node without word and links. */
 const struct ag_linked_node *ag_node_far(struct ag_stack_tree *tree, uint32_t id);
 
-/* The node or root with this id, which must exist: the id comes from an interning, a link or a
- * parent. */
+/* The node or root (the parent of outermost frames) with this id, which must exist: the id comes
+ * from an interning, a link or a parent. */
 AG_FAST const struct ag_linked_node *ag_node_at(struct ag_stack_tree *tree, uint32_t id) {
     return AG_LIKELY(id < AG_WINDOW_NODES) ? &tree->nodes[id] : ag_node_far(tree, id);
 }

@@ -13,7 +13,7 @@
 
 enum {
     AG_XSAVE_BYTES = 2752,
-    PARTS = 0xe7, /* x87, SSE, AVX and the three of AVX-512 */
+    PARTS = 0xe7, /* x87, SSE, AVX and the three parts of AVX-512 */
     FIRST_EXTENDED_PART = 2,
     PARTS_END = 8,
     LEAF_FEATURES = 1,
