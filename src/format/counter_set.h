@@ -40,7 +40,7 @@ enum {
     AG_COUNTER_FIRST_NODES = 1 << AG_COUNTER_FIRST_LOG2,
     AG_COUNTER_SMALL_PAGES = 6,
     AG_COUNTER_LARGE_LOG2 = AG_COUNTER_FIRST_LOG2 + AG_COUNTER_SMALL_PAGES + 1,
-    AG_COUNTER_LARGE_NODES = 1 << AG_COUNTER_LARGE_LOG2, /* 64 KiB: a chunk */
+    AG_COUNTER_LARGE_NODES = 1 << AG_COUNTER_LARGE_LOG2, /* they fill a chunk: 64 KiB */
     AG_COUNTER_LARGE_PAGES = 512,
     AG_COUNTER_NODES_MOST =
         AG_COUNTER_LARGE_PAGES * AG_COUNTER_LARGE_NODES - AG_COUNTER_FIRST_NODES, /* 1,048,560 */
@@ -48,8 +48,8 @@ enum {
     AG_COUNTER_APARTS = 3,
     AG_COUNTER_BLOCK_BYTES = 1024, /* the smallest block, and the size of a set */
     AG_COUNTER_BLOCKS_A_CHUNK = AG_CHUNK_BYTES / AG_COUNTER_BLOCK_BYTES,
-    AG_REGISTERED_FUNCTIONS_MOST =
-        1048575, /* a trace could have 16,777,215; a table of so many: 32 MiB, plus texts */
+    /* a table of so many functions takes 32 MiB, plus texts; a trace could define 16,777,215 */
+    AG_REGISTERED_FUNCTIONS_MOST = 1048575,
     /* number of the frame for calls and words that belong to no registered function */
     AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
@@ -59,7 +59,8 @@ enum ag_counter_chunk { AG_COUNTER_CHUNK_NODES = 0, AG_COUNTER_CHUNK_SETS = 1 };
 /* A node: the path of calls of the parent node, extended by a call of `function`. Only the thread
  * that uses the set writes; the writer process reads at any time. */
 struct ag_counter_node {
-    /* function 0: not a registered function; parent: a smaller number than that of this node */
+    /* parent: number of the parent node, smaller than that of this node; function 0: not a
+     * registered function */
     uint32_t parent, function;
     _Atomic uint64_t calls, words, time;
 };
@@ -78,16 +79,18 @@ struct ag_counter_set {
     /* tree: number of the set in the trace. is_clocked: the times of nodes are raw values of the
      * session's clock, not ns */
     uint32_t tree, word_bytes, thread_id, is_clocked;
-    /* number of the last snapshot of the set that was written as an event; 0: none */
+    /* number of the last snapshot of the set that the program itself recorded; 0: none */
     _Atomic uint32_t snapshot;
     /* value of header.n_resets when the set's counts were last set to 0 */
     _Atomic uint32_t n_resets;
     _Atomic uint32_t n_nodes; /* nodes [0, n_nodes) are complete; node 0 is the root */
-    /* lost calls (without a node) that are not yet included in slot.lost */
+    /* lost calls (without a node) that are not yet included in the field `lost` of the process'
+     * slot */
     _Atomic uint64_t n_lost;
+    /* words that are attributed to no function; index: enum allogram_apart of allogram.h */
     struct {
         _Atomic uint64_t count, words;
-    } apart[AG_COUNTER_APARTS]; /* index: enum allogram_apart of allogram.h */
+    } apart[AG_COUNTER_APARTS];
     _Atomic uint32_t pages[AG_COUNTER_SMALL_PAGES], table; /* references to blocks */
     uint32_t reserved;
     char runtime[AG_COUNTER_TEXT_BYTES], process[AG_COUNTER_TEXT_BYTES];

@@ -14,8 +14,8 @@
  * No byte is trusted. A distance must be less than the number of events so far and less than the
  * ring's size. A tuple's number must be at most that of the next new tuple. A chunk's first
  * allocation must give its tuple. A violation sets run.bad; then the caller must not use the event.
- * Section 3 of docs/reference/trace-format.md specifies the bytes and explains tuples, places and
- * forms. */
+ * A track is the sequence of the chunk's allocations, or of its frees. Section 3 of
+ * docs/reference/trace-format.md specifies the bytes and explains tuples, places and forms. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
 
@@ -95,8 +95,8 @@ AG_FAST uint64_t ag_decode_far_fast(struct ag_decoder_run *run, uint64_t base, u
     return base + ((flags & AG_FAR_UNSCALED) != 0 ? difference : difference << AG_FAR_SHIFT);
 }
 
-/* Returns the address of the event at `place` of the track, which must be one of the track's last
- * AG_NEAR_EVENTS. */
+/* Returns the address of the event at `place` of the track. The event must be one of the track's
+ * last AG_NEAR_EVENTS. */
 AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                       const uint64_t *ring, uint32_t place) {
     const uint32_t distance = track->n - 1 - place; /* an invalid place wraps to a large number */

@@ -117,7 +117,7 @@ static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
     for (size_t i = 0; is_good && i < index.n; i++) {
         is_good = entries_add(file, &index.entries[i]);
     }
-    (void)ag_chunk_decoder_free(decoder); /* NULL always */
+    (void)ag_chunk_decoder_free(decoder); /* returns NULL */
     free(index.entries);
     if (!is_good && ret_error->code == AG_DECODE_OK) {
         (void)ag_decode_fail(ret_error, AG_DECODE_NO_MEMORY,
@@ -226,7 +226,7 @@ int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
     return 0;
 
 fail:
-    (void)ag_trace_file_close(file); /* NULL always */
+    (void)ag_trace_file_close(file); /* returns NULL */
     return r;
 }
 

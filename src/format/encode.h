@@ -74,8 +74,8 @@ int ag_trace_header_write(int fd, const struct ag_trace_header *header);
  * success the trace writer owns fd. */
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
-/* Continues a trace whose writer was killed: checks the bytes of every chunk, removes an incomplete
- * chunk at the end and an index. Later chunks are written after the last whole chunk. fd is as for
+/* Continues a trace whose writer was killed: checks the bytes of every chunk, removes an index, and
+ * an incomplete chunk at the end. Later chunks are written after the last whole chunk. fd is as for
  * ag_trace_writer_new. -EBADMSG: there is no whole file header. */
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
 /* Continues in another file, FD, to which the caller has copied all bytes of the first file. Closes

@@ -31,11 +31,11 @@
 #include "trace_layout.h"
 
 enum {
-    /* 2^13 slots, 128 KiB: twice the number of events that a near event can refer to, so there are
-     * few collisions */
+    /* log2 of the slots of `recent`: 2 * AG_NEAR_EVENTS slots (128 KiB), so there are few
+     * collisions */
     AG_RECENT_BITS = 13,
     AG_RECENT_SLOTS = 1 << AG_RECENT_BITS,
-    /* form 1, tuple index 3, stack 5, size 10, via 2, address 10; plus 8 bytes that
+    /* bytes of form 1, tuple index 3, stack 5, size 10, via 2, address 10; plus 8 bytes that
      * ag_encode_number_fast may write after a number */
     AG_EVENT_MAX_BYTES = 40,
 };
@@ -55,8 +55,8 @@ struct ag_encoder_tuple { /* what several allocations have in common */
     /* index of the tuple that is expected after this tuple; at first its own index */
     uint32_t next;
     uint32_t via;
-    /* confidence in `next`: +1 if `next` was right, -1 if it was wrong; if it is wrong at 0, it is
-     * replaced */
+    /* confidence in `next`: +1 if `next` was right, -1 if `next` was wrong; if `next` is wrong
+     * while trust is 0, `next` is replaced */
     uint32_t trust;
 };
 
@@ -145,7 +145,8 @@ AG_FAST uint8_t ag_encode_form_byte(enum ag_event_form form, uint64_t argument) 
 
 /* ---- events ---- */
 
-/* The state that changes with every event; in registers during a batch. */
+/* The state that changes with every event; in registers between ag_encode_begin_fast and
+ * ag_encode_end_fast. */
 struct ag_encoder_run {
     uint8_t *at;
     uint32_t last_tuple;
@@ -180,7 +181,7 @@ AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_t
                                  uint64_t serial, enum ag_event_form form, uint8_t *head) {
     const uint64_t distance = track->n - 1 - serial;
     const uint64_t neighbour =
-        serial - track->named_last + AG_NEAR_NEIGHBOURS; /* 0 to 7, 9 to 16 */
+        serial - track->named_last + AG_NEAR_NEIGHBOURS; /* for a neighbor: 0 to 7, 9 to 16 */
     const bool is_neighbour =
         (neighbour <= 2 * AG_NEAR_NEIGHBOURS) & (neighbour != AG_NEAR_NEIGHBOURS);
     uint64_t argument = is_neighbour
@@ -352,7 +353,7 @@ AG_FAST void ag_encode_begin_fast(const struct ag_event_encoder *encoder,
                                        .frees = encoder->frees};
 }
 
-/* n_events: the number of encoded events, without stamps. */
+/* n_events: the number of encoded events, without stamps (times). */
 AG_FAST void ag_encode_end_fast(struct ag_event_encoder *encoder, const struct ag_encoder_run *run,
                                 uint32_t n_events) {
     encoder->body.length = (size_t)(run->at - encoder->body.data);

@@ -153,7 +153,7 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
         ZSTD_isError(
             ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_compressionLevel, ZSTD_LEVEL)) ||
         ZSTD_isError(ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_hashLog, ZSTD_HASH_LOG))) {
-        (void)ag_trace_writer_free(writer); /* NULL always */
+        (void)ag_trace_writer_free(writer); /* returns NULL */
         return -ENOMEM;
     }
     writer->fd = fd;
@@ -165,7 +165,7 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
  * caller still owns it. */
 static int writer_drop(struct ag_trace_writer *writer, int error) {
     writer->fd = -1;
-    (void)ag_trace_writer_free(writer); /* NULL always */
+    (void)ag_trace_writer_free(writer); /* returns NULL */
     return error;
 }
 

@@ -6,9 +6,9 @@
  * The segment is one sparse file. It is in /dev/shm if there is room, otherwise in the folder of
  * the output. The writer and every process of the session map it. The recorder writes events into
  * chunks; the writer copies them into trace files and returns the chunks. The file outlives every
- * process. It contains everything that was committed before a process or the writer was killed, and
- * `allogram check` completes the traces with these events. A forked child inherits the mapping and
- * needs no system call to continue.
+ * process. The file contains everything that was committed before a process or the writer was
+ * killed, and `allogram check` completes the traces with these events. A forked child inherits the
+ * mapping and needs no system call to continue.
  *
  *     offset                 what                                   size
  *     0                      struct ag_segment_header               4 KiB
@@ -108,8 +108,8 @@ enum {
 };
 #define AG_SEGMENT_MAGIC UINT64_C(0x3145564947414c41) /* "ALAGIVE1" as little-endian bytes */
 
-/* A live file is the file of a segment. The path of each live file contains this text: it is the
- * beginning of the name of the file's folder, which the session's number follows. */
+/* A live file is the file of a segment. The path of each live file contains this text: the name of
+ * the file's folder consists of this text, without the slash, and the session's number. */
 #define AG_LIVE_FOLDER_MARK "/.allogram-live."
 
 /* ---- header ---- */
@@ -168,7 +168,7 @@ struct ag_segment_header {
     uint32_t reserved2;
     uint64_t seed;                           /* seed of the samplers, in mode SAMPLE */
     char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* which blocks are recorded; "": all */
-    uint32_t keeper, keeper_pid; /* enum ag_keeper; the pid of that process in pid_namespace */
+    uint32_t keeper, keeper_pid; /* enum ag_keeper; pid of the keeper in pid_namespace */
     /* The process that `allogram run` starts or `allogram attach` records: its pid namespace and
      * its pid in that namespace; 0: unknown. */
     uint64_t first_namespace;
@@ -194,8 +194,8 @@ struct ag_segment_header {
 
     /* A request to the writer for a dump, a trace of the recording so far
      * (writer/session_control.c). Only the process that holds the lock on the first byte of
-     * dump_slot may write a request, so there is one request at a time. It increments n_dumps_asked
-     * last. */
+     * dump_slot may write a request, so there is one request at a time. The process increments
+     * n_dumps_asked last. */
     AG_CACHE_ALIGNED uint32_t dump_slot;
     uint32_t dump_generation; /* generation of the slot */
     _Atomic uint32_t n_dumps_asked;
@@ -205,8 +205,8 @@ struct ag_segment_header {
 
     /* The chunk allocator, which is used only when a chunk is taken or returned. free_head is
      * tag:32 | (chunk index + 1):32; the tag changes with each operation, so that a
-     * compare-and-swap detects them. The list is LIFO, so that the chunk that was used last, which
-     * is probably in a cache, is reused. */
+     * compare-and-swap fails if another thread has changed the list meanwhile. The list is LIFO, so
+     * that the chunk that was used last, which is probably in a cache, is reused. */
     AG_CACHE_ALIGNED _Atomic uint64_t free_head;
     /* chunks [0, n_chunks_touched) have been populated and used */
     _Atomic uint32_t n_chunks_touched;
@@ -243,7 +243,7 @@ static inline int64_t ag_life_lock_place(uint64_t identity, enum ag_life_lock wh
 enum ag_slot_state {
     AG_SLOT_FREE = 0,
     AG_SLOT_CLAIMED = 1, /* the process is filling the slot */
-    AG_SLOT_LIVE = 2,    /* the slot is filled: the writer opens its trace */
+    AG_SLOT_LIVE = 2,    /* the slot is filled: the writer opens the process' trace */
     /* the process executed another program or left the session: its recording has ended */
     AG_SLOT_REPLACED = 3
 };
@@ -282,7 +282,7 @@ struct ag_process_slot {
     /* incremented when the slot is reused: a chunk whose slot_generation differs belongs to an
      * earlier process */
     _Atomic uint32_t generation;
-    uint64_t start_raw;           /* clock at registration */
+    uint64_t start_raw;           /* raw clock value when the process filled the slot */
     _Atomic uint32_t n_streams;   /* streams [0, n_streams) exist */
     _Atomic uint32_t exiting;     /* enum ag_slot_exiting */
     _Atomic uint32_t wait_status; /* set by `allogram run`: the status of wait(2) */
@@ -294,8 +294,8 @@ struct ag_process_slot {
     _Atomic uint32_t trace_created; /* set by the writer: its trace file exists */
     /* The generation of the tree with this slot's number; the writer increments it before it clears
      * the tree. A forked child first stores in its slot that it uses the tree, and then reads
-     * tree_generation. If it is unchanged, the writer has seen that the child uses the tree, and
-     * does not clear it (record/process.c). */
+     * tree_generation. If the generation is unchanged, the writer has seen that the child uses the
+     * tree, and does not clear it (record/process.c). */
     _Atomic uint32_t tree_generation;
     _Atomic uint64_t lost[AG_LOST_CAUSES];
     /* debug mode: number of compared stacks (stack_checks), and of those that differ from the stack
@@ -323,8 +323,8 @@ struct ag_process_slot {
     /* Offsets in `text` of NUL-terminated strings; the command consists of n_arguments consecutive
      * strings. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
-    /* 1: an adapter has removed its hooks for the time of a pause; a resume waits until it has set
-     * them again */
+    /* 1: an adapter has removed its hooks for the time of a pause; a resume waits until the adapter
+     * has set them again */
     _Atomic uint32_t resting;
     char note[256]; /* one line: why an adapter does not record its runtime; or empty */
     char text[AG_SLOT_TEXT_BYTES];
@@ -381,7 +381,7 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     word 0   | address or value : 48 | via : 8 | reserved : 4 | kind : 4 |     (bit 63 .. bit 0)
  *     ALLOC    word 1 = stack : 32 | size : 32
  *     BIG      word 1 = stack : 32 | 0 : 32, word 2 = size         (sizes of 4 GiB and more)
- *     FREE     -
+ *     FREE     word 0 alone
  *     REALLOC_FREE   the free in a realloc; the ALLOC of the new block follows in the same stream
  *     FREE_FROM, REALLOC_FREE_FROM   FREE, REALLOC_FREE with word 1 = caller's stack : 32 | 0 : 32
  *     COLLECT  a garbage collector found the block dead: a free without a caller

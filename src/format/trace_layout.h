@@ -1,5 +1,5 @@
 /* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the constants
- * that encoder and decoder share.
+ * that encoder and decoder share. A chunk is a part of the file that is compressed separately.
  *
  * Only files of src/format include this header. docs/reference/trace-format.md is the
  * specification; comments cite its sections. */
@@ -29,7 +29,8 @@ enum {
     /* An event may refer to one of the last AG_NEAR_EVENTS allocations or frees. A decoder keeps
      * their addresses in two rings of 32 KiB each, which fit into the L1 or L2 cache */
     AG_NEAR_EVENTS = 4096,
-    /* tuples (stack, size, allocation function) that a chunk may store: 2 MiB in a reader */
+    /* limit of the tuples (stack, size, allocation function) that a chunk stores; a reader needs 2
+     * MiB for them */
     AG_TUPLES_MAX = 1 << 16,
     /* limit of the rows of one batch record (a record with rows); decoded rows take up to 512
      * KiB */
@@ -52,22 +53,23 @@ enum ag_event_form {
 };
 enum {
     AG_FORM_BITS = 3,
-    /* argument of a far event: the difference is in bytes, not in units of 16 bytes */
+    /* flag in the argument of a far event: the difference is in bytes, not in units of 16 bytes */
     AG_FAR_UNSCALED = 1,
-    /* argument of a far allocation: the difference is that to the last allocation with the same
-     * tuple, not to the last allocation of the chunk */
+    /* flag in the argument of a far allocation: the difference is that to the last allocation with
+     * the same tuple, not to the last allocation of the chunk */
     AG_FAR_OF_TUPLE = 2,
     AG_FAR_SHIFT = 4, /* log2 of the unit: allocators align blocks to 16 bytes */
-    /* argument of a special free: a distance follows, not a difference of addresses */
+    /* flag in the argument of a special free: a distance follows, not a difference of addresses */
     AG_SPECIAL_NEAR = 2,
-    /* argument of a special free: set: an undo_free; not set: a realloc_free */
+    /* flag in the argument of a special free, which is an undo_free if the flag is set, else a
+     * realloc_free */
     AG_SPECIAL_UNDO = 4,
     AG_OTHER_STAMP = 0,
     AG_OTHER_RECORD = 1,
 
-    /* The argument of a near event is the place of the event to which it refers: a free refers to
-     * an allocation, an allocation to a free. Arguments 0 to 14: the distance of the place from the
-     * newest place */
+    /* The argument of a near event gives the place of the event to which the near event refers: a
+     * free refers to an allocation, an allocation to a free. Arguments 0 to 14: the distance of the
+     * place from the newest place */
     AG_NEAR_DISTANCES = 15,
     /* arguments 15 to 22: one of the 8 places before the place to which an event referred last; 23
      * to 30: one of the 8 places after it */

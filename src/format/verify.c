@@ -116,7 +116,7 @@ static int verify_chunks(const struct ag_trace_file *file, struct ag_verdict *ve
     }
     verdict->chunks = n_entries;
     free(events);
-    (void)ag_chunk_decoder_free(decoder); /* NULL always */
+    (void)ag_chunk_decoder_free(decoder); /* returns NULL */
     return r;
 }
 
@@ -136,7 +136,7 @@ int ag_trace_verify(const char *path, struct ag_verdict *ret_verdict) {
         verdict.damage = *ag_trace_file_damage(file);
     }
     r = verify_chunks(file, &verdict);
-    (void)ag_trace_file_close(file); /* NULL always */
+    (void)ag_trace_file_close(file); /* returns NULL */
     verdict.is_whole = r == 0 && verdict.damage.code == AG_DECODE_OK;
     *ret_verdict = verdict;
     return r;

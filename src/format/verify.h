@@ -1,5 +1,5 @@
-/* verify.h: checks whether a trace is whole. For this, it decodes all chunks of the trace, one at a
- * time. */
+/* verify.h: checks whether a trace is whole. For this, it decodes all chunks (separately compressed
+ * parts) of the trace, one at a time. */
 #ifndef AG_VERIFY_H
 #define AG_VERIFY_H
 
@@ -15,7 +15,7 @@ struct ag_verdict {
     bool is_trace;
     bool has_end; /* the trace has an END record, which says how the process ended */
     uint64_t chunks;
-    uint64_t events; /* readable events of all kinds but stamps */
+    uint64_t events; /* readable events of all kinds but stamps (times) */
     /* events that the recorder counted as lost, by enum ag_lost_cause */
     uint64_t lost[AG_LOST_CAUSES];
     uint64_t lost_unknown;         /* lost events whose cause is unknown to this reader */
