@@ -1,10 +1,10 @@
 /* budget.c: adjusts the sampling interval so that the cost stays within the budget.
  *
- * The cost is the time that samples take in the programs, plus the CPU time of the writer. (Each
- * program reads the clock before and after a sample and adds the difference to a sum in its slot,
- * its entry in the memory that it shares with the writer.) The cost is divided by the CPU time of
- * all recorded processes over the same period. The nanosecond or two that an unsampled allocation
- * takes are not counted: measuring that time would take longer.
+ * The cost is the time that samples take in the programs, plus the CPU time of the writer, the
+ * process that writes the traces. (Each program reads the clock before and after a sample and adds
+ * the difference to a sum in its slot, its entry in the memory that it shares with the writer.) The
+ * cost is divided by the CPU time of all recorded processes over the same period. The nanosecond or
+ * two that an unsampled allocation takes are not counted: measuring that time would take longer.
  *
  * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
  * by (recent cost of samples / allowed cost), limited to [4/5, 4]: it rises fast and falls slowly.

@@ -1,5 +1,5 @@
-/* chunk_round.c: one round of the writer: examines all chunk controls (segment.h) and takes the
- * chunks that are ready.
+/* chunk_round.c: one round of the writer, the process that copies events into traces: examines all
+ * chunk controls (segment.h) and takes the chunks that are ready.
  *
  * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready
  * chunks are taken in the order of their first stamps, so that merging several threads needs little
@@ -53,7 +53,7 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
         .stream = control->stream,
         .thread_id = control->thread_id,
         .used_words = atomic_load_explicit(
-            &control->used_words, memory_order_acquire), /* pairs with the commit's release */
+            &control->used_words, memory_order_acquire), /* pairs with the recorder's release */
         .is_full = state == AG_CHUNK_FULL,
         .sequence = control->sequence,
     };
@@ -66,7 +66,7 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
     }
     struct ag_process_slot *slot = ag_session_slot(session, ret_ready->slot);
     if (generation != atomic_load_explicit(&slot->generation, memory_order_acquire)) {
-        /* the chunk belongs to a process whose trace has been sealed */
+        /* the chunk belongs to a process whose trace has been sealed (completed) */
         ag_session_release_chunk(writer->session, chunk);
         return false;
     }
@@ -90,7 +90,7 @@ static uint64_t first_raw(const struct ag_writer *writer, const struct ag_chunk_
     return AG_WORD_KIND(word) == AG_WORD_STAMP ? AG_WORD_STAMP_RAW(word) : 0;
 }
 
-/* Fills writer->ready: n_ready ready chunks at its start, n_active ACTIVE ones at its end. */
+/* Fills writer->ready: n_ready ready chunks at its start, n_active ACTIVE chunks at its end. */
 static int controls_examine(struct ag_writer *writer) {
     const struct ag_session *session = writer->session;
     const uint32_t touched = ag_session_chunks_touched(session);
@@ -132,7 +132,7 @@ static int by_time(const void *left, const void *right) {
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
-/* Limits the time to which the totals advance to the last known stamp of this stream. */
+/* Lets the totals advance at most to the last known stamp of this stream. */
 static void totals_hold_back(struct ag_watched_slot *watched, uint32_t stream) {
     const uint64_t totaled_ns = ag_recording_totaled_ns(watched->recording, stream);
     watched->advance_ns = totaled_ns < watched->advance_ns ? totaled_ns : watched->advance_ns;

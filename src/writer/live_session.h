@@ -73,7 +73,7 @@ void ag_session_remove_empty_trace(const char *path);
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
 /* Frees the memory of the live file, even if a process that has left the session still has it
- * mapped. Called when all traces are sealed. */
+ * mapped. Called when all traces are sealed (complete). */
 void ag_session_free_memory(const struct ag_session *session);
 
 /* Returns how many descriptors belong to the session: a process that closes all descriptors must
@@ -81,8 +81,8 @@ void ag_session_free_memory(const struct ag_session *session);
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
-/* Sets what the session's processes record from now on; they see it within some milliseconds.
- * AG_PAUSE_OVER cannot be undone. Returns the previous state. */
+/* Sets what the session's processes record from now on; they see the change within some
+ * milliseconds. AG_PAUSE_OVER cannot be undone. Returns the previous state. */
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
 enum ag_pause ag_session_paused(const struct ag_session *session);
 /* The page for requests to the writer. NULL: the session was created without has_requests, or by

@@ -1,5 +1,5 @@
 /* one_pass.h: moves the events of a single-threaded program from raw words into the trace and into
- * the totals (the running sums of the ledger) in one pass. */
+ * the totals (the running sums of the ledger, which follows the live blocks) in one pass. */
 #ifndef AG_ONE_PASS_H
 #define AG_ONE_PASS_H
 

@@ -76,7 +76,8 @@ static const char *read_stat(uint32_t pid, char text[1024]) {
 
 struct process_facts { /* from /proc/PID/status */
     uint32_t own_pid;  /* 0: the kernel does not report it (before 4.1) */
-    /* PID namespaces from the writer's to the process' own; 1: the process is in the writer's */
+    /* number of PID namespaces from the writer's to the process' own, both included; 1: the process
+     * is in the writer's */
     uint32_t n_levels;
     uint32_t parent;
     bool is_over; /* all of its threads have ended */

@@ -20,7 +20,8 @@ struct ag_process_sought { /* a process whose pid is searched, as it reported it
     /* The process was forked and did not look up its namespace: `namespace` is its parent's. Its
      * own differs if the parent chose another one for its children (unshare, setns). */
     bool namespace_is_inherited;
-    /* of the live file (the file of the session's shared memory), which the process has mapped */
+    /* path of the live file (the file of the session's shared memory), which the process has
+     * mapped */
     const char *path;
     uint32_t parent;           /* pid of the process that forked it; 0: unknown */
     uint64_t not_before_ticks; /* earliest possible start, as ag_process_boot_ticks counts */

@@ -12,11 +12,12 @@
  *    its first event is a second old. Only then are the raw chunks returned to the recorder.
  *
  *    Larger trace chunks make the trace smaller and faster to compress: a chunk lists each of its
- *    different tuples (stack, size, allocation function) once, and zstd starts anew with each chunk
- *    (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth less time in
- *    zstd). But larger trace chunks hold more memory of the segment. If a thread has ended, its
- *    stream is written as soon as there are a few such streams: an encoder and a raw chunk for
- *    every thread that ever existed would be gigabytes in a program that creates many threads.
+ *    different tuples (stack, size, allocation function) once, and zstd starts anew with each
+ *    chunk. With 16 instead of 4 raw chunks, the trace of cfrac is a sixth smaller and that of
+ *    espresso a twelfth, and zstd takes a fifth less time. But larger trace chunks hold more memory
+ *    of the segment. If a thread has ended, its stream is written as soon as there are a few such
+ *    streams: an encoder and a raw chunk for every thread that ever existed would be gigabytes in a
+ *    program that creates many threads.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
@@ -68,7 +69,7 @@ enum {
     SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events per trace chunk */
     SEAL_EARLY = 4,   /* used instead of SEAL_CHUNKS for small traces: see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
-    BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
+    BATCH_EVENTS = 512, /* 12 KiB: less than half of an L1 cache */
     ODD_EVENTS = 8,     /* one_pass.c is tried again after so many events that it does not take */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
@@ -487,7 +488,7 @@ static void take_record(struct ag_recording *recording, uint32_t number, struct 
 static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
     struct ag_event events[BATCH_EVENTS];
-    static struct ag_copied_record copy; /* 32 KiB; a process needs only one */
+    static struct ag_copied_record copy; /* static, because it takes 32 KiB */
     words->end = to;
     for (;;) {
         const bool was_one_pass = take_one_pass(recording, number, stream, words, destinations);

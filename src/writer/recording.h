@@ -3,8 +3,8 @@
  * The threads of the process write their events into chunks of the live segment, the memory that
  * they share with the writer (segment.h). A recording takes these chunks, encodes their events for
  * the trace file, adds them to the totals (running sums, kept by a ledger), and returns the chunks.
- * When the process has ended, it seals the trace: it writes the end, the sums and the index. Each
- * recording is used by one thread. */
+ * When the process has ended, the recording seals the trace: it writes the end, the sums and the
+ * index. Each recording is used by one thread. */
 #ifndef AG_RECORDING_H
 #define AG_RECORDING_H
 

@@ -6,9 +6,9 @@
  *    after the slot (struct ag_slot_trace) names the file of a previous writer. The program can
  *    write to that memory, so the note is only a hint: the file must belong to this writer's user,
  *    and its header must name this session, this process and this use of the slot. (Only the user
- *    who owns the session reads its live segment and seals its traces, so this writer's user is the
- *    owner.) If the previous writer was killed before it wrote the note, its file is found because
- *    it has the name that the new file would get (trace_file.c).
+ *    who owns the session reads its live segment and seals (completes) its traces, so this writer's
+ *    user is the owner.) If the previous writer was killed before it wrote the note, its file is
+ *    found because it has the name that the new file would get (trace_file.c).
  *
  * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks
@@ -255,7 +255,8 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
 enum {
     END_BYTES = 24 * 1024, /* timeline, heaps, threads, end and footer, compressed */
     BYTES_PER_STACK = 16,  /* of the sums of one stack, compressed: 10 to 14 were measured */
-    /* of the list of chunks, which has 10 bytes for each chunk of 5 KiB or more */
+    /* size of a trace divided by that of its list of chunks, which has 10 bytes for each chunk of 5
+     * KiB or more */
     TRACE_BYTES_PER_LIST_BYTE = 512,
     STEP_MAX_BYTES = 1024 * 1024,
 };
@@ -401,8 +402,9 @@ static void apply_unreported_reset(const struct ag_recording *recording) {
     }
 }
 
-/* Computes the sums of the index from the ledger. If the trace was cut, the ledger includes events
- * that the file lacks; then the sums are computed from the file. */
+/* Computes the sums of the index from the ledger, which has the running sums of all events. If the
+ * trace was cut, the ledger includes events that the file lacks; then the sums are computed from
+ * the file. */
 static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
                      struct ag_blob *ret_blob) {
     if (recording->ledger && !recording->is_cut) {

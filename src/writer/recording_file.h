@@ -16,7 +16,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
 /* ---- room ---- */
 
 struct ag_trace_room {    /* how large a trace may become */
-    int fd;               /* of the trace; -1: there is none */
+    int fd;               /* descriptor of the trace; -1: there is none */
     uint64_t max_bytes;   /* size limit by option; 0: none */
     uint64_t limit_bytes; /* RLIMIT_FSIZE; UINT64_MAX: none */
     uint64_t reserved_to; /* file offset up to which disk space is reserved */

@@ -1,8 +1,8 @@
-/* seal.c: finishes a session whose writer was killed: adds the events in the live file (the file of
- * the session's shared memory) to the traces of their processes, and seals (completes) these
- * traces, as the writer would have done. `check` changes the files themselves. For a command that
- * only reads one trace, a copy of that trace is completed, and neither the trace nor the live file
- * is changed.
+/* seal.c: finishes a session whose writer (the process that writes the traces) was killed: adds the
+ * events in the live file (the file of the session's shared memory) to the traces of their
+ * processes, and seals (completes) these traces, as the writer would have done. `check` changes the
+ * files themselves. For a command that only reads one trace, a copy of that trace is completed, and
+ * neither the trace nor the live file is changed.
  *
  * The trace's header holds the session's number, and the live file is in a folder whose name
  * contains that number, in shared memory or in the folder of the trace. So no data in a trace can

@@ -52,8 +52,8 @@ enum {
      * caches. */
     SOFT_CHUNKS_MAX = 128,
     SOFT_CHUNKS_MIN = 32,
-    FEWEST_CHUNKS = 1024,   /* 64 MiB */
-    FEWEST_NODES = 1 << 18, /* 4 MiB */
+    FEWEST_CHUNKS = 1024,   /* least number of chunks: 64 MiB */
+    FEWEST_NODES = 1 << 18, /* least number of stack nodes: 4 MiB */
     MAX_SLOTS = 1 << 16,    /* limits for what a header may claim */
     MAX_TREES = 1 << 16,
     MAX_CHUNKS = 1 << 24,
@@ -364,7 +364,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
     /* Samples are rare, and the clock is read for each sample anyway. So each sample has its own
-     * stamp, and the writer does not have to increment header.tick every millisecond. */
+     * stamp (time), and the writer does not have to increment header.tick every millisecond. */
     const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
     header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =

@@ -43,7 +43,8 @@ struct ag_session {
 
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    /* a dump depends on the bytes in use, so the writer's running sums must be current */
+    /* a dump (a trace of the recording so far) depends on the bytes in use, so the writer's running
+     * sums must be current */
     bool follows_bytes;
     struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 

@@ -1,6 +1,6 @@
 /* session_clock.h: the clock of a session. Recorders store raw values (of the CPU's time stamp
  * counter or CLOCK_MONOTONIC); the writer calibrates the factor that converts them to nanoseconds,
- * and increments header.tick, which counts about milliseconds (segment.h, section 5). */
+ * and increments header.tick about every millisecond (segment.h, section 5). */
 #ifndef AG_SESSION_CLOCK_H
 #define AG_SESSION_CLOCK_H
 

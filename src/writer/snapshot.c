@@ -166,7 +166,8 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
 
 /* ---- in the writer ---- */
 
-/* Waits until the child has copied the chunks. false: the child has failed, or was killed here. */
+/* Waits until the child has copied the chunks. false: the child has failed, or this function has
+ * killed it. */
 static bool wait_until_frozen(int frozen_fd, pid_t child) {
     struct pollfd polled = {.fd = frozen_fd, .events = POLLIN};
     char byte = 0;
@@ -322,7 +323,8 @@ static void serve_control(struct ag_writer *writer) {
     }
 }
 
-/* Notes whether the child that writes a snapshot of this process has ended, and answers. */
+/* If the child that writes a snapshot of this process has ended, notes that and answers the
+ * requests. */
 static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *watched) {
     int status = 1; /* unchanged if the child was waited for in snapshot_begin: it has failed */
     if (watched->dumps.writer != 0 && waitpid(watched->dumps.writer, &status, WNOHANG) == 0) {

@@ -41,14 +41,16 @@ struct ag_writer;
 struct ag_dump_state {               /* of one recording */
     uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump */
     uint32_t number;                 /* number of the last dump */
-    uint32_t signals;                /* n_signals that were handled */
+    uint32_t signals;                /* value of n_signals up to which signals were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */
     bool is_for_request; /* that child writes the trace that ag_snapshot_requests has requested */
-    bool is_for_control; /* that child writes a dump that the live segment's header has requested */
+    /* that child writes a dump that was requested through the live segment, the shared memory of
+     * the session */
+    bool is_for_control;
 };
 
-/* Starts the snapshots that are due or requested, and notes those that are complete. Called once in
- * each round of the writer. */
+/* Starts the snapshots that are due or requested, and notes those that are complete. Called in each
+ * iteration of the writer's loop. */
 void ag_snapshots_keep(struct ag_writer *writer);
 /* Waits a bounded time for snapshots that are being written. Called before the writer ends. */
 void ag_snapshots_finish(struct ag_writer *writer);

@@ -54,7 +54,7 @@ static inline void ag_stack_harvest_name(struct ag_stack_harvest *harvest, uint3
         ag_stack_harvest_name_slow(harvest, stack);
     }
 }
-/* Is this the stack of blocks whose own stack could not be kept, with or without leaves? */
+/* Is this the stack (with or without leaves) of blocks whose own stack could not be kept? */
 static inline bool ag_stack_harvest_is_lost(const struct ag_stack_harvest *harvest,
                                             uint32_t stack) {
     return stack < harvest->n_marks && (harvest->marks[stack] & AG_MARK_KNOWN) &&

@@ -41,9 +41,9 @@
  *  - The kernel's own log of executions. The process connector and process accounting require root.
  *    Records of perf (comm_exec) need an event for each CPU that is inherited at every fork and by
  *    every new thread of the program, which costs more than recording the program.
- *  - The executing process writes the pid of the new program into the segment. A child of vfork can
- *    find its pid only by a system call that its sandbox may forbid, and the parent cannot find it
- *    for system and popen. The counts of way 2 need no pid.
+ *  - The executing process writes the pid of the new program into the live file. A child of vfork
+ *    can find its pid only by a system call that its sandbox may forbid, and the parent cannot find
+ *    it for system and popen. The counts of way 2 need no pid.
  *  - The kind of end: a process that has ended without a signal and without having called exit,
  *    _exit or quick_exit has executed another program, or made the system call itself. Go's runtime
  *    makes the system call itself, so this way would count programs that are recorded

@@ -23,9 +23,9 @@
  * name is removed by the next writer of the session, which uses the same own name; only one writer
  * of a session works at a time (ag_session_lock).
  *
- * 4. Resuming. If a writer is killed right after naming a file, no note in the segment names that
- *    file. But its header names its session and process: the next writer of the session uses it for
- *    that process, instead of creating another file. */
+ * 4. Resuming. If a writer is killed right after naming a file, no note in the live file names the
+ *    new file. But its header names its session and process: the next writer of the session uses it
+ *    for that process, instead of creating another file. */
 #include "trace_file.h"
 
 #include <errno.h>
@@ -237,7 +237,7 @@ int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *hea
     }
     struct stat status;
     if (fstat(fd, &status) < 0 || status.st_uid != geteuid() || !ag_trace_file_is_of(fd, header)) {
-        (void)close(fd); /* not this session's: nothing was written */
+        (void)close(fd); /* a file of another trace: nothing was written */
         return -ENOENT;
     }
     return fd;

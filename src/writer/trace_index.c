@@ -4,7 +4,7 @@
  * If the sums are computed from the file, its chunks are read in the order of their first times. So
  * when a chunk that starts at T is read, all chunks that start earlier have been read completely,
  * and the merge (ledger/merge.h) may apply all windows that started before T. A window is the time
- * between two stamps of a stream. */
+ * between two stamps (clock values) of a stream (thread). */
 #include "trace_index.h"
 
 #include <errno.h>

@@ -21,8 +21,8 @@ struct ag_index_sums {
     uint64_t buried_blocks;
 };
 
-/* Makes the sums from a ledger that has ended (ag_ledger_close). ret_blob: the records of the
- * index, for ag_trace_writer_finish; the caller frees it. */
+/* Makes the sums from a ledger (running sums) that has ended (ag_ledger_close). ret_blob: the
+ * records of the index, for ag_trace_writer_finish; the caller frees it. */
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
                              struct ag_index_sums *ret_sums);

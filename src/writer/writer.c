@@ -55,7 +55,7 @@ enum {
     SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
     FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
-    /* the time a forked child may need to its first instruction */
+    /* the time a forked child may need until its first instruction */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,
     /* longest wait for `run` to report how its child ended; normally it takes microseconds, unless
      * `run` was killed */
@@ -501,9 +501,9 @@ static bool tree_is_in_use(const struct ag_writer *writer, uint32_t tree, uint32
     return false;
 }
 
-/* Clears a stack tree that no process uses. A forked child may use it without having announced
- * that: it then finds that the tree's generation has changed, and starts over (record/process.c,
- * section 2). */
+/* Clears a stack tree that no process uses. A forked child may use the tree without having
+ * announced that: the child then finds that the tree's generation has changed, and starts over
+ * (record/process.c, section 2). */
 static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
     if (tree >= ag_session_slots_used(writer->session) || tree_is_in_use(writer, tree, except)) {
         return;
@@ -908,7 +908,7 @@ static void count_others(struct ag_writer *writer) {
 
 /* Reports to `run` once, when no trace is unsealed that the user expects to be complete
  * (something_is_unsealed). If programs were executed a moment ago and their recorders have not
- * joined, it waits up to 0.3 s for them. */
+ * joined, the report waits up to 0.3 s for them. */
 static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_now) {
     if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer) ||
         (!ends_now && ag_strangers_may_still_join(&writer->strangers, ag_monotonic_ns()))) {

@@ -17,7 +17,7 @@ struct ag_session;
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
-        /* n_other_traces: traces of other processes, if the file exists */
+        /* n_other_traces: number of existing traces besides that of the first process */
         lost_events, n_other_traces;
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */

@@ -1,5 +1,6 @@
 /* writer_state.h: the writer's state, and the functions that its files share. In a round, the
- * writer examines all chunks of the live segment and takes the complete ones. */
+ * writer examines all chunks of the live segment, the memory with the program's events, and takes
+ * the complete ones. A recorder is the code that records inside a program. */
 #ifndef AG_WRITER_STATE_H
 #define AG_WRITER_STATE_H
 
@@ -34,10 +35,11 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     bool is_first;           /* the process that `run` started, even after it called exec */
     bool lives_on;           /* the writer is offline, and leaves out this living process */
     bool has_ended;          /* the process has ended; its chunks will not change any more */
-    bool has_unread;         /* the last round left chunks of the process */
+    bool has_unread;         /* the last round left chunks of the process unread */
     /* CLOCK_MONOTONIC when the process' end was seen, or when the slot retired */
     uint64_t ended_ns;
-    /* CLOCK_MONOTONIC since when a chunk is missing in the stream of a thread; 0: none */
+    /* CLOCK_MONOTONIC when a missing chunk in the stream of a thread was first noticed; 0: none is
+     * missing */
     uint64_t gap_ns;
     uint64_t next_rss_ns; /* CLOCK_MONOTONIC of the next measurement of its resident memory */
     uint64_t cpu_ns;      /* CPU time of the process when its end was noted */
@@ -49,7 +51,7 @@ struct ag_watched_slot { /* a slot of the segment and its process */
 struct ag_writer {
     struct ag_session *session;
     struct ag_session_clock clock;
-    struct ag_watched_slot *slots; /* session->n_slots */
+    struct ag_watched_slot *slots; /* array of session->n_slots */
     struct ag_chunk_ready *ready;  /* used within a round: see controls_examine in chunk_round.c */
     size_t n_ready, n_active, capacity;
     uint64_t pulse; /* the words in all chunks: changes when any thread has recorded an event */
@@ -58,7 +60,7 @@ struct ag_writer {
     uint32_t n_open, n_retired;
     uint32_t n_slots_seen; /* slots [0, n_slots_seen) had a process at least once */
     struct ag_budget budget;
-    uint64_t n_traces;      /* sealed traces, including missing ones */
+    uint64_t n_traces;      /* sealed (completed) traces, including missing ones */
     uint64_t n_missing;     /* recordings without a file: none was created, or it was deleted */
     uint32_t missing_error; /* errno of the first missing trace; 0: the trace was deleted */
     bool is_frozen;         /* in a snapshot: only the chunks of ag_writer_freeze are taken */
@@ -81,9 +83,10 @@ int64_t ag_writer_round(struct ag_writer *writer);
  * -ENOMEM. */
 int ag_writer_freeze(struct ag_writer *writer);
 
-/* Ends the windows (a window is the time between two stamps; recording.c, section 3) of the
- * process' threads now, so that the stamps separate the events before a snapshot from later events.
- * If a thread records events meanwhile, some dozens of its events may be on the wrong side. */
+/* Ends the windows (a window is the time between two stamps, which are clock values; recording.c,
+ * section 3) of the process' threads now, so that the stamps separate the events before a snapshot
+ * from later events. If a thread records events meanwhile, some dozens of its events may be on the
+ * wrong side of the snapshot. */
 void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot);
 
 int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
