@@ -70,7 +70,7 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
 
 struct ag_record { /* one record, of any kind that is not an event */
     enum ag_record_kind kind;
-    uint32_t stream; /* stream of the chunk from which the record was read */
+    uint32_t stream; /* number of the stream (thread) of the chunk from which the record was read */
     /* time of the last STAMP event before the record; in chunks without events: the chunk's
      * first_time_ns */
     uint64_t time_ns;
@@ -89,8 +89,8 @@ struct ag_record { /* one record, of any kind that is not an event */
 };
 
 /* A managed frame in a stack is a function that a FRAME record defines, not code of an image. The
- * node has AG_IMAGE_MANAGED instead of an image. Instead of a pc it has the frame's number and the
- * executed line; these fit into the 48 bits that the recorder stores of a pc. */
+ * node has AG_IMAGE_MANAGED instead of an image. Instead of a pc, the node has the frame's number
+ * and the executed line; these fit into the 48 bits that the recorder stores of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
 enum { AG_FRAME_NOT_KEPT = 0 }; /* the number that readers use for stacks with AG_ROOT_NOT_KEPT */
@@ -107,8 +107,8 @@ static inline uint32_t ag_managed_line(uint64_t pc) {
     return (uint32_t)(pc >> AG_FRAME_BITS) & AG_FRAME_MOST;
 }
 
-/* What ends the blocks of a heap: the program, a garbage collector that moves live blocks, or one
- * that does not. */
+/* What ends the blocks of a heap: the program, a garbage collector that moves live blocks, or a
+ * garbage collector that does not move them. */
 enum ag_heap_kind { AG_HEAP_MALLOC = 0, AG_HEAP_MOVING = 1, AG_HEAP_NON_MOVING = 2 };
 
 enum ag_gc_known {                       /* flags: which fields of a GC record are valid */
