@@ -35,7 +35,7 @@ struct allogram_counters {
      * the live segment; NULL: not needed yet */
     struct ag_counter_node **large;
     _Atomic uint32_t *table;
-    uint32_t *places;  /* open addressing by parent and function: node, 0: free */
+    uint32_t *places;  /* hash table: node of (parent, function); 0: free */
     uint32_t n_places; /* a power of two, more than twice the nodes */
     /* With folded recursion: the node that was current before each entered function that has a
      * node; `depth - beyond` entries. */
@@ -76,9 +76,10 @@ AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
                atomic_load_explicit(&ag_recorder.header->n_resets, memory_order_relaxed);
 }
 
-/* Counts a call of FUNCTION by the node PARENT (0: no caller), for an adapter that does not report
- * the ends of calls. Returns the node of that path; 0: there is no room, or counting is off. Nodes
- * belong to this recording and process: see ag_counters_are_current. */
+/* Counts a call of FUNCTION by the node PARENT (0: no caller), for an adapter (the code for one
+ * runtime) that does not report the ends of calls. Returns the node of that path; 0: there is no
+ * room, or counting is off. Nodes belong to this recording and process: see
+ * ag_counters_are_current. */
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
 /* Does what ag_counters_call does, but counts no call. */
 uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function);
@@ -87,8 +88,8 @@ void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t wo
 
 /* ---- between counters.c and counters_report.c ---- */
 
-/* Writes a snapshot of the set into the trace; nothing if the set has counted nothing in this
- * recording. Called by the set's owner. */
+/* Writes the current counts of the set into the trace; nothing if the set has counted nothing in
+ * this recording. Called by the set's owner. */
 void ag_counters_report(struct allogram_counters *set);
 /* Records the collection that has just ended. Called by the set's owner. */
 void ag_counters_report_collection(const struct allogram_counters *set, const char *kind,

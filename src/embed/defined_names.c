@@ -36,7 +36,7 @@ const char *ag_reported_text_copy(const char *text) {
 }
 
 uint32_t ag_reported_text_hash(uint32_t start, const char *text) {
-    uint32_t hash = start ^ 2166136261u; /* FNV-1a: names are short and few */
+    uint32_t hash = start ^ 2166136261u; /* FNV-1a, which is fast enough for few short names */
     for (size_t i = 0; text[i] && i < AG_DEFINED_NAME_BYTES - 1; i++) {
         hash = (hash ^ (unsigned char)text[i]) * 16777619u;
     }

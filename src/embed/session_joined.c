@@ -70,7 +70,7 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
 }
 
 const char *allogram_session_trace(void) {
-    return ""; /* only the writer's process has the name */
+    return ""; /* only the writer process knows the name of the trace */
 }
 
 static void change_mode(uint32_t set, uint32_t clear) {

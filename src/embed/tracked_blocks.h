@@ -39,7 +39,7 @@ struct ag_tracked { /* 56 bytes */
     bool is_freed;     /* RUNNING: the block was freed while its callback runs */
     bool is_discarded; /* RUNNING or is_queued: the tracker was discarded, so no other callback
                         * may run */
-    bool is_queued;    /* KEPT, DEAD: a callback is due */
+    bool is_queued;    /* KEPT, DEAD: the entry is in the queue of due callbacks */
     bool is_complete;  /* is_queued: the callback on_complete is due */
 };
 struct ag_tracked_blocks { /* zero-initialised */

@@ -8,7 +8,7 @@
  * called, so that a thread that frees it meanwhile finds it:
  *
  *     RUNNING ---- returns a value ----> KEPT ---- free: on_free(value), once
- *        |                                 `------ discard: nothing
+ *        |                                 `------ discard: no callback
  *        |---- returns NULL -------------> forgotten
  *        |---- freed meanwhile, returns -> on_free(value) at once: after on_alloc, never lost
  *        `---- leaves without returning -> forgotten: there is no value
@@ -26,10 +26,11 @@
  *
  * 5. Signals. The table's lock is held with all signals blocked.
  *
- * 6. Delivery. Some frees are found where no code of the program may run: the garbage collector
- * holds its lock. Such a block gives up its address at once (the next block may get it) and waits
- * in a queue, with its value, until a thread that may run callbacks delivers it. Completions
- * (allogram_complete) that were reported inside of a callback wait in the queue, too. */
+ * 6. Delivery. Some frees are found where no code of the program may run, for example while a
+ * garbage collector holds its own lock. The freed block gives up its address at once (the next
+ * block may get the address). The block waits in a queue, with its value, until a thread that may
+ * run callbacks calls on_free for it. Completions (allogram_complete) that were reported inside of
+ * a callback wait in the queue, too. */
 #include "tracker.h"
 
 #include <errno.h>
@@ -72,8 +73,9 @@ static struct {
 
 struct running {     /* a callback of this thread */
     uint64_t number; /* never used twice; stored at *mark while the callback runs */
-    uintptr_t mark;  /* in the frame that called the callback */
-    uint32_t place;  /* place of the block, if this is its alloc callback; 0: another callback */
+    /* address of the word with the number, in the frame that called the callback */
+    uintptr_t mark;
+    uint32_t place; /* place of the block, if this is its alloc callback; 0: another callback */
 };
 static __thread struct {
     struct ag_skip skip;

@@ -18,7 +18,7 @@ void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogr
 /* Changes whenever a tracker starts or stops. */
 uint32_t ag_tracker_version(void);
 void ag_tracker_free(allogram_heap heap, uint64_t address);
-/* The block keeps its value; a block that lived at the new address is freed. */
+/* The block keeps its value. An earlier block at the new address is treated as freed. */
 void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address);
 void ag_tracker_promote(allogram_heap heap, uint64_t address);
 /* Called when a session has begun: its recorder may sample, unlike the recorder of the last
@@ -26,7 +26,8 @@ void ag_tracker_promote(allogram_heap heap, uint64_t address);
 void ag_tracker_follow_session(void);
 /* Whether a callback of the calling thread runs. */
 bool ag_tracker_is_inside(void);
-/* Does what ag_tracker_free does, where no code of the program may run: the callback is queued. */
+/* Does what ag_tracker_free does, but queues the callback, because no code of the program may run
+ * at this moment. */
 void ag_tracker_free_later(allogram_heap heap, uint64_t address);
 /* Reports that the block is complete; queues the callback if called inside of another callback. */
 void ag_tracker_complete(allogram_heap heap, uint64_t address);
