@@ -181,8 +181,11 @@ static const struct ag_import_target *target_named(const struct rebinding *rebin
     return NULL;
 }
 
-static void rebind_object(const struct dl_phdr_info *info, const struct tables *tables,
-                          const struct fixed *fixed, const struct rebinding *rebinding) {
+/* Returns whether the object defines a target itself; imports of such an object stay as they are.
+ * With REBIND, changes the imports of the targets. */
+static bool rebind_object(const struct dl_phdr_info *info, const struct tables *tables,
+                          const struct fixed *fixed, const struct rebinding *rebinding,
+                          bool rebind) {
     for (size_t table = 0; table < 2; table++) {
         const ElfW(Rela) *at = tables->relocations[table];
         for (size_t i = 0; at && i < tables->counts[table]; i++) {
@@ -193,27 +196,26 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
             const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
             const struct ag_import_target *target =
                 target_named(rebinding, tables->strings + symbol->st_name);
-            if (!target) {
-                continue;
-            }
-            if (symbol->st_shndx != SHN_UNDEF) {
-                return; /* the object itself defines this function: its imports are not changed */
+            if (target && symbol->st_shndx != SHN_UNDEF) {
+                return true;
             }
             uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
             const bool is_unbound = type == R_X86_64_JUMP_SLOT && ag_object_contains(info, *slot);
-            if (*slot == target->passed_by || is_unbound) {
+            if (target && rebind && (*slot == target->passed_by || is_unbound)) {
                 (void)import_slot_store(fixed, slot, target->wanted);
             }
         }
     }
+    return false;
 }
 
 static int object_rebind(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     struct fixed fixed;
     struct tables tables;
-    if (read_object(info, &tables, &fixed)) {
-        rebind_object(info, &tables, &fixed, context);
+    if (read_object(info, &tables, &fixed) &&
+        !rebind_object(info, &tables, &fixed, context, /* rebind= */ false)) {
+        (void)rebind_object(info, &tables, &fixed, context, /* rebind= */ true);
     }
     return 0;
 }
