@@ -39,7 +39,7 @@ function starts_with_landing /* x + 2 */
     ret
 end starts_with_landing
 
-function starts_relative_to_itself /* x + 7 */
+function starts_relative_to_itself /* x + 7; its first instruction has a rip-relative operand */
     mov variable(%rip), %eax
     add %edi, %eax
     ret
@@ -88,7 +88,7 @@ function starts_with_call /* x + 16 */
     ret
 end starts_with_call
 
-function six_more /* x + 6, five bytes */
+function six_more /* x + 6; the function has five bytes */
     mov %edi, %eax
     add $6, %eax
     ret
@@ -105,7 +105,7 @@ end is_a_short_jump
 1:  lea 8(%rdi), %eax
     ret
 
-function is_one_return /* nothing */
+function is_one_return /* no result */
     ret
 end is_one_return
     .p2align 4
@@ -125,7 +125,7 @@ function starts_with_thread_local /* x + 9, by way of %fs */
     ret
 end starts_with_thread_local
 
-function has_a_loop_to_its_middle /* refuses a detour if its size is known */
+function has_a_loop_to_its_middle /* if its size is known, a detour of it is refused */
     xor %eax, %eax
 1:  inc %eax
     dec %edi
@@ -133,7 +133,7 @@ function has_a_loop_to_its_middle /* refuses a detour if its size is known */
     ret
 end has_a_loop_to_its_middle
 
-function has_a_late_jump_to_its_middle /* refuses a detour if its size is known */
+function has_a_late_jump_to_its_middle /* if its size is known, a detour of it is refused */
     xor %eax, %eax
 1:  add $2, %eax
     nop
@@ -155,7 +155,7 @@ function starts_with_nonsense /* no instruction */
     .byte 0x06, 0x06, 0x06, 0x06, 0x06, 0x06, 0xc3
 end starts_with_nonsense
 
-function has_an_inner_landing /* refuses a detour */
+function has_an_inner_landing /* a detour of it is refused */
     nop
     endbr64
     mov %edi, %eax

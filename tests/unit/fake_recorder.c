@@ -1,6 +1,7 @@
-/* fake_recorder.c: see fake_recorder.h. Like the real recorder, it waits for a free chunk of the
- * live file while a writer lives, and takes a new chunk when the tick (a counter that the writer
- * increments every millisecond) does not change. */
+/* fake_recorder.c: see fake_recorder.h. A recorder writes events into chunks (buffers in the live
+ * file). Like the real recorder, this one waits for a used chunk to become free. If the tick (a
+ * counter that the writer process increments every millisecond) stands still meanwhile, no writer
+ * lives, and it takes a chunk that was never used. */
 #include "fake_recorder.h"
 
 #include <dirent.h>

@@ -10,8 +10,8 @@
  *   23  app:loop/1 app.erl:8, lists:map/2 lists.erl:1594
  *   24  0x1000, 0x3000
  *   25  app:loop/1 app.erl:8, a frame 99 that nothing defines
- * Blocks by stack: 19: 100 bytes of malloc (freed), 21: 200 of the lua heap, 23: 50, 24: 1000 and
- * 25: 8 of malloc.
+ * Blocks by stack: 19: 100 bytes of malloc (freed); 21: 200 bytes of the lua heap; of malloc 23: 50
+ * bytes, 24: 1000 bytes, 25: 8 bytes.
  *
  * Function counters: a tree has all call paths of one thread or process. A word has 8 bytes.
  * calls/words/ns by path:
@@ -26,7 +26,7 @@
  * separately from functions: 4 messages of 38 words, 1 spawn of 12, 9 events of the profiler itself
  * with 90.
  *
- * Collections (start, pause in us; bytes before, after, needed; by):
+ * Collections (start, pause in us; bytes before, after, needed; the function that needed them):
  *   200, 100  lua  full    1000000  400000      -  build
  *   500,  50  beam minor    200000  100000   8000  lists:map/2, in <0.80.0>
  *   700, 250  beam major    300000   50000  64000  lists:map/2, in <0.80.0>

@@ -1,6 +1,6 @@
 /* own_allocator.c: a program with an allocator linked into it, so that no preloaded malloc is ever
- * called. Together with detour_preload.c it checks that each of its calls was counted once. Exit
- * status: 0 right; 1 miscounted; 2 the preloaded library is missing. */
+ * called. Together with detour_preload.c the program checks that each of its allocator calls was
+ * counted once. Exit status: 0: each was; 1: at least one was not; 2: no preloaded library. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

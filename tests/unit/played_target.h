@@ -16,14 +16,14 @@ struct allogram_target {
         struct allogram_target_symbol symbol;
     } symbols[PLAYED_SYMBOLS];
     size_t n_symbols;
-    uint64_t n_reads; /* reads so far, so that a test sees that reading ends */
+    uint64_t n_reads; /* number of reads so far; a test checks that it has a limit */
 };
-/* Allocates the next N bytes of memory, aligned to 64; returns the address. */
+/* Allocates the next n_bytes of memory, aligned to 64; returns the address. */
 uint64_t played_place(struct allogram_target *target, size_t n_bytes);
 void *played_bytes(struct allogram_target *target, uint64_t address);
 void played_set(struct allogram_target *target, uint64_t address, uint64_t word);
 void played_set_32(struct allogram_target *target, uint64_t address, uint32_t value);
-/* Defines a named object of N bytes; returns its address. */
+/* Allocates n_bytes and defines a symbol for them; returns the address. */
 uint64_t played_symbol(struct allogram_target *target, const char *name, size_t n_bytes);
 
 struct allogram_stack { /* frames as text, one a line, innermost first */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""symbol_budgets PROGRAM: files that are expensive to symbolize must keep the budget of readers. Prints TAP.
+"""symbol_budgets PROGRAM: the time and memory to symbolize expensive files must stay within a budget. Prints TAP.
 
 PROGRAM (symbolize_file.c) looks up addresses in files, as a report does. If the files occupy N bytes, PROGRAM may use 2 s + N / (10
 MB/s) of CPU time and 256 MiB + 64 N of memory. Each file is made here and has at most a few MB. What the symbolizer leaves out
@@ -42,7 +42,7 @@ def uleb(value):
 
 @functools.lru_cache(maxsize=4)
 def deflated_zeros(n_bytes):
-    """Compressed in pieces: memory that this process uses would count for the programs that it starts."""
+    """Returns n_bytes of zeros, compressed. Compresses them in pieces, because a program that this process starts inherits its peak memory."""
     machine, piece = zlib.compressobj(1), bytes(MIB)
     return b"".join(machine.compress(piece) for _ in range(n_bytes // MIB)) + machine.flush()
 
@@ -52,7 +52,7 @@ class File:
 
     def __init__(self):
         self.sections = []
-        self.loaded = None  # index of the section that is loaded as data; when its address is not TEXT, code is loaded at TEXT
+        self.loaded = None  # index of the section that is loaded as data, or None
         self.add(".text", 1, 6, b"", address=TEXT, size=TEXT_BYTES, kind=8)
 
     def add(self, name, kind_, flags, data, link=0, entsize=0, address=0, size=None, kind=None):
@@ -404,7 +404,7 @@ def main():
         for number, (make, copies, is_left_out, runtime) in enumerate(cases, 1):
             name = make.__name__.replace("_", " ")
             if only and make.__name__ not in only:
-                print(f"ok {number} {name} # SKIP not asked for")
+                print(f"ok {number} {name} # SKIP not in the arguments")
                 continue
             if runtime and runtime not in os.environ.get("RUNTIMES", runtime).split():
                 print(f"ok {number} {name} # SKIP {runtime} was left out of the build")

@@ -140,7 +140,7 @@ static void branches_in_the_beginning(void **state) {
 }
 
 /* A page of code that was written to is a mapping of its own, so a function may lie in two
- * mappings. Here its second instruction does. */
+ * mappings. In this test the function's second instruction does. */
 static void two_mappings(void **state) {
     enum { PAGE = 4096, BEFORE = 8 };
     static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08,                   /* sub $8, %rsp */

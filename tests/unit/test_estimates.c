@@ -101,7 +101,7 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
         if (weight->portion_bytes > (double)metrics->portion_bytes) {
             metrics->portion_bytes = (float)weight->portion_bytes;
         }
-        if (mix->changes) { /* depends on the samples so far, as with a budget */
+        if (mix->changes) { /* depends on the samples so far, as in a recording with --budget */
             ag_skip_set_interval(&skip, mix->interval_bytes / 4 +
                                             ret->n_samples * 7919 % mix->interval_bytes);
         }

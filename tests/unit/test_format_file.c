@@ -444,8 +444,8 @@ static void many_streams_are_remembered(void **state) {
 
 /* ---- a full disk ---- */
 
-/* Fills the disk in a child, because the limit is for a whole process. Returns 0, or the number of
- * the line that failed. */
+/* Writes a trace that exceeds a file size limit; call it in a child, because the limit holds for
+ * the rest of the process. Returns 0, or the number of the line that failed. */
 static int fill_up(const char *path, size_t limit_bytes) {
     const struct rlimit limit = {.rlim_cur = limit_bytes, .rlim_max = limit_bytes};
     signal(SIGXFSZ, SIG_IGN);

@@ -334,8 +334,8 @@ static void every_record_and_field_is_documented(void **state) {
     }
 }
 
-/* Lines of section 6 that begin with an offset hold the bytes of the golden trace trace-v1-example.
- */
+/* In section 6 of the document, the lines that begin with an offset contain the bytes of the golden
+ * trace trace-v1-example. */
 static void the_worked_example_is_the_golden_trace(void **state) {
     (void)state;
     read_document();

@@ -104,14 +104,14 @@ static void slices_show_changes_peaks_and_blocks(void **state) {
     assert_int_equal(first->allocated_bytes, 30);
     assert_int_equal(first->freed_bytes, 30);
     assert_int_equal(first->temporary_blocks, 1);
-    /* the block was in use at the slice's highest moment */
+    /* the block was in use at the moment of the slice with the most bytes in use */
     assert_int_equal(first->rise_bytes, 30);
     const struct ag_history_entry *second = entry(&seen, 1, print);
     assert_int_equal(second->rise_bytes, 1000);
     assert_int_equal(second->freed_blocks, 0);
     assert_int_equal(entry(&seen, 2, print)->freed_bytes, 1000);
-    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* the slice began at its highest
-                                                              * moment */
+    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* most bytes were in use at the
+                                                              * slice's begin */
     assert_int_equal(entry(&seen, 2, parse)->allocated_bytes, 8);
     assert_int_equal(entry(&seen, 3, parse)->freed_bytes, 100);
 
@@ -126,9 +126,9 @@ static void slices_show_changes_peaks_and_blocks(void **state) {
     assert_int_equal(history.leaks[0].bytes, 8);
     assert_int_equal(history.n_pairs, 1);
     assert_int_equal(history.pairs[0].bytes, 1000);
-    assert_int_equal(history.sizes[0 * AG_HISTORY_ORDERS + 6].blocks, 1);      /* 100 */
+    assert_int_equal(history.sizes[0 * AG_HISTORY_ORDERS + 6].blocks, 1);      /* 64 to 127 */
     assert_int_equal(history.sizes[1 * AG_HISTORY_ORDERS + 9].bytes, 1000);    /* 512 to 1023 */
-    assert_int_equal(history.lifetimes[0 * AG_HISTORY_ORDERS + 6].bytes, 100); /* 80 ns */
+    assert_int_equal(history.lifetimes[0 * AG_HISTORY_ORDERS + 6].bytes, 100); /* 64 to 127 ns */
     ag_history_done(&history);
     ag_outline_done(&outline);
     ag_profile_close(profile);

@@ -294,7 +294,7 @@ static void functions_of_all_trees_are_added_up(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* Each process is a row above its paths, with the sums of all of them. */
+/* Each process is a row above its call paths, with the sums of these paths. */
 static void functions_are_grouped_by_process_and_by_initial_call(void **state) {
     (void)state;
     struct ag_profile_options options = all();
@@ -614,7 +614,7 @@ static void collections_are_summed_by_runtime_by_cause_and_by_process(void **sta
     assert_sum(cause(profile, "[beam] lists:map/2"), 2, 0, 300, 250, 72000, 350000);
     assert_sum(cause(profile, "[beam] app:loop/1"), 1, 1, 0, 0, 16000, 0);
     assert_sum(cause(profile, "nobody"), 1, 0, 10, 10, 0, 0);
-    assert_int_equal(collections->n_processes, 2); /* one of the heaps is shared by all processes */
+    assert_int_equal(collections->n_processes, 2); /* two collections name no process */
     assert_string_equal(collections->processes[0].process, "<0.80.0>");
     assert_sum(&collections->processes[0], 2, 0, 300, 250, 72000, 350000);
     assert_string_equal(ag_profile_frame(profile, collections->processes[0].cause_frame)->function,
@@ -707,7 +707,7 @@ static void a_heap_that_grew_reclaimed_nothing(void **state) {
 
 /* ---- threads ---- */
 
-/* One thread collected, one freed, one counted calls, one has only a name. */
+/* One thread ran a collection, one freed a block, one counted calls, one has only a name. */
 static void a_thread_is_known_by_any_of_its_records(void **state) {
     (void)state;
     struct trace_builder trace;

@@ -1,6 +1,6 @@
 /* test_merge.c: threads that race for addresses. The ledger (src/ledger) gets their events with a
- * stamp (a record of the time) now and then, and is compared with a truth that knows the time of
- * every event. */
+ * stamp (a record of the time) now and then. Its results are compared with those of the simulation,
+ * which has the time of every event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -64,9 +64,9 @@ static const struct ag_site_row *site(struct ag_profile *profile, enum ag_site_k
     return NULL;
 }
 
-/* Stacks by the id of their innermost node: main 100 (0x1000) calls parse 101 (0x2000), which calls
- * itself 102 (0x2000) and token 103 (0x3000); main calls print 104 (0x4000). Without an image a
- * function is named by its address. */
+/* Stacks by the id of their innermost node: main 100 (0x1000) calls parse 101 (0x2000). Parse calls
+ * itself, 102 (0x2000), and this inner call calls token 103 (0x3000). Main also calls print 104
+ * (0x4000). Without an image a function is named by its address. */
 static const struct ag_node nodes[] = {
     {.id = 100, .parent = 0, .pc = 0x1000},   {.id = 101, .parent = 100, .pc = 0x2000},
     {.id = 102, .parent = 101, .pc = 0x2000}, {.id = 103, .parent = 102, .pc = 0x3000},

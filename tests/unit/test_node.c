@@ -95,7 +95,7 @@ static size_t put_module(uint8_t *to) {
     return len;
 }
 
-/* Writes a module that was at the addresses of the current one before. */
+/* Writes an old module, whose code was at the addresses of the current module before. */
 static size_t put_old_module(uint8_t *to) {
     const uint32_t n_ranges = 1;
     put_module(to);
@@ -133,7 +133,7 @@ static uint64_t term_of(enum atom atom) {
     return (uint64_t)atom << 6 | 0x0b;
 }
 
-/* Writes a process that waits in wl:loop/0, called by wl:leaf/1, with N heap words. */
+/* Writes a process with a heap of n_words, which waits in wl:loop/0, called by wl:leaf/1. */
 static uint64_t write_process(uint32_t number, size_t n_words) {
     const uint64_t process = played_place(&target, PROCESS_BYTES),
                    heap = played_place(&target, n_words * 8), end = heap + n_words * 8;

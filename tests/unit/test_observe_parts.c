@@ -78,7 +78,7 @@ static void unmapping_cuts_ranges_at_both_ends_and_in_the_middle(void **state) {
     assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x1e000, 0x22000), 0);
     assert_int_equal(bytes_of(&ledger, 1), 0xd000);
     assert_int_equal(bytes_of(&ledger, 2), 0xe000);
-    assert_int_equal(ag_mapping_ledger_map(&ledger, 0, 0x40000, 3), 0); /* maps over all of it */
+    assert_int_equal(ag_mapping_ledger_map(&ledger, 0, 0x40000, 3), 0); /* replaces all mappings */
     assert_int_equal(ledger.n, 1);
     assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0, UINT64_MAX), 0);
     assert_int_equal(ledger.n, 0);

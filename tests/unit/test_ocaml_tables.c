@@ -32,7 +32,7 @@ static void put_debug(uint8_t *memory, size_t at, size_t name, uint32_t more, ui
     put(memory, at + 4, second, 4);
 }
 
-/*  0x000 caml_frametable: one table, 0
+/*  0x000 caml_frametable: the address of one table, then 0
  *  0x010 two descriptors: CODE + 0x10 with debug information, inlined; CODE + 0x30 with two
  *        combined allocations, of which only the second has debug information
  *  0x080 debug information; 0x100 the name List.map of "list.ml"; 0x120 Known.f of "known.ml" */
@@ -121,8 +121,8 @@ static void endless_tables(void **unused) {
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x30, true, frames, 4), 1);
     ag_decoder_ocaml.close(state);
 
-    static uint8_t many[4 << 20]; /* a table whose address is listed half a million times, as its
-                                   * own contents */
+    static uint8_t many[4 << 20]; /* a list of half a million tables, each with the address of the
+                                   * list itself */
     for (size_t at = 0; at < sizeof(many); at += 8) {
         put(many, at, ADDRESS, 8);
     }

@@ -81,7 +81,7 @@ static void bytes_that_are_no_utf8_are_replaced_one_by_one(void **state) {
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_int_equal(ag_utf8_next(&text), expected[i]);
     }
-    assert_int_equal(ag_utf8_next(&text), 0); /* at the end it stays there */
+    assert_int_equal(ag_utf8_next(&text), 0); /* the pointer stays at the end */
 }
 
 static void every_code_point_survives_the_way_there_and_back(void **state) {
