@@ -1,12 +1,12 @@
 /* own_allocator.c: a program whose allocator is in the same source file as its callers, so that the
- * compiler knows which registers each function of it changes and which stack alignment it needs
- * (-fipa-ra, -fipa-stack-alignment, link-time optimization).
+ * compiler knows which registers each function of the allocator changes and which stack alignment
+ * the function needs (-fipa-ra, -fipa-stack-alignment, link-time optimization).
  *
  * The callers keep values of every kind across calls of the allocator: integers in more registers
  * than the ABI preserves, doubles, vectors, long doubles. tests/conformance/own_allocators.py
  * builds this file in many ways and compares the program's output without and with the recorder.
- * Each build defines -DINLINING=noinline (or unused: the compiler may choose) and -DVECTOR_BYTES=16
- * (or 32).
+ * Each build defines VECTOR_BYTES (16 or 32), and INLINING, an attribute of the allocator's
+ * functions: noinline, always_inline, or unused if the compiler may choose.
  *
  *     own_allocator [ROUNDS [SECONDS]]
  *
@@ -108,8 +108,8 @@ ALLOCATOR void *realloc(void *block, size_t bytes) {
     return moved;
 }
 
-/* The block lies within a larger block. The header before it contains its offset from the start of
- * the larger block. */
+/* The block lies within a larger block. A header before the block contains the block's offset from
+ * the start of the larger block. */
 ALLOCATOR void *aligned_alloc(size_t alignment, size_t bytes) {
     char *outer = malloc(bytes + alignment + HEAD);
     if (!outer) {

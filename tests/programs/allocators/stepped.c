@@ -18,8 +18,8 @@
  *               of the interrupted call
  *
  * If the environment variable WITHIN contains the value of a function's symbol in the agent (the
- * recorder's library), in hexadecimal, only the instructions of that function and of the functions
- * that it calls count. The program prints which blocks must be recorded: "SIZE COUNT", or
+ * recorder's library), in hexadecimal, the handler counts and acts only at instructions of that
+ * function and of its callees. The program prints which blocks must be recorded: "SIZE COUNT", or
  * "FIRST-LAST" for one block of each size from FIRST to LAST. If the environment variable PLACES
  * names a file, the program writes into it the address of each instruction at which a handler ran.
  *
@@ -53,7 +53,7 @@ enum { TRAP_FLAG = 0x100 };
 static volatile sig_atomic_t n_steps, n_used, n_inner, depth, is_child, n_forks, n_bad_children;
 static volatile long stride = 1, first, jump_at;
 static bool is_twice, is_cold, is_fork;
-static uintptr_t within; /* 0: all instructions count */
+static uintptr_t within; /* address of the function of WITHIN; 0: all instructions are counted */
 static sigjmp_buf place;
 static uintptr_t *places;
 

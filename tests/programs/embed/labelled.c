@@ -6,7 +6,7 @@
  *     load         3 of 100 bytes, in use             2 of 1000, in use
  *     request 1    5 of 10, type job, freed           1 of 500, freed
  *     request 2    the same                           the same
- *     none         4 of 7, in use                     what the system's libraries take */
+ *     none         4 of 7, in use                     blocks of the system's libraries */
 #include <allogram/allogram.h>
 
 #include <pthread.h>

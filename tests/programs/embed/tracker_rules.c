@@ -264,7 +264,7 @@ static void wait_for(int wanted) {
     pthread_mutex_unlock(&mutex);
 }
 
-static uint64_t waiting_for; /* the address of the block */
+static uint64_t waiting_for; /* the address of block 0x5002, whose callback waits for its free */
 
 static bool is_named(const struct allogram_sample *sample, uint64_t name) {
     return blocks_have(sample) && blocks_name(sample) == name;

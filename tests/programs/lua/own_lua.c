@@ -26,8 +26,8 @@ struct marks {
     uint64_t vector[16][4];
 };
 
-/* Calls FUNCTION(first, second, third) with MARKS in the other registers, and stores the values of
- * all registers after the call. */
+/* Calls the function with the values of MARKS in the registers, those of its arguments included,
+ * and stores the values of all registers after the call. */
 uint64_t call_marked(uintptr_t function, const struct marks *marks, struct marks *ret_marks);
 __asm__(".text\n.globl call_marked\n.type call_marked, @function\n"
         "call_marked:\n"

@@ -1,5 +1,5 @@
 /* late_child.c: a child that the writer notices only after another process has taken the place of
- * the child's parent in the session (an entry for each process). A executes itself as B. B forks C
+ * the child's parent in the session (a table of processes). A executes itself as B. B forks C
  * by a raw system call, which no hook sees, and ends. C does nothing until the place of B is free
  * again and D, a fork of A, has taken it. Then C allocates 10 x 13 bytes and frees 4 of them. C's
  * stacks must be its own, although the stack tree of B, which C would have used, is gone.
