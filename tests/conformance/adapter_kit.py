@@ -32,7 +32,7 @@ class Guest:
         self.source, self.program, self.ghosts = source, program, ghosts
 
     def is_here(self):
-        built = os.environ.get("RUNTIMES")  # meson lists the adapters of the build here; without the variable all count as built
+        built = os.environ.get("RUNTIMES")  # meson sets it to the adapters that are built; if it is not set, all count as built
         return os.path.exists(self.command[0]) and (not self.is_adapter or built is None or self.runtime in built.split())
 
 

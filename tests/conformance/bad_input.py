@@ -339,9 +339,9 @@ def more_threads_than_chunks(case, folder):
         summary = recorded.report(case.tools, trace)
         recorded_events.append(summary["allocated_blocks"] + summary["freed_blocks"])
         lost_events.append(summary["lost_events"]["total"])
-    case.expect("lost with room for all", lost_events[0], 0)
+    case.expect("lost events, with memory for all threads", lost_events[0], 0)
     case.fail_unless("nothing lost with 64 MiB", lost_events[1] > 0)
-    case.expect("recorded and lost", recorded_events[1] + lost_events[1], recorded_events[0])
+    case.expect("events recorded or lost with 64 MiB, compared with all events", recorded_events[1] + lost_events[1], recorded_events[0])
 
 
 def file_size_limit(case, folder):
@@ -460,10 +460,10 @@ def cut_trace(case, folder):
         with open(cut, "wb") as file:
             file.write(data[: int(len(data) * share)])
         outcome = case.run("check", cut)
-        case.expect("check at %g" % share, outcome.status, 1)
+        case.expect("status of check of a trace that is cut to %g of its length" % share, outcome.status, 1)
         summary = recorded_anyway(case, cut)
         if share >= 0.5:
-            case.fail_unless("nothing readable at %g" % share, summary and summary["allocated_blocks"] > 1000)
+            case.fail_unless("nothing is readable in a trace that is cut to %g of its length" % share, summary and summary["allocated_blocks"] > 1000)
 
 
 def recorded_anyway(case, path):
@@ -547,14 +547,14 @@ def live_file_cut(case, folder):
         live, child = live_file_of(process.pid)
         os.truncate(live, n_bytes)
         time.sleep(0.1)  # the writer reads the live file at least once in that time
-        case.expect("control, cut to %d" % n_bytes, case.run("control", str(child), "pause").status, 1)
+        case.expect("status of control, with the live file cut to %d bytes" % n_bytes, case.run("control", str(child), "pause").status, 1)
         os.kill(child, signal.SIGKILL)
         process.communicate(timeout=30)
-        case.expect("status, cut to %d" % n_bytes, process.returncode, 128 + signal.SIGKILL)
+        case.expect("status of run, with the live file cut to %d bytes" % n_bytes, process.returncode, 128 + signal.SIGKILL)
         deadline = time.monotonic() + 20
         while os.path.exists(os.path.dirname(live)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        case.expect("the live file is left, cut to %d" % n_bytes, os.path.exists(os.path.dirname(live)), False)
+        case.expect("the live file that was cut to %d bytes still exists" % n_bytes, os.path.exists(os.path.dirname(live)), False)
 
 
 def closed_pipe(case, folder):

@@ -120,7 +120,7 @@ def sampled(tools, program):
         counts, _, traces = record(failures, tools, program, "threads", folder, ["--mode=sample", "--interval=16K", "--seed=7"])
         row = own_of(tools, traces[0])["in_thread"]
         low, high = row["allocated_bytes_ci95"]
-        failures.require("%d bytes are between %d and %d" % (counts["in_thread"][1], low, high),
+        failures.require("the true %d bytes are near the interval of the estimate, %d to %d" % (counts["in_thread"][1], low, high),
                          0.9 * low <= counts["in_thread"][1] <= 1.1 * high)
         failures.require("most blocks are freed", row["in_use_blocks"] < counts["in_thread"][0] / 5)
         failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)

@@ -231,7 +231,7 @@ def tracked(programs, where):
             created, died, of_any, wrong, after, kept = map(int, words[1:])
             failures.expect("created, of another type, after the end", (created, wrong, after), (21 * n, 0, 0))
             failures.require("died: %d" % died, 20 * n - 20 <= died <= 20 * n and kept == n)
-            failures.require("of any type: %d" % of_any, 22 * n <= of_any < 22 * n + 50)
+            failures.require("calls of the tracker for objects of any type: %d" % of_any, 22 * n <= of_any < 22 * n + 50)
     return failures
 
 
@@ -249,13 +249,13 @@ def compiler(programs, where):
         wish = ["-o", made] if IS_FULL else ["--no-codegen"]
         outcome, _ = where.record(["crystal", "build", where.path("hello.cr"), *wish], folder,
                                   env={"CRYSTAL_CACHE_DIR": where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1"}, timeout=600)
-        failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
+        failures.expect("status and standard error", (outcome.status, outcome.stderr), (0, b""))
         if IS_FULL:
             failures.expect("output of the compiled program", where.run([made]).stdout, b"Hello world!\n")
             with open(where.root + made, "rb") as file:
                 failures.require("the compiled program is the same as without allogram", file.read() == plain)
         summaries = [where.report(trace) for trace in recorded.traces_in(folder)]
-        failures.expect("lost and incomplete", {(of["lost_events"]["total"], of["incomplete_stacks"]) for of in summaries}, {(0, 0)})
+        failures.expect("lost events, incomplete stacks", {(of["lost_events"]["total"], of["incomplete_stacks"]) for of in summaries}, {(0, 0)})
         itself = max(summaries, key=lambda of: of["allocated_blocks"])
         coverage = {row["name"]: row["coverage"] for row in itself["runtimes"]}.get("bdwgc")
         failures.require("coverage of the compiler: %s" % coverage, coverage is not None and 0.999 <= coverage <= 1)

@@ -115,7 +115,7 @@ def containers_are_reported(tools):
                 # The program frees its vector after its own session has ended. Under `run` the trace contains this free.
                 alive = heaps.get(heap)
                 if trace == traces[0] and heap[0] == "frames":
-                    failures.expect("frames under run", alive, (400, 0, 1, 0))
+                    failures.expect("heap frames under run", alive, (400, 0, 1, 0))
                 else:
                     failures.expect("heap %s of %s" % (heap[0], os.path.basename(trace)), alive, sums)
     return failures
@@ -235,7 +235,7 @@ def snapshots_are_whole(tools):
             trace = os.path.join(folder, "busy%d.allogram" % number)
             failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
             summary = recorded.report(tools, trace)
-            failures.expect("ghosts and lost", (summary["ghost_frees"], summary["lost_events"]["total"]), (0, 0))
+            failures.expect("ghost frees, lost events", (summary["ghost_frees"], summary["lost_events"]["total"]), (0, 0))
             failures.require("at most two blocks are in use: %d" % summary["in_use_blocks_at_end"], summary["in_use_blocks_at_end"] <= 2)
             failures.require("each snapshot has more blocks", summary["allocated_blocks"] > blocks)
             blocks = summary["allocated_blocks"]

@@ -84,8 +84,8 @@ def a_delay_passes(tools):
 
 
 def a_duration_passes(tools):
-    """The trace ends when the duration ends: it has as bytes in use those at this moment. The program continues, and its exit status
-    does not change."""
+    """The trace ends when the duration ends, and contains the bytes in use at this moment. The
+    program continues, and its exit status does not change."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         begun = time.monotonic()
