@@ -274,7 +274,7 @@ def parse_options():
     parser.add_argument("--until", type=int)
     parser.add_argument("--text")
     parser.add_argument("--test", action="store_true")
-    parser.add_argument("--spread", action="store_true", help="exact, sample and one of the other modes for each program")
+    parser.add_argument("--spread", action="store_true", help="run each program in the modes exact and sample, and in one other mode")
     parser.add_argument("--variant", default="gcc-O2-libc-apart")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--modes", default=",".join(judging.MODES))
