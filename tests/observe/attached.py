@@ -122,6 +122,6 @@ def cycles(target, n, work, *options):
                     after(attached)
                 os.unlink(attached.trace)
     assert n_refused <= max(MOST_REFUSED * n, 0), f"{n_refused} of {n} refused"
-    print(f"# {n} cycles, {n_refused} refused; the thread stood for {statistics.median(stood):.0f} us (median), "
+    print(f"# {n} cycles, {n_refused} refused; a thread was stopped for {statistics.median(stood):.0f} us (median), "
           f"{max(stood):.0f} (most)")
     return stood

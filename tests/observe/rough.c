@@ -12,7 +12,7 @@
  *     coroutine  a thread runs on stacks that malloc has allocated
  *     small      threads have the smallest stacks that are allowed
  *
- * The program prints "ready". For each line of its input, it calls counted_round() N times, which
+ * The program prints "ready". For each line N of its input, it calls counted_round() N times, which
  * allocates 1000 bytes each time. It answers with "N OK", or with N and an error. */
 #include <dlfcn.h>
 #include <errno.h>
