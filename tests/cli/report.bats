@@ -225,7 +225,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     [[ $output != *fail-if* ]]
 }
 
-@test "a gate has the same value as the JSON for every key of the summary" {
+@test "each key of the summary has the same value in a gate as in the JSON" {
     python3 - "$ALLOGRAM" <<'PYTHON'
 import json, subprocess, sys
 def run(*words):
