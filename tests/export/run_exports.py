@@ -156,7 +156,7 @@ def check_massif_trees(name, path, failures):
                     break
                 if child_depth == depth + 1:
                     children, held = children + 1, held + child_size
-            failures.expect("%s: children of a node" % name, children, n_children)
+            failures.expect("%s: number of children of a node" % name, children, n_children)
             failures.require("%s: children hold no more than their parent" % name, held <= size)
 
 
@@ -166,7 +166,7 @@ def massif(exports, failures):
         rows, peak = consumers.ms_print(path)
         sizes = dict(rows)
         failures.expect("%s: the peak" % name, sizes.get(peak), trace.summary["peak_bytes"])
-        failures.expect("%s: the end" % name, rows[-1][1] if rows else None, trace.summary["in_use_bytes"])
+        failures.expect("%s: bytes in use in the last snapshot" % name, rows[-1][1] if rows else None, trace.summary["in_use_bytes"])
         failures.require("%s: no snapshot has more bytes than the peak" % name, all(size <= trace.summary["peak_bytes"] for _, size in rows))
         check_massif_trees(name, path, failures)
 
@@ -175,7 +175,7 @@ def callgrind(exports, failures):
     for name, trace in each(exports):
         for metric in ("allocated_bytes", "peak_blocks"):
             totals = consumers.callgrind_annotate(exports.export(trace, "callgrind", "--metric=" + metric))
-            failures.expect("%s: the first event" % name, next(iter(totals)), metric)
+            failures.expect("%s: the metric of the first column" % name, next(iter(totals)), metric)
             expect_metrics(failures, name, totals, trace.summary, METRICS)
 
 
@@ -225,7 +225,7 @@ def tables(exports, failures):
         for metric in METRICS:
             failures.expect("%s: %s in csv" % (name, metric), sum(int(row[metric]) for row in rows), trace.summary[metric])
             failures.expect("%s: %s in json" % (name, metric), sum(stack[metric] for stack in whole["stacks"]), trace.summary[metric])
-        failures.expect("%s: timeline" % name, max(point["in_use_bytes"] for point in whole["timeline"]), trace.summary["peak_bytes"])
+        failures.expect("%s: highest point of the timeline, compared with the peak" % name, max(point["in_use_bytes"] for point in whole["timeline"]), trace.summary["peak_bytes"])
         for stack in whole["stacks"]:
             failures.require("%s: each frame number of a stack is in the table of frames" % name, all(0 <= frame < len(whole["frames"]) for frame in stack["frames"]))
 
