@@ -163,7 +163,7 @@ const tests = {
     const summary = report("phases.allogram");
     const peak = await page.evaluate(() => window.allogram.range.peak);
     equal([peak.bytes, peak.blocks], [summary.peak_bytes, summary.peak_blocks], "the peak of all slices");
-    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // of two threads
+    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // two threads: the time is not exact
     check(apart <= summary.trace.time_resolution_ns, `the peaks are ${apart} ns apart`);
   },
 
@@ -684,7 +684,7 @@ const tests = {
     equal((await page.locator("#view tbody td.name").allInnerTexts())[0], "slow", "first function, sorted by time");
     equal(await page.locator("#view tbody tr").count(), 7, "functions with an s");
     check(await page.locator(".scatter .dim").count() > 0, "the plot does not dim the functions that the search excludes");
-    equal(await page.locator("#metrics").isHidden(), true, "metrics of blocks are offered");
+    equal(await page.locator("#metrics").isHidden(), true, "the buttons for metrics of blocks are hidden");
     await page.fill("#search", "");
     await page.waitForFunction(() => document.querySelectorAll("#view tbody tr").length === 9);
     await page.click("#copy");
@@ -768,7 +768,7 @@ const tests = {
     const boxes = () => page.evaluate(() => window.allogram.flame.rows.map((row) => row.length));
     check((await boxes()).length > 5, `rows of boxes: ${await boxes()}`);
     equal(await page.textContent("#total"), "Words allocated by functions: 200 words, whole recording", "the text of the total");
-    equal(await page.locator("#metrics").isHidden(), true, "metrics of blocks are offered");
+    equal(await page.locator("#metrics").isHidden(), true, "the buttons for metrics of blocks are hidden");
     equal(await page.locator("#counters button").allInnerTexts(), ["Words", "Calls", "Time"], "counters");
     equal(await page.evaluate(() => window.allogram.flame.describe(1)), "200 words  100 %  main", "the outermost box");
     await page.click("[data-counter=calls]");
@@ -790,7 +790,7 @@ const tests = {
     const back = await open(browser, page.url()); // the address has the counter and the direction
     equal(await back.getAttribute("[data-counter=words]", "aria-pressed"), "true", "the counter");
     const both = await open(browser, urls.lua || urls.counted);
-    equal(await both.locator("#counters").isVisible(), true, "no counters next to the metrics of blocks");
+    equal(await both.locator("#counters").isVisible(), true, "the buttons for counters are visible next to those for metrics of blocks");
     const none = await open(browser, `${urls.phases}#counter=words`);
     equal([await none.locator("#counters").isHidden(), await none.locator("#metrics").isHidden()], [true, false],
       "a trace without counters: the buttons for counters are hidden, those for metrics of blocks");
