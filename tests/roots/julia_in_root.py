@@ -83,7 +83,7 @@ def counted(tools, root):
         case.record(folder)
         failures, lines = case.failures, case.outcome.stdout.decode().splitlines()
         failures.expect("status", case.outcome.status, 0)
-        failures.require("all lines are there", len(lines) == 3)
+        failures.require("the program printed three lines", len(lines) == 3)
         if failures:
             return failures
         gc, end = numbers(lines[0]), numbers(lines[2])
@@ -205,7 +205,7 @@ def various(tools, root):
             failures.extend(case.failures)
             outcomes.append((case.outcome.status, case.outcome.stdout, case.outcome.stderr))
             failures.require(f"{options}: coverage is {case.runtime('julia')['coverage']}", case.runtime("julia")["coverage"] >= 0.999)
-    failures.expect("status and complaints", (outcomes[0][0], outcomes[0][2]), (0, b""))
+    failures.expect("status and standard error", (outcomes[0][0], outcomes[0][2]), (0, b""))
     failures.expect("outcomes", outcomes[0], outcomes[1])
     return failures
 
@@ -248,7 +248,7 @@ def mapped_for_perf(tools, root):
         case.record(folder)
         failures, path = case.failures, folder + "/perf-1.map"
         outcome = recorded.run([tools.allogram, "export", case.trace, "--to=perf-map", "-o", path])
-        failures.expect("export's status and complaints", (outcome.status, outcome.stderr), (0, b""))
+        failures.expect("status and standard error of export", (outcome.status, outcome.stderr), (0, b""))
         with open(path, encoding="utf-8") as file:
             ranges = [(int(low, 16), int(size, 16), name.rstrip("\n")) for low, size, name in (line.split(" ", 2) for line in file)]
         failures.require("ranges of the perf map do not overlap: %d" % len(ranges),
@@ -299,7 +299,7 @@ def expressions_alone(tools, root):
     expression."""
     failures = tap.Failures()
     outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
-    failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
+    failures.expect("status and standard error", (outcome.status, outcome.stderr), (0, b""))
     found = expressions_of(outcome)
     failures.expect("expressions", list(found), ["function", "top", "value", "error", "named"])
     if failures:
@@ -315,7 +315,7 @@ def expressions_alone(tools, root):
     failures.expect("blocks", summary["allocated_blocks"], found["function"][1]["counted"])
     julia = [(runtime["name"], runtime["version"], runtime["hooked"], runtime["coverage"]) for runtime in summary["runtimes"]]
     failures.expect("runtimes", julia, [("julia", "1.5.3", True, 1)])
-    failures.expect("lost and ghosts", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
+    failures.expect("lost events, ghost frees", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
     failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
     failures.expect("leaves", in_use_of(tools, traces["function"], "Main.Leaf"), [1000, 100])
     failures.expect("memory that moved", in_use_of(tools, traces["function"], "Array{Float64, 1} data"), [2, 2])
@@ -334,7 +334,7 @@ def example(tools, root):
     """The recorded counts of examples/julia_expression.jl equal those in its first comment."""
     failures = tap.Failures()
     outcome = recorded.run(root.command([INSIDE + "/julia_expression.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
-    failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
+    failures.expect("status and standard error", (outcome.status, outcome.stderr), (0, b""))
     trace = root.path + outcome.stdout.decode().strip()
     failures.expect("entries", in_use_of(tools, trace, "Main.Entry"), [10_000, 1_000])
     return failures

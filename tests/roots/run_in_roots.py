@@ -152,7 +152,7 @@ def attach_case(tools, root):
                     rows = recorded.report(tools, trace, "--view=sites", "--by=function", "--focus=counted_round",
                                            "--sysroot=" + root)["sites"]
                     own = [row["total"] for row in rows if row["function"] == "counted_round"]
-                    failures.expect("counted", own and f"burst {own[0]['allocated_blocks']} {own[0]['allocated_bytes']}", truth)
+                    failures.expect("blocks and bytes of the burst", own and f"burst {own[0]['allocated_blocks']} {own[0]['allocated_bytes']}", truth)
             failures.expect("hammer's own check", ask("check"), "check OK")
         finally:
             hammer.kill()
