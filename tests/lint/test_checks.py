@@ -37,8 +37,8 @@ CASES = [
     ("sources that include each other", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base -> format -> base"),
     ("three modules in a circle", "layers",
      {"src/base/up.c": '#include "hook/x.h"\n', "src/hook/x.c": '#include "format/bytes.h"\n'}, "base -> hook -> format -> base"),
-    ("an include upwards", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base may not include format"),
-    ("an include by a way out", "layers", {"src/base/up.c": '#include "../format/bytes.h"\n'}, "a way out"),
+    ("an include of a higher layer", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base may not include format"),
+    ("an include with .. in its path", "layers", {"src/base/up.c": '#include "../format/bytes.h"\n'}, "a way out"),
     ("an adapter that includes too much", "layers", {"adapters/libc/x.c": '#include "format/bytes.h"\n', **ADAPTERS_ROW}, "adapters may not include format"),
     ("an adapter that includes another one", "layers", {"adapters/lua/x.c": '#include "ruby/y.h"\n', "adapters/ruby/y.h": "\n", **ADAPTERS_ROW}, "includes another adapter"),
     ("a folder without a row", "layers", {"src/extra/thing.c": "int x;\n"}, "no row in the layer table"),
@@ -57,7 +57,7 @@ CASES = [
     ("a case that is not there", "security", {"SECURITY.md": "| input | test |\n|---|---|\n| b | `arena: gone` |\n"}, "no case `gone`"),
     ("a test that is not run", "security", {"tests/unit/meson.build": "\n"}, "no test `arena"),
     ("no statements", "security", {"SECURITY.md": "\n"}, "no statement"),
-    ("an unfinished line", "text", {"src/base/x.c": "int x; // TODO later\n"}, "no issue number"),
+    ("a TODO without an issue", "text", {"src/base/x.c": "int x; // TODO later\n"}, "no issue number"),
     ("blanks at a line's end", "text", {"README.md": "hello \n"}, "blanks at the end"),
     ("a tab", "text", {"src/base/x.c": "\tint x;\n"}, "a tab"),
     ("a line of 101 columns", "text", {"src/base/x.c": "/*" + "x" * 97 + "*/\n"}, "101 columns"),
@@ -77,7 +77,7 @@ CASES = [
     ("a header that needs another", "headers", {"src/base/x.h": "uint32_t ag_x(void);\n"}, "does not compile alone as gnu11"),
     ("a public header that is no C11", "headers", {"include/allogram/x.h": "int x(bool y);\n"}, "does not compile alone as c11"),
     ("a public header that is no C++", "headers", {"include/allogram/x.h": "int x(int class);\n"}, "does not compile alone as c++17"),
-    ("code laid out otherwise", "format", {"src/base/x.c": "int   x;\n"}, "x.c:1"),
+    ("code with another layout", "format", {"src/base/x.c": "int   x;\n"}, "x.c:1"),
     ("a script with a fault", "shell", {"tools/bad.sh": "#!/bin/sh\n[[ $x == y ]]\n"}, "SC"),
 ]
 PASSING = [
@@ -124,9 +124,9 @@ def symbol_cases(tools):
         "an import newer than GLIBC_2.17": (
             "#define _GNU_SOURCE\n#include <sys/random.h>\n#include <unistd.h>\n"
             "int ag_shown(void) { char x; return getpid() + (int)getrandom(&x, 1, 0); }\n", 1, "newer than GLIBC_2.17"),
-        "an export too many": ("#include <unistd.h>\nint ag_more;\nint ag_shown(void) { return getpid(); }\n", 1, "exports ag_more"),
+        "an additional export": ("#include <unistd.h>\nint ag_more;\nint ag_shown(void) { return getpid(); }\n", 1, "exports ag_more"),
         "a promised export that is missing": ("#include <unistd.h>\nint ag_other(void) { return getpid(); }\n", 1, "does not export"),
-        "a line that nothing needs": ("int ag_shown(void) { return 1; }\n", 1, "take the line out"),
+        "an allowed import that nothing uses": ("int ag_shown(void) { return 1; }\n", 1, "take the line out"),
     }
     for what, (source, status, word) in sources.items():
         with tempfile.TemporaryDirectory() as folder:
