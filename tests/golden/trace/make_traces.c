@@ -150,7 +150,7 @@ static int make_later(void) {
         "\xcd\x02\x03\x01\x02\x03"                 /* kind 333 */
         "\x0a\x04\x2a\x63\x62\x61"                 /* image_unload 42, three more fields */
         "\x10\x08\x01\x06\x20\x04\x06\x08\x0a\x0c" /* a node, two more columns */
-        "\x08\x02\x2a\x07";                        /* process that ends after parent_pid */
+        "\x08\x02\x2a\x07"; /* a process without the fields after parent_pid */
     struct ag_trace_writer *writer;
     int r = ag_trace_writer_new(create("trace-v1-later"), &(struct ag_trace_header){.session = 1},
                                 &writer);
