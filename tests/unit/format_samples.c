@@ -153,7 +153,7 @@ static void append_cpu_samples(struct ag_blob *blob, size_t n_rows) {
                                             .stack = 16 + (uint32_t)i,
                                             .thread_id = UINT32_MAX};
     }
-    (void)ag_record_append_cpu_samples(blob, samples, n_rows); /* an error stays in the blob */
+    (void)ag_record_append_cpu_samples(blob, samples, n_rows); /* an error is stored in the blob */
     free(samples);
 }
 
@@ -202,7 +202,7 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
             (struct ag_thread_pair){.allocated_by = n, .freed_by = 0, .blocks = 3, .bytes = i};
         heaps[i] = (struct ag_heap_sum){.heap = n, .peak_bytes = 5 * i, .mapped_bytes = 1 << 20};
     }
-    (void)ag_record_append_nodes(blob, nodes, n_rows); /* an error stays in the blob */
+    (void)ag_record_append_nodes(blob, nodes, n_rows); /* an error is stored in the blob */
     (void)ag_record_append_stack_sums(blob, stacks, n_rows);
     (void)ag_record_append_timeline(blob, points, n_rows);
     (void)ag_record_append_thread_sums(blob, threads, n_rows);
@@ -263,7 +263,7 @@ static int write_all(struct ag_trace_writer *writer, uint64_t seed, unsigned n_c
     struct ag_blob blob = {0}, sums = {0};
     const size_t n_records = ag_sample_records(records, 64);
     for (size_t i = 0; i < n_records; i++) {
-        (void)ag_record_append(&blob, &records[i]); /* an error stays in the blob */
+        (void)ag_record_append(&blob, &records[i]); /* an error is stored in the blob */
     }
     ag_sample_batches(&sums, 5);
 

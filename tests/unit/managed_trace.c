@@ -19,7 +19,7 @@ static struct ag_bytes text(const char *string) {
 }
 
 static void add(struct ag_blob *blob, struct ag_record record) {
-    (void)ag_record_append(blob, &record); /* an error stays in the blob */
+    (void)ag_record_append(blob, &record); /* an error is stored in the blob */
 }
 
 static void add_process(struct ag_blob *blob) {
@@ -97,7 +97,7 @@ static void add_stacks(struct ag_blob *blob) {
          .pc = ag_managed_pc(/* frame= */ 99, /* line= */ 5),
          .image = AG_IMAGE_MANAGED},
     };
-    /* an error stays in the blob */
+    /* an error is stored in the blob */
     (void)ag_record_append_nodes(blob, nodes, AG_ARRAY_SIZE(nodes));
     for (size_t i = 0; i < AG_ARRAY_SIZE(frames); i++) { /* frames come after the nodes that name
                                                           * them */

@@ -2,7 +2,8 @@
  * of a runtime's own functions) between native ones, function counters of several threads and
  * processes, collections. It serves the tests of readers, and is an example of such records.
  *
- * The program is pid 4711 and begins 1 ms after its session; the times below count from its begin.
+ * The program is pid 4711 and begins 1 ms after its session (the recording); the times below count
+ * from its begin.
  *
  * Stacks (outermost first; lua and beam are the runtimes, 0x... native):
  *   19  0x1000, main chunk script.lua:3, build script.lua:12, 0x2000
@@ -38,12 +39,12 @@
 
 #include "format/encode.h"
 
-/* Writes the finished trace to the empty file fd, and takes fd over. Returns 0 or negative errno.
- */
+/* Writes the finished trace to the empty file fd, which the function closes. Returns 0 or negative
+ * errno. */
 int ag_managed_trace_write(int fd);
 
-/* Appends the trace's records: everything but the events and the end of the process. An error stays
- * in the blob. */
+/* Appends the trace's records: everything but the events and the end of the process. An error is
+ * stored in the blob. */
 void ag_managed_trace_records(struct ag_blob *blob);
 
 #endif

@@ -1,6 +1,6 @@
 /* played_target.h: memory and symbols written by a test, in place of a running process. It
- * implements the functions of include/allogram/inspector.h that an inspector calls on its target,
- * and stores what the inspector reports (its answers). */
+ * implements the functions of include/allogram/inspector.h that an inspector (a reader of another
+ * process) calls on its target, and stores what the inspector reports (its answers). */
 #ifndef AG_PLAYED_TARGET_H
 #define AG_PLAYED_TARGET_H
 

@@ -26,7 +26,8 @@ uint32_t fixture_line(const char *text, const char *mark);
 /* Reads the build id of FILE with readelf; returns its length, 0: none. */
 size_t fixture_build_id(const char *file, uint8_t ret_bytes[64]);
 
-/* A symbolizer with FILE as its image 1, at bias 0, with its build id. */
+/* A symbolizer with FILE as its image (program or library) number 1, at bias 0 (the addresses are
+ * those of the file), with its build id. */
 struct ag_symbolizer *fixture_symbolizer(const struct ag_symbol_options *options, const char *file);
 /* Whether a line about a problem contains TEXT; TEXT NULL: whether there is any such line. */
 bool fixture_has_problem(const struct ag_symbolizer *symbolizer, const char *text);

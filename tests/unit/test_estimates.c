@@ -1,5 +1,5 @@
 /* test_estimates.c: the estimates that are computed from samples. The test simulates recordings of
- * periodic and heavy-tailed mixes of sizes with the agent's own skips (random numbers of bytes
+ * periodic and heavy-tailed mixes of sizes with the recorder's own skips (random numbers of bytes
  * between two samples, src/base/skip.c), and weights the samples as the model does. Over many seeds
  * the estimates must have no bias, and the 95 % confidence intervals must contain the truth as
  * often as they promise: with few samples and many, and also when the sampling interval changes

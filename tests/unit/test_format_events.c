@@ -128,8 +128,8 @@ static void a_program_s_events_come_back_the_same_and_small(void **state) {
     free(events);
 }
 
-/* More different tuples (stack, size, via) than the encoder's table holds: further tuples are
- * written in full.
+/* More different tuples (stack, size, allocation function) than the encoder's table holds: further
+ * tuples are written in full.
  */
 static void more_tuples_than_the_table_holds(void **state) {
     (void)state;

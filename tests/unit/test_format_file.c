@@ -260,7 +260,7 @@ static void only_regular_files_are_opened(void **state) {
     const char *path = path_of("pipe");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(open_code(path, -EINVAL),
-                     /* open returns at once and does not wait for a writer */
+                     /* open returns at once and does not wait for a process that writes */
                      AG_DECODE_NOT_REGULAR);
     unlink(path);
 }
@@ -378,8 +378,8 @@ static void resumed_after_a_cut_at_any_byte(void **state) {
             whole++;
         }
         assert_int_equal(ag_trace_writer_bytes(writer), offsets[whole]);
-        /* Chunk 0 has records. The other chunks are of streams 0 and 1 in turn, and each has three
-         * sequence numbers. */
+        /* Chunk 0 has records. The other chunks are of streams (threads) 0 and 1 in turn, and each
+         * has three sequence numbers. */
         assert_int_equal(ag_trace_writer_last_sequence(writer, 0), whole < 2   ? -1
                                                                    : whole < 4 ? 2
                                                                                : 5);

@@ -15,7 +15,7 @@
 #include "format/record_layout.h"
 #include "format_samples.h"
 
-/* A decoder at the start of a blob of records, as if the blob were a chunk. */
+/* A decoder at the start of a list of records in bytes, as if they were a chunk of a file. */
 static struct ag_chunk_decoder *decoder_at(const void *bytes, size_t n_bytes) {
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
     assert_non_null(decoder);

@@ -64,7 +64,7 @@ struct truth {
 
 static void record(struct stream *stream, const struct race *race, uint64_t now_ns,
                    const struct ag_event *event) {
-    /* The stamp's time is anywhere between the previous event of the stream and this event. */
+    /* The stamp's time is anywhere between the previous event of the thread and this event. */
     if (stream->count == 0 || stream->since_stamp >= race->stamp_every || race->stamps_are_tight) {
         const uint64_t gap_ns = now_ns - stream->last_ns;
         const uint64_t time_ns =

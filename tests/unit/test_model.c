@@ -265,7 +265,7 @@ static void a_time_window_counts_the_blocks_born_in_it(void **state) {
     assert_non_null(window);
     assert_int_equal(window->older_frees, 1);
     assert_int_equal(window->recording_ns, 100);
-    assert_int_equal(summary->duration_ns, 60); /* the end of the window */
+    assert_int_equal(summary->duration_ns, 60); /* until --to */
     assert_int_equal(ag_profile_recording_ns(profile), 100);
     assert_false(window->counts_older);
     ag_profile_close(profile);
@@ -465,8 +465,8 @@ static void a_stack_too_deep_for_recursion_is_walked_in_loops(void **state) {
 
 enum { STREAMS = 7, CHUNKS = 40, CHUNK_EVENTS = 3000 };
 
-/* Writes one stream for each thread, with blocks of its own, of which about every fourth is never
- * freed. */
+/* Writes one stream (a sequence of events) for each thread, with blocks of its own, of which about
+ * every fourth is never freed. */
 static void write_many_chunks(struct trace_builder *trace, struct ag_ledger *truth, uint64_t seed) {
     trace_begin(trace, 0);
     trace_nodes(trace, nodes, COUNT(nodes));

@@ -87,7 +87,7 @@ static void functions_of_one_name_are_distinguished_by_their_places(void **state
     struct ag_caller_row *rows;
     size_t n;
     assert_int_equal(ag_profile_callers(profile, "new", &rows, &n), 0);
-    /* functions 1 to 5 have this name; their callers are functions 1 to 4, and none for function 1 */
+    /* functions 1 to 5 have this name; function 1 has no caller, the others functions 1 to 4 */
     assert_int_equal(n, 5);
     free(rows);
     assert_int_equal(ag_profile_callers(profile, "[vm] new", &rows, &n), 0);

@@ -212,7 +212,8 @@ static void write_allocators(void) {
         played_set(&target, instance + 0x6d0 + 56, 8192); /* the maximum */
         played_set(&target, instance + 0x6d0 + 80 + 8, 1000);
         played_set(&target, instance + 0x6d0 + 80 + 24, 1000);
-        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* carriers in the pool */
+        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes of carriers in the pool
+                                                                   * */
         played_set(&target, instance + 0x1c8, i == 1 ? 24 : 0);
         played_set(&target, instance + 0x150, carrier);
     }
@@ -244,7 +245,7 @@ static void *open_node(void) {
     return node;
 }
 
-/* ---- the inspector's answers ---- */
+/* ---- what the inspector (the reader of a node) reports ---- */
 
 static void processes_and_their_stacks(void **state) {
     (void)state;

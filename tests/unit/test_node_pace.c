@@ -1,5 +1,6 @@
-/* test_node_pace.c: an observer reports only some collections of an Erlang node, with weights. The
- * weights must represent all collections, and no process may have too large a share. */
+/* test_node_pace.c: `allogram observe` reports only some collections of an Erlang node, with
+ * weights. The weights must represent all collections, and no process may have too large a
+ * share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

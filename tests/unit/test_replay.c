@@ -237,9 +237,9 @@ static uint32_t random_below(uint64_t *state, uint32_t limit) {
     return (uint32_t)(*state >> 33) % limit;
 }
 
-/* Writes N_EVENTS of one true history to streams whose windows (the times between two stamps)
- * overlap. So the events of an address come out of order, and the ledger (src/ledger) has to
- * restore the order. */
+/* Writes N_EVENTS of one true history to streams (threads) whose windows (the times between two
+ * stamps) overlap. So the events of an address come out of order, and the ledger (src/ledger) has
+ * to restore the order. */
 static void write_races(struct trace_builder *trace, uint32_t n_streams, uint32_t n_events,
                         uint64_t seed) {
     enum { WINDOW_NS = 1000, MOST = 1024 };

@@ -234,7 +234,7 @@ static void a_course_keeps_the_highest_value_of_each_step(void **state) {
     assert_int_equal(values[2], 20); /* no point lies there: the value before it holds */
     assert_int_equal(values[3], 30);
     ag_course_sample(points, 4, (struct ag_span){42, 50}, AG_COURSE_IN_USE, values, 4);
-    assert_int_equal(values[0], 90); /* the value at the begin of the window */
+    assert_int_equal(values[0], 90); /* the value at the begin of the time window */
     assert_int_equal(values[1], 90);
     assert_int_equal(values[2], 20);
 }

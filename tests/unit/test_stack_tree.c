@@ -1,5 +1,5 @@
-/* test_stack_tree.c: numbers for sites (a pc and its image) and nodes (a site with its caller's
- * node) in the stack tree: equal sites and equal nodes get one number, also when the
+/* test_stack_tree.c: numbers for sites (a pc and its image, the loaded file) and nodes (a site with
+ * its caller's node) in the stack tree: equal sites and equal nodes get one number, also when the
  * hash tables have grown, and when several threads and processes add them at once. */
 #include <pthread.h>
 #include <setjmp.h>

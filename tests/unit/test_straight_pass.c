@@ -108,7 +108,7 @@ static void compare_totals(struct ag_ledger *left, struct ag_ledger *right) {
     assert_memory_equal(points, other_points, n_points * sizeof(*points));
 }
 
-/* Reads all chunks of the trace both ways. Returns how many were damaged. */
+/* Reads all chunks (units) of the trace both ways. Returns how many were damaged. */
 static size_t read_both_ways(const struct trace_builder *trace) {
     struct ag_trace_file *file;
     struct ag_decode_error error;

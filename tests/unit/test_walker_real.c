@@ -137,8 +137,8 @@ static void *capture_many(void *ret_n_wrong) {
     *(int *)ret_n_wrong = n_wrong;
     return NULL;
 }
-/* The images stay loaded, so every stack stays the same, however often the walker forgets the
- * images. */
+/* The images (the program and its libraries) stay loaded, so every stack stays the same, however
+ * often the walker forgets the images. */
 static void threads_capture_while_images_are_forgotten(void **state) {
     (void)state;
     enum { THREADS = 3 };

@@ -34,8 +34,8 @@
 
 enum {
     FIRST_BLOCK = 0x10000,
-    /* the events fill five buffers in shared memory; one chunk of the trace is written in the
-     * middle, one at the end */
+    /* the events fill five buffers in shared memory; one chunk (unit) of the trace is written in
+     * the middle, one at the end */
     N_BLOCKS = 12000,
     N_PROCESSES = 2,
 };

@@ -1,6 +1,6 @@
-/* test_writer_one_pass.c: the writer has two ways to handle the words of a chunk (a thread's buffer
- * of events): a loop over single events, and passes over batches. Both must give the same bytes and
- * the same sums, for any words. */
+/* test_writer_one_pass.c: the writer (the process that writes traces) has two ways to handle the
+ * words of a chunk (a thread's buffer of events): a loop over single events, and passes over
+ * batches. Both must give the same bytes and the same sums, for any words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_writer_words.c: converts raw words of a chunk (a buffer in the live file that a thread
+/* test_writer_words.c: converts raw words of a chunk (a buffer in shared memory that a thread
  * writes events to), whole and damaged, to events and records. */
 #include <setjmp.h>
 #include <stdarg.h>

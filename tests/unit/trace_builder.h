@@ -21,14 +21,15 @@
 
 struct trace_builder {
     char path[64];
-    int fd; /* a second descriptor; the writer owns its own */
+    int fd; /* a second descriptor of the file; `writer` has another */
     struct ag_trace_writer *writer;
     struct ag_event_encoder *encoder;
     uint64_t sequences[64]; /* by stream */
 };
 
-/* Begins a trace of process 4711 that began START_NS after its session, with heap 0 "malloc" and
- * vias (allocation functions) 0 malloc, 1 realloc. The file is gone after trace_end. */
+/* Begins a trace of process 4711 that began START_NS after its session (the recording), with heap 0
+ * "malloc" and vias (allocation functions) 0 malloc, 1 realloc. After trace_end the file is
+ * gone. */
 void trace_begin(struct trace_builder *builder, uint64_t start_ns);
 void trace_record(struct trace_builder *builder, const struct ag_record *record);
 void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, size_t count);
