@@ -3,7 +3,7 @@
  *
  * It is preloaded instead of the profiler, or after the profiler in the same process, and shares no
  * code with the profiler. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so
- * they survive every end of the program (exec, _exit, SIGKILL) without a hook. The rest of the
+ * they survive every end of the program (exec, _exit, SIGKILL). The rest of the
  * state is in memory that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts
  * from zero. A child of vfork shares its parent's memory and is counted as its parent.
  *

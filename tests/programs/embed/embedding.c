@@ -1,7 +1,7 @@
 /* embedding.c CASE: a program that uses allogram.h in one way, right or wrong. It prints, as JSON,
- * what its trace must contain, counted while it runs or by hand. The tests run it with a session
- * that the program starts itself (the JSON then has the path of the trace), and under `allogram
- * run`. */
+ * what its trace must contain, counted while it runs or by hand. The tests run it with a session (a
+ * recording) that the program starts itself (the JSON then has the path of the trace), and under
+ * `allogram run`. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -326,8 +326,8 @@ static void *allocate_until_told(void *number) {
         allogram_alloc(heap, base + i % 512 * 16, 8, kind);
         allogram_free(heap, base + i % 512 * 16);
         if (i % 1000 == 0) {
-            usleep(500); /* otherwise the writer of a slow machine would fall behind more and
-                          * more */
+            usleep(500); /* otherwise, on a slow machine, the thread that writes the trace would
+                          * fall behind */
         }
     }
     return NULL;

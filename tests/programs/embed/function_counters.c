@@ -1,6 +1,7 @@
 /* function_counters.c CASE: a program that counts functions with allogram.h in one way, right or
  * wrong. It prints what its trace must contain, counted by hand, as a line of JSON for each trace.
- * The tests run it with a session that the program starts itself, and under `allogram run`. */
+ * The tests run it with a session (a recording) that the program starts itself, and under `allogram
+ * run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>

@@ -24,7 +24,7 @@ struct script_frame {
 static __thread struct {
     struct script_frame frames[FRAMES_MOST]; /* outermost first */
     volatile size_t n;                       /* volatile: malloc is declared never to call back, but
-                                              * the recorder inside of it calls walk */
+                                              * allogram's malloc calls `walk` */
     size_t n_walks;
 } machine;
 

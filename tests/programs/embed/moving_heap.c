@@ -1,6 +1,7 @@
 /* moving_heap.c CASE: each case reports with allogram.h, correctly or incorrectly, what a garbage
  * collector does to blocks. It prints as JSON what its trace must contain, counted by hand. The
- * tests run it with a session that the program starts itself, and under `allogram run`. */
+ * tests run it with a session (a recording) that the program starts itself, and under `allogram
+ * run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -300,7 +301,7 @@ static void stopped_threads(void) {
     finish();
 }
 
-/* ---- trackers ---- */
+/* ---- trackers: callbacks of the program for sampled blocks ---- */
 
 static int n_ended;
 

@@ -28,7 +28,7 @@ static uint64_t new_address(void) {
 static __thread struct {
     struct allogram_frame frames[FRAMES_MOST]; /* outermost first */
     volatile size_t n;                         /* volatile: malloc is declared never to call back,
-                                                * but the recorder inside of it calls walk */
+                                                * but allogram's malloc calls `walk` */
 } machine;
 static allogram_function leaf, by_native, caller, script;
 static volatile int zero;

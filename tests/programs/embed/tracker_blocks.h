@@ -1,6 +1,7 @@
 /* tracker_blocks.h: the source of the blocks with which tracker_rules.c tests the rules of
- * trackers. There are two sources: calls of allogram.h (tracker_blocks.c), and a script of Lua
- * whose blocks the adapter reports (tracker_blocks_lua.c).
+ * trackers (callbacks of a program for sampled blocks, see allogram.h). There are two sources:
+ * calls of allogram.h (tracker_blocks.c), and a script of Lua whose blocks allogram's adapter for
+ * Lua reports (tracker_blocks_lua.c).
  *
  * A rule gives each block a name, IN(place, n). A place is one Lua state in tracker_blocks_lua.c.
  * Only one thread at a time uses a place. While a callback for a block of a place runs, no other

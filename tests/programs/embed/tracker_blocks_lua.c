@@ -1,6 +1,6 @@
 /* tracker_blocks_lua.c: the blocks of tracker_blocks.h, allocated by a script of Lua: its tables
  * (and for blocks that grow, their arrays), which Lua's collector frees. Works only under `allogram
- * run`, where the adapter reports the blocks.
+ * run`, where allogram's adapter for Lua reports the blocks.
  *
  * Each place has a Lua state of its own with an allocator of its own, which takes nothing from
  * malloc. So a place may be used in a signal handler, and a place that is discarded frees its

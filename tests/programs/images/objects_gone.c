@@ -1,7 +1,7 @@
 /* objects_gone.c: loads and unloads shared objects all the time.
  *
  *     objects_gone converters ROUNDS THREADS
- *         iconv loads and unloads its modules, without calls of dlclose that a hook sees
+ *         iconv loads and unloads its modules; it calls no dlclose that allogram could replace
  *     objects_gone plugins ROUNDS THREADS FILE...
  *         loads, runs and unloads the plugins in turn; ROUNDS 0: until standard input ends
  *     objects_gone keep ROUNDS 0 FILE...

@@ -88,7 +88,7 @@ function counted(before, after)
     println("pool=$(diff.poolalloc) big=$(diff.bigalloc) malloc=$(diff.malloc) realloc=$(diff.realloc)")
 end
 
-# What the collector counted between two marks of the session; nothing else allocates between them.
+# What the collector counted between two marks of the recording; nothing else allocates between them.
 function measured(n)
     mark("begin")
     before = Base.gc_num()

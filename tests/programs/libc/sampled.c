@@ -104,8 +104,8 @@ static void tail(void) {
     say(&heavy_truth);
 }
 
-/* In the pause the writer writes a time stamp, which lies between the large block and the small
- * ones. */
+/* In the pause the writer (allogram's process that writes the trace) adds a time stamp, which lies
+ * between the large block and the small ones. */
 static void huge(void) {
     mixed(50000000);
     (void)usleep(50000);

@@ -44,7 +44,8 @@ int main(void) {
         (void)!read(ready[0], &byte, 1);
     }
     make_blocks(5000);
-    usleep(300 * 1000);                       /* in this time the writer examines all children */
+    usleep(300 * 1000);                       /* in this time allogram's writer process examines all
+                                               * children */
     for (int i = CHILDREN - 1; i >= 0; i--) { /* pid 1 last: the kernel kills the namespace's other
                                                * processes when it ends */
         (void)!write(gates[i][1], &byte, 1);

@@ -1,7 +1,7 @@
-/* fork_storm.c: families of processes that fork short-lived children, faster than the places of
- * ended processes in the session become free again (see tests/stress/fork_storm.py). Every child
+/* fork_storm.c: families of processes that fork short-lived children, faster than allogram
+ * reuses its table entries of ended processes (see tests/stress/fork_storm.py). Every child
  * allocates 3 x 24 bytes in short_life and ends; every second one is forked by a raw system call,
- * which no hook sees.
+ * which allogram does not see.
  *
  * Arguments: number of families, number of children of each. With one argument the process is one
  * family. */
