@@ -141,7 +141,7 @@ def tokens_are_types(tools):
 # ---- the rules ----
 
 def compare(tools, trace, wanted, failures, focus=(), by_events=True):
-    outcome = recorded.run([tools.allogram, "check", trace]) # `check` also seals the trace of a killed program
+    outcome = recorded.run([tools.allogram, "check", trace]) # `check` also completes the trace of a killed program
     failures.expect("check", outcome.status, 0)
     summary = recorded.report(tools, trace, *focus)
     failures.expect(os.path.basename(trace), {key: summary[key] for key in COUNTED}, {key: wanted[key] for key in COUNTED})
@@ -285,7 +285,7 @@ def tracker_rules(tools):
 
 
 def rule_of_trackers(tools, command, is_under_run):
-    """Runs a program that checks the rules of trackers and prints each rule that does not hold."""
+    """Runs a program that checks the rules of trackers (callbacks for sampled blocks, see allogram.h) and prints each rule that does not hold."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         if is_under_run:

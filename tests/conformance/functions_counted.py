@@ -120,7 +120,7 @@ def built_with_pkg_config(tools):
 # ---- the rules ----
 
 def compare(tools, trace, wanted, failures):
-    outcome = recorded.run([tools.allogram, "check", trace]) # `check` also seals the trace of a killed program
+    outcome = recorded.run([tools.allogram, "check", trace]) # `check` also completes the trace of a killed program
     failures.expect("check", outcome.status, 0)
     rows = recorded.report(tools, trace, "--view=functions")["functions"]
     by_name = {}

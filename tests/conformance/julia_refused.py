@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""julia_refused --build BUILD: allogram does not hook Julia releases that were not verified, and the summary says so. Prints TAP."""
+"""julia_refused --build BUILD: allogram does not record the blocks of Julia releases that were not verified, and the summary says so. Prints TAP."""
 
 import os
 import sys

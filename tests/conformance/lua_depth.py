@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of the memo of the Lua adapter (lua_call_memo.c), which keeps the last stack of a thread, so that the next walk reads only the
-calls that have changed. The cost of a block must not depend on the depth of a recursion, and the stacks must be those that a walk of
-all calls finds."""
+"""Tests of the memo of the Lua adapter (lua_call_memo.c), which keeps the last stack of a thread,
+so that the next walk (a reading of Lua's calls) reads only the calls that have changed. The cost of
+a block must not depend on the depth of a recursion, and the stacks must be those that a walk of all
+calls finds."""
 
 import os
 import re

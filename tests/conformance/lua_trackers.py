@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the rules of trackers with Lua as the allocator. A tracker is a set of functions of the program (allogram.h) that allogram calls
 for sampled blocks. embedded.py tests each rule with blocks that a C program reports; this test repeats each rule, under the same name,
-with tables of a Lua script, which the Lua adapter reports."""
+with tables of a Lua script, which allogram's Lua adapter reports."""
 
 import os
 import sys
