@@ -1,5 +1,6 @@
-/* fuzz_outside.c: reads any bytes as an input that the observer reads of a process: /proc/PID/maps,
- * a perf map, a jitdump, an ELF object from its list for debuggers, or .debug_frame.
+/* fuzz_outside.c: reads any bytes as an input that `allogram observe` reads from another process:
+ * /proc/PID/maps, a perf map, a jitdump, an ELF object from its list for debuggers, or
+ * .debug_frame.
  *
  *     input   | which : 1 | the bytes | */
 #include <stddef.h>

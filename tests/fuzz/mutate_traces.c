@@ -199,7 +199,7 @@ static unsigned run_all(struct driver *driver) {
 
 /* ---- the command line ---- */
 
-/* Adds a trace to start from, and the same trace with uncompressed chunks. */
+/* Adds a trace to start from, and the same trace without compression. */
 static void add_seed(struct driver *driver, const char *path) {
     struct ag_trace_bytes trace = {.data = malloc(1 << 20)};
     FILE *file = fopen(path, "r");

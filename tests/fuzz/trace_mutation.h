@@ -11,8 +11,9 @@ struct ag_trace_bytes {
     size_t n_bytes, capacity;
 };
 
-/* Makes the same trace with every chunk uncompressed, so that changing a byte changes a byte of a
- * body. Returns false if the bytes are no trace, or if there is no memory. */
+/* Makes the same trace with every chunk (the unit of a trace file) uncompressed, so that changing a
+ * byte of the file changes one byte of a chunk's contents. Returns false if the bytes are no trace,
+ * or if there is no memory. */
 bool ag_trace_unpack(const struct ag_trace_bytes *trace, struct ag_trace_bytes *ret_unpacked);
 
 /* Corrects every checksum, as far as headers can be followed. */
@@ -24,8 +25,9 @@ void ag_trace_fix_hashes(uint8_t *bytes, size_t n_bytes);
 void ag_trace_mutate(struct ag_trace_bytes *trace, const struct ag_trace_bytes *donor,
                      uint64_t *random_state);
 
-/* Reads a trace with all readers: chunk list, events, records, rows, verdict, resume. The result
- * depends on everything that was read, so that the compiler cannot leave anything out. */
+/* Reads a trace with all readers: of the chunk list, events, records and rows, and those that check
+ * the trace and continue it. The result depends on everything that was read, so that the compiler
+ * cannot leave anything out. */
 uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes);
 
 /* Lets a command of allogram read the trace: WORDS are the arguments of `allogram`, without the

@@ -5,7 +5,7 @@
  *     worst_traces CASE N PATH       writes the case to PATH; N is about the number of its events,
  *                                    nodes, threads or other items; prints the uncompressed size
  *                                    of the trace in bytes
- *     worst_traces --body FILE PATH  writes a trace with an input of fuzz_chunk.c as a chunk
+ *     worst_traces --body FILE PATH  writes a trace with an input of fuzz_chunk.c as a chunk (unit)
  *
  * Each case aims at one way in which a reader's work may grow faster than its input: keys that
  * collide in a hash table whose hash is known, lists that are searched from their beginning, events
@@ -1206,7 +1206,7 @@ static void index_rows(uint64_t n) {
     free(heap_sums);
 }
 
-/* A trace is made by `make`, or by two_streams, or by body_records. */
+/* A trace is made by `make`, or by two_streams(first, second), or by body_records(fill). */
 static const struct worst_case {
     const char *name;
     /* the N that makes one or two megabytes; a smaller N if more items would only make the output
