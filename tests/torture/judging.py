@@ -29,7 +29,7 @@ import trace_truth
 
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 
-ATTACHED = "allogram: attached to "  # printed by attach as soon as its hooks are active
+ATTACHED = "allogram: attached to "  # printed by attach as soon as it records
 CLOSED = b"allogram: the live file was removed while the program ran"
 UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded, as ", re.MULTILINE)
 

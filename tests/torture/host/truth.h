@@ -35,7 +35,7 @@ enum {
 
 struct truth_site {
     _Atomic uint64_t blocks_begun, blocks_done, bytes_begun, bytes_done;
-    /* frees of blocks that this process itself allocated at this site */
+    /* frees of blocks that this process itself allocated at this site (a function, see sites.h) */
     _Atomic uint64_t frees_begun, frees_done;
 };
 
