@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs of runtimes, again and again. The adapters of these
-runtimes can be started while the program runs. Prints TAP.
+"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs of runtimes, again and again. For these runtimes
+allogram can begin to record while the program runs. Prints TAP.
 
 For each runtime: allocations, types and frees between attach and detach must be exact. Only frees of blocks that were allocated before the
 attach may be ghost frees (frees of blocks whose allocation is not in the trace). The program's own use of the runtime must work as without

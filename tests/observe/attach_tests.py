@@ -64,7 +64,7 @@ def samples_stand_for_what_was_allocated_and_are_freed_by_the_program():
             assert target.ask("fill 500") == "fill"
 
             def check(attached):
-                assert target.ask("drop") == "drop"  # frees the blocks after the detach, when malloc has no hooks
+                assert target.ask("drop") == "drop"  # frees the blocks after the detach, when the program calls malloc and not allogram
                 summary = attached.report("--view=summary")
                 size, interval = 512 << 10, 512 << 10
                 chance = 1 - math.exp(-(size + 1) / interval)

@@ -94,7 +94,7 @@ static void begin(void *(*body)(void *)) {
     }
 }
 
-/* ---- data for the observer to read ---- */
+/* ---- data that `allogram observe` reads ---- */
 
 static uint8_t object[PAGE];
 
