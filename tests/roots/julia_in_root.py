@@ -142,8 +142,8 @@ def counted(tools, root):
 
 
 def filtered(tools, root):
-    """--filter selects a type, although Julia's adapter learns the type only after the allocation: exactly the objects Main.Leaf are recorded,
-    with their frees."""
+    """--filter selects a type, although allogram learns the type of a Julia object only after the allocation: exactly the objects Main.Leaf
+    are recorded, with their frees."""
     case = Case(tools, root, [INSIDE + "/julia_counted.jl", str(SCALE)], ["--filter=type=Main.Lea?,!size=1K..,allocator=pool"],
                 ["JULIA_NUM_THREADS=2"])
     with recorded.Folder() as folder:
