@@ -4,8 +4,8 @@
 //
 //     corner_cases [rounds, default 100]
 //
-// Ends with status 1 if a captured stack differs from that of the walk without caches or from that
-// of libunwind, or if a stack that should be complete is incomplete.
+// Ends with status 1 if a captured stack differs from that of the unwinder without its caches or
+// from that of libunwind, or if a stack that should be complete is incomplete.
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>

@@ -15,7 +15,7 @@ extern "C" {
 
 /* Stores the pcs (code addresses) of the stack's frames, innermost first, at most `capacity`. sp is
  * the place on the stack of the return address of a call. The first frame is the function that made
- * this call; the function that it called, or a callee of that function, must call allogram_judge. pc - 1 is
+ * this call; the called function, or a callee of it, must call allogram_judge. pc - 1 is
  * inside of the frame's instruction: the pc of a call is its return address, and one is added to
  * the pc of a frame that a signal interrupted. Returns the number of pcs, or -1 if the first frame
  * was not found. */

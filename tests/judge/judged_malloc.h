@@ -21,8 +21,8 @@ extern struct judged_counts judged_counts;
  * in a signal handler that has interrupted any instruction. */
 void judged_capture(void);
 
-/* Calls dlclose, and then, as the agent does, drops the unwinder's cached data of the unloaded
- * shared object. */
+/* Calls dlclose, and then, as allogram's library does, drops the unwinder's cached data of the
+ * unloaded shared object. */
 void judged_dlclose(void *handle);
 
 #ifdef __cplusplus
