@@ -4,8 +4,8 @@
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
  * A field that a line leaves out is 0 or empty. A stamp (a record of the time) is added wherever
- * the time of a stream changes. Lines whose SECONDS are "-" are records of the index; if there is
- * no such line, the index is computed from the events, as the writer computes it. */
+ * the time of a stream (a thread) changes. Lines whose SECONDS are "-" are records of the index; if
+ * there is no such line, the index is computed from the events, as `allogram run` computes it. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@ struct assembly {
     struct ag_trace_writer *writer;
     struct ag_event_encoder *encoder;
     struct ag_blob records, index;
-    uint32_t stream; /* the stream of the open chunk of events; STREAMS if no chunk is open */
+    uint32_t stream; /* the stream whose events are in the unfinished chunk; STREAMS if there is no
+                      * such chunk */
     uint64_t first_time_ns, time_ns, start_ns, end_ns, rss_peak_bytes;
     uint32_t thread_ids[STREAMS];
     uint64_t sequences[STREAMS];
@@ -105,7 +106,7 @@ static void add_record(struct assembly *assembly, struct ag_blob *blob, enum ag_
     check(ag_record_layout(kind, &layout), line);
     if (layout.row_bytes > 0) {
         set_fields(&layout, row, line);
-        (void)ag_record_append_rows(blob, kind, row, 1); /* an error stays in the blob */
+        (void)ag_record_append_rows(blob, kind, row, 1); /* an error is stored in the blob */
         return;
     }
     set_fields(&layout, &record.u, line);

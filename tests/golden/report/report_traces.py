@@ -2,8 +2,8 @@
 """report_traces ASSEMBLER FOLDER: describes the traces of the report tests, and writes them with assemble_trace to FOLDER/NAME.allogram.
 
 Each trace is a list of lines, as `allogram dump` prints them. report_sums.py reads the same list, and computes from it what the reports must show.
-Times are in ms since the start of the recording, which is START_NS after the start of the session. All events of a moment are between two
-stamps (records of the time) that are RESOLUTION_NS apart.
+Times are in ms since the start of the process's recording, which is START_NS after the start of the session (`allogram run`). All events of a
+moment are between two stamps (records of the time) that are RESOLUTION_NS apart.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ START_NS = 1000000
 KIB, MIB = 1 << 10, 1 << 20
 CUT, NOT_KEPT = 2, 3  # stacks that are not nodes, and parents of nodes: enum ag_root
 MANAGED, TYPE, LABEL = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # images of nodes that are not code of a file
-MALLOC, REALLOC, NEW, MMAP = 0, 1, 2, 3  # vias
+MALLOC, REALLOC, NEW, MMAP = 0, 1, 2, 3  # vias: numbers of allocation functions
 
 
 class Line:

@@ -5,7 +5,7 @@
 set -u
 allogram=$(realpath "$1")
 cd "$2" || exit 1
-work=$(mktemp -d) # for copies of the traces: check may complete a trace with what a session left
+work=$(mktemp -d) # for copies of the traces: check may change a trace whose recording was killed
 trap 'rm -rf "$work"' EXIT
 found=$work/found
 
