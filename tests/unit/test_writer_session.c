@@ -1,7 +1,7 @@
 /* test_writer_session.c: whole sessions (recordings), with a simulated recorder (fake_recorder.h)
  * in some processes and, in another process, a writer, which moves their events from shared memory
- * (the live file) to traces. Some of these processes are killed. Afterwards every event must be in a trace exactly
- * once.
+ * (the live file) to traces. Some of these processes are killed. Afterwards every event must be in
+ * a trace exactly once.
  *
  * All tests share the simulated programs and the functions that count the events of the traces. */
 #include <errno.h>
