@@ -68,8 +68,8 @@ def record(tools, guest, case, folder, failures, options=(), status=0):
         summaries = [(trace, summary) for trace, summary in summaries if os.path.basename(summary["trace"]["exe"]) == guest.program]
         traces = [trace for trace, _ in summaries]
     for trace, summary in summaries:
-        failures.expect("check", recorded.check(tools, trace)[0], 0)
-        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("status of check", recorded.check(tools, trace)[0], 0)
+        failures.expect("lost events", summary["lost_events"]["total"], 0)
         if trace == traces[0]: # only in the parent's trace, because a child frees blocks that its parent allocated
             failures.fail_unless("frees of unknown blocks: %d" % summary["ghost_frees"], summary["ghost_frees"] <= guest.ghosts)
     return outcome, traces
@@ -81,7 +81,7 @@ def types_in(tools, trace, names, *options):
 
 
 def compare(tools, trace, truth, failures):
-    failures.expect("types", types_in(tools, trace, truth["types"]), truth["types"])
+    failures.expect("counts by type", types_in(tools, trace, truth["types"]), truth["types"])
     by_events = types_in(tools, trace, truth["types"], "--from=1ns", "--older")
     failures.expect("types, computed from the events", {name: row[:2] for name, row in by_events.items()},
                     {name: row[:2] for name, row in truth["types"].items()})
@@ -122,7 +122,7 @@ def counts_are_exact(tools, guest, case):
             compare(tools, traces[0], truth, failures)
             heap = heap_in(tools, traces[0], guest.heap)
             if guest.is_whole:
-                failures.expect("the heap", (heap["allocated_bytes"],), (sum(row[1] for row in truth["types"].values()),))
+                failures.expect("allocated bytes of the heap", (heap["allocated_bytes"],), (sum(row[1] for row in truth["types"].values()),))
     return failures
 
 
@@ -132,7 +132,7 @@ def every_block_dies(tools, guest):
         outcome, traces = record(tools, guest, "deaths", folder, failures)
         heap = heap_in(tools, traces[0], guest.heap)
         if guest.is_whole:
-            failures.expect("in use", (heap["in_use_blocks"], heap["in_use_bytes"]), (0, 0))
+            failures.expect("blocks, bytes in use", (heap["in_use_blocks"], heap["in_use_bytes"]), (0, 0))
         for truth in truths_of(outcome, failures):
             compare(tools, traces[0], truth, failures)
     return failures
@@ -170,7 +170,7 @@ def a_forked_child_goes_on(tools, guest):
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "forked", folder, failures)
         truths = truths_of(outcome, failures)
-        failures.expect("processes", (len(traces), len(truths)), (2, 2))
+        failures.expect("numbers of traces, of lines with counts", (len(traces), len(truths)), (2, 2))
         by_pid = {recorded.report(tools, trace)["trace"]["pid"]: trace for trace in traces}
         child, parent = truths
         compare(tools, by_pid[parent["pid"]], parent, failures)
@@ -215,7 +215,7 @@ def with_none_the_program_is_untouched(tools, guest):
     with recorded.Folder() as folder:
         plain = recorded.run([*guest.command, "counts"], cwd=folder)
         outcome, traces = record(tools, guest, "counts", folder, failures, ("--adapters=none",))
-        failures.expect("output", truths_of(outcome, failures)[0]["types"], truths_of(plain, failures)[0]["types"])
+        failures.expect("counts that the program printed", truths_of(outcome, failures)[0]["types"], truths_of(plain, failures)[0]["types"])
         failures.expect("the runtime's heap without the adapter", heap_in(tools, traces[0], guest.heap), None)
         runtimes = recorded.report(tools, traces[0])["runtimes"]
         failures.expect("runtimes", [row["name"] for row in runtimes], ["libc"])

@@ -162,7 +162,7 @@ def never_overwrites(case, folder):
         outcome = case.run("run", "-q", "-o", path, "--", case.tools.program("temporary"))
         case.expect("status", outcome.status, 0)
         case.fail_unless("no " + name, os.path.exists(os.path.join(folder, name)))
-    case.expect("mode", oct(os.stat(path).st_mode & 0o777), "0o600")
+    case.expect("mode of the trace's file", oct(os.stat(path).st_mode & 0o777), "0o600")
     case.fail_unless("the first trace was overwritten", recorded.report(case.tools, path)["allocated_blocks"] == 6010)
 
 
@@ -265,7 +265,7 @@ def disk_full(case, folder):
             summary = recorded.report(case.tools, traces[0])
             case.fail_unless("the trace contains no allocation", summary["allocated_blocks"] > 0)
             case.fail_unless("no event is counted as lost", summary["lost_events"]["total"] > 0)
-            case.expect("end", summary["trace"]["end"], "cut")
+            case.expect("end of the trace", summary["trace"]["end"], "cut")
 
 
 def disk_full_of_several(case, folder):
@@ -362,8 +362,8 @@ def max_size(case, folder):
     trace = recorded.traces_in(folder)[0]
     case.fail_unless("the trace has %d bytes" % os.path.getsize(trace), os.path.getsize(trace) <= 64 << 10)
     summary = recorded.report(case.tools, trace)
-    case.expect("end", summary["trace"]["end"], "cut")
-    case.expect("check", recorded.check(case.tools, trace)[0], 0)
+    case.expect("end of the trace", summary["trace"]["end"], "cut")
+    case.expect("status of check", recorded.check(case.tools, trace)[0], 0)
 
 
 def closed_descriptors(case, folder):
@@ -402,7 +402,7 @@ def interrupted(case, folder):
     process.stdout.close()
     case.expect("status", process.returncode, 9)
     for trace in recorded.wait_until_ended(case.tools, folder):
-        case.expect("check", recorded.check(case.tools, trace)[0], 0)
+        case.expect("status of check", recorded.check(case.tools, trace)[0], 0)
 
 
 # ---- files that are no traces, and damaged traces --------------------------------------------------------------------------------------------
@@ -511,7 +511,7 @@ def trace_still_growing(case, folder):
         case.fail_unless("report: status %d" % outcome.status, outcome.status in (0, 1))
     process.wait()
     case.expect("status", process.returncode, 0)
-    case.expect("check", recorded.check(case.tools, traces[0])[0], 0)
+    case.expect("status of check", recorded.check(case.tools, traces[0])[0], 0)
 
 
 def sleeps(pid, program):

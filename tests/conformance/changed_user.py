@@ -51,9 +51,9 @@ def recorded_under(tools, wrapper):
         found = [(trace, summary) for trace, summary in traces if summary["trace"]["command"][0] == place.program]
         failures.expect("traces of the program", len(found), 1)
         for trace, summary in found:
-            failures.expect("check", recorded.check(tools, trace)[1].get("whole"), True)
+            failures.expect("the trace is whole", recorded.check(tools, trace)[1].get("whole"), True)
             failures.expect("allocated blocks", summary["allocated_blocks"], BLOCKS)
-            failures.expect("lost", summary["lost_events"]["total"], 0)
+            failures.expect("lost events", summary["lost_events"]["total"], 0)
             failures.expect("owner of the trace", os.stat(trace).st_uid, os.geteuid())
     return failures
 

@@ -58,9 +58,9 @@ def covers(failures, tools, trace):
 
 def is_clean(failures, tools, trace):
     summary = recorded.report(tools, trace)
-    failures.expect("lost", summary["lost_events"]["total"], 0)
-    failures.expect("ghosts", summary["ghost_frees"], 0)
-    failures.expect("check", recorded.check(tools, trace)[0], 0)
+    failures.expect("lost events", summary["lost_events"]["total"], 0)
+    failures.expect("ghost frees", summary["ghost_frees"], 0)
+    failures.expect("status of check", recorded.check(tools, trace)[0], 0)
 
 
 def entries(tools, program):
@@ -123,7 +123,7 @@ def sampled(tools, program):
         failures.require("the true %d bytes are near the interval of the estimate, %d to %d" % (counts["in_thread"][1], low, high),
                          0.9 * low <= counts["in_thread"][1] <= 1.1 * high)
         failures.require("most blocks are freed", row["in_use_blocks"] < counts["in_thread"][0] / 5)
-        failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+        failures.expect("ghost frees", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
 
@@ -131,7 +131,7 @@ def child(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         counts, _, traces = record(failures, tools, program, "child", folder)
-        failures.expect("traces", len(traces), 2)
+        failures.expect("number of traces", len(traces), 2)
         for trace in traces:
             own = own_of(tools, trace)
             if "in_child" in own:
@@ -172,7 +172,7 @@ def tracked(tools, program):
             counts, said, traces = record(failures, tools, program, "tracked", folder, options)
             failures.expect("tracker, calls of on_alloc, wrong calls of on_free", (said["tracker"], said["born"], said["wrong"]), (1, counts["followed"][0], 0))
             failures.require("on_free was called for about 5000 blocks: %s" % said, 4900 <= said["died"] <= 5200)
-            failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+            failures.expect("ghost frees", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
 

@@ -44,7 +44,7 @@ def refused(tools, pid, action, failures, status=1):
 
 
 def finish(tools, commanded, failures, expected):
-    failures.expect("own", own_at_end(tools, commanded, failures), expected)
+    failures.expect("sums at the end", own_at_end(tools, commanded, failures), expected)
 
 
 def pause_and_resume(tools, *options):
@@ -96,7 +96,7 @@ def reset(tools, *options):
         snapshots.is_whole(tools, commanded.trace, failures)
         seen = snapshots.own(tools, commanded.trace)
         failures.expect("allocated and freed since the reset", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))
-        failures.expect("in use", seen["in_use_bytes"], 10 * 100 + 5 * 50)
+        failures.expect("bytes in use", seen["in_use_bytes"], 10 * 100 + 5 * 50)
     return failures
 
 
@@ -116,7 +116,7 @@ def a_reset_that_no_event_follows(tools):
         snapshots.wait_for("the end", lambda: recorded.check(tools, commanded.trace)[1].get("whole"))
         summary = recorded.report(tools, commanded.trace)
         failures.expect("allocated since the reset", summary["allocated_blocks"], 0)
-        failures.require("in use: %d" % summary["in_use_bytes_at_end"], summary["in_use_bytes_at_end"] >= 1000)
+        failures.require("at least 1000 bytes are in use: %d" % summary["in_use_bytes_at_end"], summary["in_use_bytes_at_end"] >= 1000)
     return failures
 
 
@@ -153,7 +153,7 @@ def a_dump_of_a_program_that_ends_meanwhile(tools):
         failures.expect("name of the dump", asker.communicate()[0].decode().strip(), path)
         failures.expect("status of control", asker.returncode, 0)
         snapshots.is_whole(tools, path, failures)
-        failures.expect("own", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
+        failures.expect("sums of the trace", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
     return failures
 
 
@@ -220,7 +220,7 @@ def an_attached_program(tools):
             with subprocess.Popen([tools.allogram, "attach", str(program.pid), "--mode=exact", "-o", trace],
                                   stderr=subprocess.PIPE) as attach:
                 said = attach.stderr.readline()
-                failures.require("attached: %r" % said, b"attached to" in said)
+                failures.require("attach says that it attached: %r" % said, b"attached to" in said)
                 tell("alloc 10 100")
                 ask(tools, program.pid, "pause", failures)
                 tell("alloc 2000 200")
@@ -232,7 +232,7 @@ def an_attached_program(tools):
                 failures.expect("status of attach", attach.wait(snapshots.SECONDS), 0)
                 attach.stderr.read()
             snapshots.is_whole(tools, trace, failures)
-            failures.expect("own", snapshots.own(tools, trace), sums(17, 1350, 0, 1350))
+            failures.expect("sums of the trace", snapshots.own(tools, trace), sums(17, 1350, 0, 1350))
             tell("alloc 3 50")
             failures.require("the program is not recorded after the stop",
                              "not recorded" in refused(tools, program.pid, "pause", failures))

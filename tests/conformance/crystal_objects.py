@@ -82,7 +82,7 @@ def judge(failures, where, program, folder, wanted, arguments=(), options=(), re
         failures.require("the adapter %s has hooked its runtime" % name, any(row["name"] == name and row["hooked"] for row in summary["runtimes"]))
     coverage = [row["coverage"] for row in summary["runtimes"] if row["name"] == "bdwgc"]
     failures.require("coverage %s" % coverage, coverage and coverage[0] is not None and 0.999 <= coverage[0] <= 1)
-    failures.expect("lost, cut, ghosts", (summary["lost_events"]["total"], summary["truncated_stacks"], summary["ghost_frees"]), (0, 0, 0))
+    failures.expect("lost events, cut stacks, ghost frees", (summary["lost_events"]["total"], summary["truncated_stacks"], summary["ghost_frees"]), (0, 0, 0))
     types = types_of(where, trace, *report_options)
     for name, blocks in wanted.items():
         failures.expect(name, types.get(name, {}).get("allocated_blocks"), blocks)
@@ -121,7 +121,7 @@ def debug_with_four_workers(programs, where):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace, types = judge(failures, where, programs["debug"][0], folder, {**EXACT, **EXACT_KINDS, **EXACT_JSON}, [str(N)])
-        failures.expect("in use", [types[name]["in_use_blocks"] for name in ("Left", "Right", "Hash(String, JSON::Any)", "Node(Int64)")],
+        failures.expect("blocks in use of four types", [types[name]["in_use_blocks"] for name in ("Left", "Right", "Hash(String, JSON::Any)", "Node(Int64)")],
                         [N, 2 * N, N, 5 * N])
         failures.require("unreachable objects are freed", types["Node(Int32)"]["in_use_blocks"] < N // 100)
         failures.require("the memory of hashes has a type", types["Pointer(Hash::Entry(Int32, Point))"]["allocated_blocks"] > 5)
@@ -201,7 +201,7 @@ def wild(programs, where):
     wanted = {name: int(blocks) for name, blocks in (line.rsplit(" ", 1) for line in plain.stdout.decode().splitlines())}
     failures.require("the program printed the counts of all types: %s" % wanted, len(wanted) == 11)
     stripped = where.path("stripped")
-    failures.expect("strip", where.run(["strip", "-o", stripped, program]).status, 0)
+    failures.expect("status of strip", where.run(["strip", "-o", stripped, program]).status, 0)
     with recorded.Folder() as folder:
         trace, types = judge(failures, where, program, folder, wanted, [str(n)])
         failures.require("finalized objects are freed", types["Finished"]["in_use_blocks"] < n // 10)
@@ -210,7 +210,7 @@ def wild(programs, where):
         failures.expect("blocks that the program frees itself: allocated, enough are freed", (own["by_hand"]["allocated_blocks"], own["by_hand"]["freed_blocks"] >= n + n // 2), (2 * n, True))
     with recorded.Folder() as folder:
         outcome, trace = where.record([stripped, str(n)], folder)
-        failures.expect("stripped", (outcome.status, outcome.stdout), (0, plain.stdout))
+        failures.expect("status, output of the stripped program", (outcome.status, outcome.stdout), (0, plain.stdout))
         coverage = [row["coverage"] for row in where.report(trace)["runtimes"] if row["name"] == "bdwgc"]
         failures.require("coverage without symbols %s" % coverage, coverage and 0.999 <= coverage[0] <= 1)
     return failures
@@ -230,7 +230,7 @@ def tracked(programs, where):
             failures.expect("status", (outcome.status, words[0]), (0, "true"))
             created, died, of_any, wrong, after, kept = map(int, words[1:])
             failures.expect("created, of another type, after the end", (created, wrong, after), (21 * n, 0, 0))
-            failures.require("died: %d" % died, 20 * n - 20 <= died <= 20 * n and kept == n)
+            failures.require("all or nearly all objects died: %d" % died, 20 * n - 20 <= died <= 20 * n and kept == n)
             failures.require("calls of the tracker for objects of any type: %d" % of_any, 22 * n <= of_any < 22 * n + 50)
     return failures
 

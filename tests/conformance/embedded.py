@@ -66,15 +66,15 @@ def compare_example(tools, trace, is_alone):
     sites = {row["function"]: row["own"]["allocated_blocks"] for row in recorded.report(tools, trace, "--view=sites")["sites"]}
     failures.expect("sites", {name: sites.get(name) for name in SITES}, SITES)
     summary = recorded.report(tools, trace)
-    failures.expect("ghosts", summary["ghost_frees"], 2)
-    failures.expect("lost", summary["lost_events"]["total"], 0)
+    failures.expect("ghost frees", summary["ghost_frees"], 2)
+    failures.expect("lost events", summary["lost_events"]["total"], 0)
     if is_alone:
         failures.expect("number of different stacks", summary["unique_stacks"], 5)
         failures.expect("blocks in all", (summary["allocated_blocks"], summary["freed_blocks"]), (119, 36))
         failures.expect("end of the recording", summary["trace"]["end"], "detached")
         outcome = recorded.run([tools.allogram, "dump", trace])
         failures.require("the dump contains the mark", b'mark name="the list is there"' in outcome.stdout)
-    failures.expect("check", recorded.check(tools, trace)[0], 0)
+    failures.expect("status of check", recorded.check(tools, trace)[0], 0)
     return failures
 
 
@@ -142,10 +142,10 @@ def tokens_are_types(tools):
 
 def compare(tools, trace, wanted, failures, focus=(), by_events=True):
     outcome = recorded.run([tools.allogram, "check", trace]) # `check` also completes the trace of a killed program
-    failures.expect("check", outcome.status, 0)
+    failures.expect("status of check", outcome.status, 0)
     summary = recorded.report(tools, trace, *focus)
     failures.expect(os.path.basename(trace), {key: summary[key] for key in COUNTED}, {key: wanted[key] for key in COUNTED})
-    failures.expect("lost", summary["lost_events"]["total"], 0)
+    failures.expect("lost events", summary["lost_events"]["total"], 0)
     if not by_events:
         return
     again = recorded.report(tools, trace, "--from=1ns", "--older") # computed from the events, not from the trace's index
@@ -162,12 +162,12 @@ def rule_alone(tools, case):
         for truth in truths:
             compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=case != "dropped")
         traces = [name for name in os.listdir(folder) if name.endswith(".allogram")]
-        failures.expect("traces", len(traces), len(truths))
+        failures.expect("number of traces", len(traces), len(truths))
         failures.require("no live file is left", not [name for name in os.listdir(folder) if "live" in name])
         if case == "exit_without_stop":
-            failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
+            failures.expect("end of the trace", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
         if case == "killed":  # nothing could record the signal that killed the process, so the report names no signal
-            failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
+            failures.expect("end of the trace", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
             text = recorded.run([tools.allogram, "report", truths[0]["trace"]]).stdout.decode()
             failures.fail_unless("the report does not say that the end is unknown: " + text[:300], "ended in an unknown way" in text)
     return failures
@@ -187,7 +187,7 @@ def rule_under_run(tools, case):
         truths = recorded.truths_of(outcome, failures)
         failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
         failures.expect("bytes", heap_sums(tools, traces[0]), sum(truth["allocated_bytes"] for truth in truths))
-        failures.expect("lost", recorded.report(tools, traces[0])["lost_events"]["total"], 0)
+        failures.expect("lost events", recorded.report(tools, traces[0])["lost_events"]["total"], 0)
     return failures
 
 
@@ -233,7 +233,7 @@ def snapshots_are_whole(tools):
         blocks = 0
         for number in range(1, 5):
             trace = os.path.join(folder, "busy%d.allogram" % number)
-            failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
+            failures.expect("status of check", recorded.run([tools.allogram, "check", trace]).status, 0)
             summary = recorded.report(tools, trace)
             failures.expect("ghost frees, lost events", (summary["ghost_frees"], summary["lost_events"]["total"]), (0, 0))
             failures.require("at most two blocks are in use: %d" % summary["in_use_blocks_at_end"], summary["in_use_blocks_at_end"] <= 2)
@@ -247,7 +247,7 @@ def dropped_under_run(tools):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("embedding"), "dropped"], folder)
         truths = recorded.truths_of(outcome, failures)
-        failures.expect("truths", len(truths), 1)
+        failures.expect("number of lines with counts", len(truths), 1)
         wanted = truths[0]["allocated_bytes"]
         failures.expect("bytes", heap_sums(tools, traces[0]), wanted)
         failures.require("with --older the time before the reset is counted", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
@@ -293,7 +293,7 @@ def rule_of_trackers(tools, command, is_under_run):
         else:
             outcome = recorded.run(command, cwd=folder)
     failures.expect("status", outcome.status, 0)
-    failures.expect("complaints", outcome.stdout.decode(), "")
+    failures.expect("standard output", outcome.stdout.decode(), "")
     return failures
 
 

@@ -162,12 +162,12 @@ def counts_are_exact(place):
     with Node(place) as node:
         node.ask("hand_counted:main(%d)" % N)
         with Attached(node, "--mode=exact") as attached:
-            failures.expect("result", node.ask("hand_counted:main(%d)" % N), "ok")
+            failures.expect("result of main/1", node.ask("hand_counted:main(%d)" % N), "ok")
             status, said = attached.end()
         node.ask("hand_counted:main(%d)" % N)
         failures.expect("status", status, 0)
         failures.require("attach prints the next command: %s" % said, "--view=functions" in said)
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
         rows = rows_of(place, attached.trace)
         wanted = {"hand_counted:main/1": 1, "hand_counted:cons/1": 2 * (N + 1) + 3, "hand_counted:tuples/1": N + 1,
                   "hand_counted:loop_b/1": N, "hand_counted:busy/2": 8 * (N + 1), "hand_counted:tiny/1": 500}
@@ -176,7 +176,7 @@ def counts_are_exact(place):
         failures.expect("words", {name: rows.get(name, (0, None))[1] for name in words}, words)
         summary = recorded.report(place.tools, attached.trace)
         failures.expect("end of the recording", summary["trace"]["end"], "detached")
-        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("lost events", summary["lost_events"]["total"], 0)
     return failures
 
 
@@ -188,7 +188,7 @@ def choices_are_kept(place):
             node.ask("hand_counted:main(%d)" % N)
             attached.end()
         rows = rows_of(place, attached.trace)
-        failures.expect("a function", rows.get("hand_counted:cons/1"), (2 * (N + 1) + 3, 4 * N + 4))
+        failures.expect("calls, words of cons/1", rows.get("hand_counted:cons/1"), (2 * (N + 1) + 3, 4 * N + 4))
         failures.require("the functions of a selected module are traced", "lists:seq/2" in rows)
         others = [name for name in rows if not name.startswith(("lists:", "hand_counted:cons/", "["))]
         failures.expect("functions that are not selected", others, [])
@@ -203,7 +203,7 @@ def choices_are_kept(place):
             failures.expect(which, rows_of(place, attached.trace).get("hand_counted:cons/1"),
                             (calls, 2 * (calls - which.count(",") - 1)))
             node.ask("[exit(whereis(P), kill) || P <- [first, second, third]]")
-        failures.expect("load", node.ask("length(attached_node:load(1))"), "1")
+        failures.expect("number of busy processes", node.ask("length(attached_node:load(1))"), "1")
         with Attached(node, "--mode=exact", "--process=initial:attached_node:spin/1", name="p") as attached:
             time.sleep(0.2)
             attached.end()
@@ -226,7 +226,7 @@ def collections_are_seen(place):
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
         failures.require("collections are reported: %d" % len(found), len(found) > 0)
         failures.require("each collection has a process", all(row["process"] for row in found))
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 
@@ -253,7 +253,7 @@ def default_costs_little(place):
         failures.require("the note says that the trace contains only some of the collections: %s" % note, re.match(r"\d+ of \d+ collections: some", note[0]))
         seen = int(re.search(r"of (\d+)", note[0])[1])
         failures.require("the note shows the number of collections in the trace, and the number that the tracer saw: %s" % note, note[0].startswith("%d of " % len(found)) and seen >= len(found))
-        failures.expect("processes", node.ask("attached_node:many(50000)"), "50000")
+        failures.expect("number of waiting processes", node.ask("attached_node:many(50000)"), "50000")
         before = node.rss_kib()
         for _ in range(3):
             with Attached(node) as attached:
@@ -317,7 +317,7 @@ def control_is_obeyed(place):
             trace = attached.trace[:-len(".allogram")] + "-%d.allogram" % number
             failures.expect("trace %d" % number, rows_of(place, trace).get("hand_counted:cons/1"), counts)
             os.remove(trace)
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
         outcome = place.allogram("control", node.name, "pause")
         failures.expect("status, message of `control` after the stop", (outcome.status, outcome.stderr.decode()),
                         (1, "allogram: %s: nothing is recorded there\n" % node.name))
@@ -335,7 +335,7 @@ def pausing_costs_nothing(place):
         before = best()
         with Attached(node, "--mode=exact") as attached:
             traced = int(node.ask("begin statistics(runtime), hand_counted:odd(200000), element(2, statistics(runtime)) end")) * 10
-            failures.expect("pause", place.allogram("control", node.name, "pause").status, 0)
+            failures.expect("status of control pause", place.allogram("control", node.name, "pause").status, 0)
             paused = best()
             attached.end()
         after = best()
@@ -363,7 +363,7 @@ def cycles_leave_nothing(place):
                 break
             os.remove(os.path.join(place.folder, "cycle.allogram"))
             sizes.append(node.rss_kib())
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
         failures.expect("the load's results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"),
                         "[true,true]")
         third = max(1, len(sizes) // 3)
@@ -406,9 +406,9 @@ def nothing_stays_mapped(place):
             with Attached(node, "--mode=exact") as attached:
                 node.ask("hand_counted:cons(9)")
                 attached.end()
-            failures.expect("counts", rows_of(place, attached.trace).get("hand_counted:cons/1"), (10, 18))
+            failures.expect("calls, words of cons/1", rows_of(place, attached.trace).get("hand_counted:cons/1"), (10, 18))
             failures.expect("mappings of allogram, the schedulers not busy", mapped(node), [])
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 
@@ -432,13 +432,13 @@ def ends_in_every_way(place):
         node.ask("register(victim, spawn(attached_node, spin, [0]))")
         with Attached(node, "--mode=exact", "--process=victim", name="k") as attached:
             time.sleep(0.1)
-            failures.expect("kill", node.ask("exit(whereis(victim), kill)"), "true")
+            failures.expect("result of the kill", node.ask("exit(whereis(victim), kill)"), "true")
             status, _ = attached.end()
         failures.expect("status: the recorded process was killed", status, 0)
         failures.require("the calls of the killed process are in the trace", "attached_node:work/1" in rows_of(place, attached.trace))
         with Attached(node, "--trace=hand_counted:cons/1", name="k") as attached:
             node.ask("hand_counted:cons(9)")
-            failures.expect("new code", node.ask("[code:purge(hand_counted), element(1, code:load_file(hand_counted))]"),
+            failures.expect("result of loading the new code", node.ask("[code:purge(hand_counted), element(1, code:load_file(hand_counted))]"),
                             "[false,module]")
             time.sleep(1.6)
             node.ask("hand_counted:cons(19)")
@@ -452,7 +452,7 @@ def ends_in_every_way(place):
             attached.end()
         failures.expect("if all functions are traced, new code is traced, too",
                         rows_of(place, attached.trace).get("hand_counted:cons/1"), (20, 38))
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 
@@ -607,9 +607,9 @@ def load_does_not_grow(place):
         print("# %d s; resident KiB %d, then %d; trace of %d KiB" % (seconds, early, late, size // 1024))
         failures.expect("status", status, 0)
         failures.require("the node's memory does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.5 + 20000)
-        failures.expect("results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"), "[true,true]")
-        failures.expect("lost", recorded.report(place.tools, attached.trace)["lost_events"]["total"], 0)
-        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("results of the load", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"), "[true,true]")
+        failures.expect("lost events", recorded.report(place.tools, attached.trace)["lost_events"]["total"], 0)
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 

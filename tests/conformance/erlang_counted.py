@@ -108,7 +108,7 @@ def program_is_counted(erlang):
                      "hand_counted:thrown/1": (3, 4)})
     callers = callers_of(tools, trace, "hand_counted:loop_b/1")
     failures.expect("callers in a loop of tail calls", callers, {"hand_counted:loop_a/1": (N, 0)})
-    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    failures.expect("lost events", recorded.report(tools, trace)["lost_events"]["total"], 0)
     return failures
 
 

@@ -64,7 +64,7 @@ def servers_and_sleepers(erlang):
     failures.require("slept/1: %d calls, %d words" % (calls, words), 11 <= calls <= 11 + N // 10 and words <= 2 * calls)
     report = recorded.report(erlang.tools, trace, "--view=functions")
     failures.require("messages: %s" % report["messages"], report["messages"]["count"] >= 4 * N + N // 10 + 30)
-    failures.expect("lost", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)
+    failures.expect("lost events", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)
     return failures
 
 

@@ -34,7 +34,7 @@ def many_processes(erlang):
     failures.expect("calls, words of kept/1 in all processes", rows["hard_to_trace:kept/1"], (PROCESSES, 0))
     groups = recorded.report(erlang.tools, trace, "--view=functions", "--by=initial_call")["initial_calls"]
     of_one = [row for row in groups if row["initial_call"] == "hard_to_trace:one/0"]
-    failures.expect("processes", [row["processes"] for row in of_one], [PROCESSES])
+    failures.expect("number of processes with the initial call one/0", [row["processes"] for row in of_one], [PROCESSES])
     failures.require("the node has fewer than 2000 mappings: %s" % printed, int(printed) < 2000)
     return failures
 
@@ -46,7 +46,7 @@ def killed_in_a_call(erlang):
     failures.require("the calls of the killed processes are counted: %s" % (endless,), endless[0] > 20)
     failures.require("the calls of endless/1 and kept/1 differ by one for each process: %s %s" % (endless, kept), abs(endless[0] - (kept[0] - 20)) <= 20)
     failures.require("endless/1 allocates two words for each call, four for the last: %s" % (endless,), abs(endless[1] - 2 * endless[0]) <= 2 * 20)
-    failures.expect("lost", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)
+    failures.expect("lost events", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)
     return failures
 
 
@@ -65,7 +65,7 @@ def names_are_odd(erlang):
     failures.expect("ten functions, three calls each", sorted(row for row in odd.values()), [(3, 0)] * 10)
     failures.require("names are quoted as in Erlang's source: %s" % sorted(odd), "'odd \\'module\\'':'a b'/0" in odd)
     shown = recorded.run([erlang.tools.allogram, "report", trace, "--view=functions", "--limit=0", "--color=never"])
-    failures.expect("report", (shown.status, shown.stderr), (0, b""))
+    failures.expect("status, standard error of report", (shown.status, shown.stderr), (0, b""))
     failures.require("the report contains no escape character", b"\x1b" not in shown.stdout)
     return failures
 
@@ -88,7 +88,7 @@ def native_half_is_missing(erlang):
     broken = broken_tracer(erlang)
     outcome = recorded.run([*erlang.inside, "erl", "-noshell", "-pa", broken, "-s", "allogram", "inject", "-eval",
                             "io:put_chars(\"fine\"), halt(3)."], cwd=erlang.folder)
-    failures.expect("the node", (outcome.status, outcome.stdout), (3, b"fine"))
+    failures.expect("status, output of the node", (outcome.status, outcome.stdout), (3, b"fine"))
     lines = outcome.stderr.decode().splitlines()
     failures.require("a line says that the library is not loaded: %s" % lines, lines and lines[-1].startswith("allogram: ") and "not loaded" in lines[0])
     outcome = recorded.run([*erlang.inside, "erl", "-noshell", "-pa", broken, "-pa", erlang.folder, "-eval",

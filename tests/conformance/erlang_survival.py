@@ -74,8 +74,8 @@ class Node:
 def kept_of(tools, trace, failures):
     """Checks that the trace is complete and has no lost events. Returns (calls, words) of kept/1."""
     status, verdict = recorded.check(tools, trace)
-    failures.expect("check", (status, verdict["whole"]), (0, True))
-    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    failures.expect("status of check, whole", (status, verdict["whole"]), (0, True))
+    failures.expect("lost events", recorded.report(tools, trace)["lost_events"]["total"], 0)
     return erlang_counted.rows_of(tools, trace).get(KEPT, (0, 0))
 
 
@@ -86,7 +86,7 @@ def idle_node_is_killed(erlang):
         node.tell("calls 1000", "calls 234")
         os.kill(node.pid(), signal.SIGKILL)
         failures.expect("status", node.finish(), 128 + signal.SIGKILL)
-        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (1234, 2 * 1234))
+        failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (1234, 2 * 1234))
     return failures
 
 
@@ -138,7 +138,7 @@ def pause_and_resume(erlang):
         node.ask("resume", failures)
         node.tell("calls 30")
         failures.expect("status", node.finish(), 0)
-        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (130, 260))
+        failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (130, 260))
     return failures
 
 
@@ -164,7 +164,7 @@ def pause_is_fast(erlang):
             failures.require(figures, paused < untraced * 2 + 10 and paused * 4 < traced)
         print("# " + figures)
         failures.expect("status", node.finish(), 0)
-        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (counted, 2 * counted))
+        failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (counted, 2 * counted))
     return failures
 
 
@@ -196,7 +196,7 @@ def delay_and_duration(erlang):
         wait_until(node.begun + 8)
         node.tell("calls 3")
         failures.expect("status", node.finish(), 0)
-        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (20, 40))
+        failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (20, 40))
     return failures
 
 
@@ -210,8 +210,8 @@ def dump_at_a_signal(erlang):
         node.tell("calls 20")
         failures.expect("status", node.finish(), 0)
         dump = glob.glob(os.path.join(folder, "t.beam.smp.*.dump1.allogram"))[0]
-        failures.expect("dump", kept_of(erlang.tools, dump, failures), (100, 200))
-        failures.expect("trace", kept_of(erlang.tools, node.trace(), failures), (120, 240))
+        failures.expect("calls, words of kept/1 in the dump", kept_of(erlang.tools, dump, failures), (100, 200))
+        failures.expect("calls, words of kept/1 in the trace", kept_of(erlang.tools, node.trace(), failures), (120, 240))
     return failures
 
 

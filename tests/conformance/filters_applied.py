@@ -48,16 +48,16 @@ def blocks_of(tools, trace):
 
 
 def compare(tools, all_traces, traces, takes, expression, failures):
-    failures.expect("traces", len(traces), len(all_traces))
+    failures.expect("number of traces", len(traces), len(all_traces))
     for whole, trace in zip(all_traces, traces):
         wanted = [block for block in blocks_of(tools, whole) if takes(block[1], block[2], block[3], block[4] or None)]
         found = blocks_of(tools, trace)
         if found != wanted:
             failures.append("%d blocks, should be %d; missing %s, too many %s" % (
                 len(found), len(wanted), sorted(set(wanted) - set(found))[:5], sorted(set(found) - set(wanted))[:5]))
-        failures.expect("check", recorded.check(tools, trace)[0], 0)
+        failures.expect("status of check", recorded.check(tools, trace)[0], 0)
         summary = recorded.report(tools, trace)
-        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("lost events", summary["lost_events"]["total"], 0)
         failures.expect("filter in the trace", summary["trace"].get("filter"), expression)
 
 
@@ -74,7 +74,7 @@ def filter_takes_what_it_says(tools, expression, takes):
         compare(tools, all_traces, traces, takes, expression, failures)
         if len(traces) == 2: # a child frees a block of its parent: 999 bytes from calloc
             is_ghost = takes(999, "cpu", "malloc", None)
-            failures.expect("ghosts of the parent", ghosts(tools, traces[0]), 0)
+            failures.expect("ghost frees of the parent", ghosts(tools, traces[0]), 0)
             failures.require("ghosts of the child: %d" % ghosts(tools, traces[1]), ghosts(tools, traces[1]) >= is_ghost)
             failures.require("no ghost free of a block that the filter leaves out", is_ghost or "allocator" in expression or ghosts(tools, traces[1]) == 0)
         texts = [recorded.run([tools.allogram, "report", trace]).stdout.decode() for trace in traces]
@@ -90,7 +90,7 @@ def filter_of_lua(tools, expression, takes):
         command = [LUA, LUA_SCRIPT, "hand_counted"]
         _, all_traces = recorded.record(tools, command, whole)
         _, traces = recorded.record(tools, command, folder, ["--filter=" + expression])
-        failures.expect("traces", len(traces), len(all_traces))
+        failures.expect("number of traces", len(traces), len(all_traces))
         wanted = [block for block in blocks_of(tools, all_traces[0]) if takes(*block[1:4], block[4] or None)]
         found = blocks_of(tools, traces[0])
         # The number of Lua's blocks differs between runs, because Lua seeds its string hashes with addresses.
@@ -98,7 +98,7 @@ def filter_of_lua(tools, expression, takes):
         failures.require("the filter selects %d blocks, about %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
         failures.require("the full recording has blocks that the filter selects", wanted != [])
         failures.require("only blocks that the filter selects", all(takes(*block[1:4], block[4] or None) for block in found))
-        failures.expect("ghosts", ghosts(tools, traces[0]), 0)
+        failures.expect("ghost frees", ghosts(tools, traces[0]), 0)
     return failures
 
 

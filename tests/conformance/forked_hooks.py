@@ -34,7 +34,7 @@ def fork_often(tools, mode, *arguments):
             return failures or ["the program printed %r" % outcome.stdout]
         rounds, n_bad = int(words[1]), int(words[3])
         failures.expect("children with a wrong status", n_bad, 0)
-        failures.expect("traces", len(traces), 1 + FORKS)
+        failures.expect("number of traces", len(traces), 1 + FORKS)
         parent = recorded.report(tools, traces[0])
         failures.expect("parent: lost", parent["lost_events"]["total"], 0)
         if mode == "exact":

@@ -20,7 +20,7 @@ def blocks_in(tools, trace):
 
 
 def look_at_traces(failures, tools, traces, n_children, n_threads):
-    failures.expect("traces", len(traces), 1 + n_children)
+    failures.expect("number of traces", len(traces), 1 + n_children)
     found = [blocks_in(tools, trace) for trace in traces]
     wanted = (n_threads + 1) * BLOCKS
     failures.expect("numbers of blocks of the processes that do not have %d blocks" % wanted, [n for n in found if n != wanted], [])

@@ -64,8 +64,8 @@ def run_case(tools, case, is_under_run, folder, failures, options=()):
     failures.expect("status", outcome.status, 0)
     failures.require("the program reports no error", b"wrong" not in outcome.stdout)
     for trace in traces:
-        failures.expect("check", recorded.check(tools, trace)[0], 0)
-        failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+        failures.expect("status of check", recorded.check(tools, trace)[0], 0)
+        failures.expect("lost events", recorded.report(tools, trace)["lost_events"]["total"], 0)
     return traces
 
 
@@ -75,7 +75,7 @@ def is_interleaved(tools, case, is_under_run):
         traces = run_case(tools, case, is_under_run, folder, failures)
         compare(case, stacks_of(tools, traces[0]), STACKS[case], failures)
         if case == "forked" and is_under_run:
-            failures.expect("traces", len(traces), 2)
+            failures.expect("number of traces", len(traces), 2)
             compare("stacks of the child", stacks_of(tools, traces[1]), STACKS[case], failures)
     return failures
 
@@ -108,7 +108,7 @@ def frames_of_malloc(tools):
     with recorded.Folder() as folder:
         trace = run_case(tools, "by_malloc", True, folder, failures)[0]
         stacks = [frames for _, frames in stacks_of(tools, trace, (12345,)) if frames[0] == "make_by_malloc"]
-        failures.expect("malloc", [frames[:6] for frames in stacks], [["make_by_malloc", *RUN, "by_malloc"]])
+        failures.expect("stacks of malloc's blocks", [frames[:6] for frames in stacks], [["make_by_malloc", *RUN, "by_malloc"]])
         views = recorded.run([tools.allogram, "report", "--view=leaks", trace]).stdout.decode()
         failures.require("the text shows runtime, file and line of a script frame: " + views, re.search(r"\[script\] on_click +app\.script:12\n", views))
     return failures

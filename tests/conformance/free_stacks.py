@@ -48,7 +48,7 @@ def every_death_has_its_stack(tools):
         main_thread = [block for block in view["blocks"] if block["size"] == 101]
         failures.fail_unless("the stack of a free does not reach main", all("main" in [plain_name(frame["function"]) for frame in block["free_stack"]]
                                                               for block in main_thread))
-        failures.expect("check", recorded.check(tools, traces[0])[0], 0)
+        failures.expect("status of check", recorded.check(tools, traces[0])[0], 0)
         text = subprocess.run([tools.allogram, "report", traces[0], "--view=blocks", "--state=closed"], capture_output=True, text=True,
                               check=True).stdout
         failures.fail_unless("the text does not show the function that freed a block", "freed by\n      frees " in text)
@@ -61,7 +61,7 @@ def a_child_frees_what_it_inherited(tools):
     with recorded.Folder() as folder:
         environment = {"ALLOGRAM_FREE_STACKS": "1"}
         _, traces = recorded.record(tools, [tools.program("free_stacks"), "fork"], folder, env=environment)
-        failures.expect("traces", len(traces), 2)
+        failures.expect("number of traces", len(traces), 2)
         ghosts = [block for trace in traces for block in recorded.report(tools, trace, "--view=blocks", "--state=ghost")["blocks"]]
         failures.expect("functions that freed ghosts (blocks whose allocation is in another trace)", [plain_name(block["free_stack"][0]["function"]) for block in ghosts], ["frees_inherited"])
         merged = recorded.run([tools.allogram, "report", "--merge", "--json", "--view=blocks", *traces])

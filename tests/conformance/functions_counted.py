@@ -56,10 +56,10 @@ def compare_example(tools, trace):
     report = recorded.report(tools, trace, "--view=functions")
     table = {row["function"]: (row["calls"], row["own_words"], row["percent"], row["words_per_call"], row["acc_words"])
              for row in report["functions"]}
-    failures.expect("table", table, TABLE)
+    failures.expect("table of functions", table, TABLE)
     failures.expect("runtimes", {row["runtime"] for row in report["functions"]}, {"calc"})
     failures.expect("bytes", {row["own_bytes"] - 8 * row["own_words"] for row in report["functions"]}, {0})
-    failures.expect("total", (report["total"]["calls"], report["total"]["own_words"]), (152, 200))
+    failures.expect("calls, words in the total", (report["total"]["calls"], report["total"]["own_words"]), (152, 200))
     failures.expect("total time, compared with the time of main and its callees", report["total"]["own_ns"],
                     next(row["acc_ns"] for row in report["functions"] if row["function"] == "main"))
     failures.require("the total time is above 0", report["total"]["own_ns"] > 0)
@@ -68,9 +68,9 @@ def compare_example(tools, trace):
         rows = recorded.report(tools, trace, "--view=functions", "--callers=" + name)["callers"]
         failures.expect("callers of " + name, {row["function"]: (row["calls"], row["words"]) for row in rows}, wanted)
     root = recorded.report(tools, trace, "--view=functions", "--tree")["root"]
-    failures.expect("tree", dict(paths_below(root)), PATHS)
-    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
-    failures.expect("check", recorded.check(tools, trace)[0], 0)
+    failures.expect("call paths", dict(paths_below(root)), PATHS)
+    failures.expect("lost events", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    failures.expect("status of check", recorded.check(tools, trace)[0], 0)
     return failures
 
 
@@ -109,7 +109,7 @@ def built_with_pkg_config(tools):
             return ["pkg-config: %s" % flags.stderr.decode()]
         program = os.path.join(folder, "function_table")
         compiled = recorded.run(["cc", "-g", EXAMPLE, *shlex.split(flags.stdout.decode()), "-o", program])
-        failures.expect("the compiler", (compiled.status, compiled.stderr), (0, b""))
+        failures.expect("status, standard error of the compiler", (compiled.status, compiled.stderr), (0, b""))
         outcome = recorded.run([program], cwd=folder, env={"LD_LIBRARY_PATH": libraries})
         failures.expect("status", outcome.status, 0)
         for failure in compare_example(tools, outcome.stdout.decode().strip()):
@@ -121,7 +121,7 @@ def built_with_pkg_config(tools):
 
 def compare(tools, trace, wanted, failures):
     outcome = recorded.run([tools.allogram, "check", trace]) # `check` also completes the trace of a killed program
-    failures.expect("check", outcome.status, 0)
+    failures.expect("status of check", outcome.status, 0)
     rows = recorded.report(tools, trace, "--view=functions")["functions"]
     by_name = {}
     for row in rows: # several functions may have the same name
@@ -130,7 +130,7 @@ def compare(tools, trace, wanted, failures):
     failures.expect(os.path.basename(trace), by_name, wanted["functions"])
     places = {(row["function"], row["file"], row["line"], row["runtime"]) for row in rows}
     failures.expect("number of rows, compared with the number of functions", len(rows), len(places))
-    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], wanted["lost"])
+    failures.expect("lost events", recorded.report(tools, trace)["lost_events"]["total"], wanted["lost"])
 
 
 def rule(tools, case, is_under_run):
@@ -146,9 +146,9 @@ def rule(tools, case, is_under_run):
         if not is_under_run:
             truths = truths[:1] if case == "forked_child" else truths
             traces = [truth["trace"] for truth in truths]
-            failures.expect("traces", len(os.listdir(folder)), len(truths))
+            failures.expect("number of traces", len(os.listdir(folder)), len(truths))
         failures.require("the program prints its counts", truths)
-        failures.expect("traces", len(traces), len(truths))
+        failures.expect("number of traces", len(traces), len(truths))
         for trace, truth in zip(traces, truths):
             compare(tools, trace, truth, failures)
     return failures
@@ -191,7 +191,7 @@ def folded_paths(tools):
         root = recorded.report(tools, traces[0], "--view=functions", "--tree")["root"]
         wanted = dict(FOLDED)
         wanted[("g",)] = (2, 10) # with the last call of the program
-        failures.expect("paths", dict(paths_below(root)), wanted)
+        failures.expect("call paths", dict(paths_below(root)), wanted)
         rows = {row["function"]: row["acc_words"] for row in recorded.report(tools, traces[0], "--view=functions")["functions"]}
         failures.expect("words of g and f with their callees", rows, {"g": 5507, "f": 5497 + 100003})
     return failures
@@ -234,7 +234,7 @@ def without_counters(tools):
                                           (counted, "growth.calls < 1", ("--base=" + plain,))):
             failures.expect(condition, function_changes.gate(tools, trace, condition, *options), 1)
         outcome = recorded.run([tools.allogram, "diff", plain, plain, "--sort=own_words"])
-        failures.expect("diff", (outcome.status, b"neither trace has function counters" in outcome.stderr), (1, True))
+        failures.expect("status of diff; it says why", (outcome.status, b"neither trace has function counters" in outcome.stderr), (1, True))
     return failures
 
 
@@ -260,7 +260,7 @@ def rule_without_the_library(tools):
     with recorded.Folder() as folder:
         outcome = recorded.run([program, "no_set"], cwd=folder)
         failures.expect("status", outcome.status, 0)
-        failures.expect("no trace", os.listdir(folder), [])
+        failures.expect("files in the folder", os.listdir(folder), [])
         outcome, traces = recorded.record(tools, [program, "reset"], folder)
         compare(tools, traces[0], recorded.truths_of(outcome, failures)[0], failures)
     return failures

@@ -28,7 +28,7 @@ def guile(where):
         row = next(row for row in summary["runtimes"] if row["name"] == "bdwgc")
         failures.require("coverage %s" % row["coverage"], row["hooked"] and 0.999 <= row["coverage"] <= 1)
         failures.require("the note says how many blocks were handed out in lists: %s" % row["note"], "blocks were given to the program in lists" in row["note"])
-        failures.expect("lost, ghosts", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
+        failures.expect("lost events, ghost frees", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
         failures.expect("collections, as Guile counts them", len(where.report(trace, "--view=gc")["collections"]), int(words[3]))
         sites = {row["function"]: row["own"] for row in where.report(trace, "--view=sites")["sites"]}
         made = sites["scm_make_bytevector"]

@@ -110,7 +110,7 @@ def a_program(tools, kind, is_shared):
                     said = [attach.stderr.readline()]
                     while b"attached to" not in said[-1] and said[-1]:
                         said.append(attach.stderr.readline())
-                    failures.require("attached: %r" % said, b"attached to" in said[-1])
+                    failures.require("attach says that it attached: %r" % said, b"attached to" in said[-1])
                     process.stdin.close()  # the program waits until its standard input is closed
                     failures.expect("output, attached", process.stdout.read(), plain.stdout)
                     failures.expect("status, attached", process.wait(60), plain.status)
@@ -130,7 +130,7 @@ def compare_counts(tools, trace, kind, failures):
     failures.require("all blocks are in the trace: %d in %s" % (summary["allocated_blocks"], os.path.basename(trace)), 0 <= surplus)
     if kind != "functions":
         failures.fail_unless("the trace has %d additional blocks" % surplus, surplus <= OUTSIDE)
-        failures.expect("ghosts", summary["ghost_frees"], 0)
+        failures.expect("ghost frees", summary["ghost_frees"], 0)
 
 
 def main():

@@ -35,7 +35,7 @@ def sites(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = alone(tools, folder)
-        failures.expect("alone", by_label(tools, trace), NODES)
+        failures.expect("blocks by label, without `run`", by_label(tools, trace), NODES)
         failures.expect("only blocks with work() in their stack", by_label(tools, trace, "--focus=^work$"),
                         {"request 1": NODES["request 1"], "request 2": NODES["request 2"]})
         by_function = {row["function"]: row["own"]["allocated_blocks"]
@@ -97,9 +97,9 @@ def exported(tools):
 
         wanted = {label or "": sums[1] for label, sums in NODES.items()}
         with open(export("csv"), encoding="utf-8", newline="") as file:
-            failures.expect("csv", added(csv.DictReader(file)), wanted)
+            failures.expect("sums by label in csv", added(csv.DictReader(file)), wanted)
         with open(export("json"), encoding="utf-8") as file:
-            failures.expect("json", added(json.load(file)["stacks"]), wanted)
+            failures.expect("sums by label in json", added(json.load(file)["stacks"]), wanted)
         path = export("pprof")
         go = shutil.which("go")
         if go is None:

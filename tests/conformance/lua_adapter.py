@@ -43,8 +43,8 @@ def run(tools, case, folder, failures, path=INTERPRETER, options=()):
     outcome, traces = recorded.record(tools, [path, SCRIPT, case], folder, options)
     failures.expect("status", outcome.status, 0)
     failures.expect("output", outcome.stdout.decode(), "done\t%s\n" % case)
-    failures.expect("complaints", outcome.stderr.decode(), "")
-    failures.expect("check", recorded.check(tools, traces[0])[0], 0)
+    failures.expect("standard error", outcome.stderr.decode(), "")
+    failures.expect("status of check", recorded.check(tools, traces[0])[0], 0)
     return traces[0]
 
 
@@ -135,7 +135,7 @@ def lines_of_constructors(tools, command, folder, failures):
     rows = recorded.report(tools, traces[-1], "--view=sites", "--by=line", "--limit=0", "--focus=constructors")["sites"]
     blocks = {row["line"]: row["total"]["allocated_blocks"] for row in rows if row["image"] == "[lua]"}
     for number, count in blocks_by_hand().items():
-        failures.expect("line %d" % number, blocks.get(number), count)
+        failures.expect("blocks of line %d" % number, blocks.get(number), count)
 
 
 def constructors_have_lines(tools):
@@ -181,7 +181,7 @@ def a_callback_that_leaves_keeps_no_frames(tools):
         if not os.path.exists(guest[0]):
             return failures
         outcome, traces = recorded.record(tools, guest, folder)
-        failures.expect("complaints", outcome.stderr.decode(), "")
+        failures.expect("standard error", outcome.stderr.decode(), "")
         stacks = adapter_kit.stacks_with(tools, Interpreter, traces[0], "leaf")
         wanted = ["leaf:%d" % line("return function() return n end"), "by_native:%d" % (line("local function by_native") + 1),
                   "caller:%d" % line("call_back(by_native)"), "left_while_it_moves:%d" % line("kept = { caller() }")]
@@ -274,7 +274,7 @@ def finalizers_have_words_without_calls(tools):
             notes.append([row["note"] or "" for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"][0])
             if options:
                 rows = {row["function"]: row for row in recorded.report(tools, traces[0], "--view=functions", "--limit=0")["functions"]}
-                failures.expect("helper", (rows["helper"]["calls"], rows["helper"]["own_words"] >= 1001 * 7), (1, True))
+                failures.expect("calls of helper, and whether its words are counted", (rows["helper"]["calls"], rows["helper"]["own_words"] >= 1001 * 7), (1, True))
             os.remove(traces[0])
         failures.expect("the notes without and with --calls mention __gc: %s" % notes, ["__gc" in note for note in notes], [False, True])
     return failures
@@ -321,7 +321,7 @@ def an_unknown_release_is_refused(tools):
         runtimes = [row for row in recorded.report(tools, trace)["runtimes"] if row["name"] == "lua"]
         failures.expect("the unknown release is hooked", [row["hooked"] for row in runtimes], [False])
         failures.require("the note says that the release is not known: %s" % runtimes, runtimes and "no release that is known" in runtimes[0]["note"])
-        failures.expect("Lua's heap", adapter_kit.heap_in(tools, trace, "lua"), None)
+        failures.expect("Lua's heap, which is not recorded", adapter_kit.heap_in(tools, trace, "lua"), None)
         plain = run(tools, "counts", folder, failures, path, ("--adapters=none",))
         heaps = [adapter_kit.heap_in(tools, one, "malloc")["allocated_bytes"] for one in (trace, plain)]
         failures.require("malloc has about as many bytes as with --adapters=none: %s" % heaps, abs(heaps[0] - heaps[1]) <= 64)

@@ -46,9 +46,9 @@ def run_script(tools, failures, seed, how, options):
             out.write(SCRIPT)
         outcome, traces = recorded.record(tools, [INTERPRETER, *options, script, str(seed), how], folder)
         failures.expect("status", outcome.status, 0)
-        failures.expect("complaints", outcome.stderr.decode(), "")
+        failures.expect("standard error", outcome.stderr.decode(), "")
         summary = recorded.report(tools, traces[0])
-        failures.expect("ghosts", summary["ghost_frees"], 0)
+        failures.expect("ghost frees", summary["ghost_frees"], 0)
         runtimes = [row for row in summary["runtimes"] if row["name"] == "luajit"]
         failures.expect("runtime", [(row["hooked"], row["note"]) for row in runtimes], [(True, "")])
         lines = outcome.stdout.decode().splitlines()

@@ -15,7 +15,7 @@ BY_COLLECTORS = ("moved_blocks", "promoted_blocks", "collected_blocks")
 
 def truth_of(outcome, failures):
     truths = recorded.truths_of(outcome, failures)
-    failures.expect("truths", len(truths), 1)
+    failures.expect("number of lines with counts", len(truths), 1)
     return truths[0] if truths else None
 
 
@@ -29,12 +29,12 @@ def types_of(tools, trace, wanted, *options):
 
 
 def compare(tools, trace, truth, failures, is_alone):
-    failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
+    failures.expect("status of check", recorded.run([tools.allogram, "check", trace]).status, 0)
     summary = recorded.report(tools, trace)
     if is_alone:
         for name, report in (("counts", summary), ("counts, computed from the events", recorded.report(tools, trace, "--from=1ns", "--older"))):
             failures.expect(name, {key: report[key] for key in COUNTED}, {key: truth[key] for key in COUNTED})
-    failures.expect("lost", summary["lost_events"]["total"], 0)
+    failures.expect("lost events", summary["lost_events"]["total"], 0)
     for options in ((), ("--from=1ns", "--older")) if is_alone else ((),):
         heap = heaps_of(tools, trace, *options)["young"]
         failures.expect("moved, promoted and collected blocks", {key: heap[key] for key in BY_COLLECTORS}, {key: truth[key] for key in BY_COLLECTORS})
@@ -74,7 +74,7 @@ def a_moved_block_stays_itself(tools):
         collection = recorded.report(tools, trace, "--view=gc")["collections"][0]
         failures.require("the block was allocated before the collection", blocks[("open", 20)]["allocated_ns"] <= collection["start_ns"])
         dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
-        failures.expect("moves", len(re.findall(r" move address=0x\w+ to=0x\w+", dump)), 3)
+        failures.expect("number of moves in the dump", len(re.findall(r" move address=0x\w+ to=0x\w+", dump)), 3)
         text = recorded.run([tools.allogram, "report", trace, "--view=heaps"]).stdout.decode()
         failures.require("the note of the heap says its kind and unit: " + text, "moving, counts words" in text)
     return failures
@@ -88,7 +88,7 @@ def threads_that_stop_are_in_order(tools):
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder)
         truth = truth_of(outcome, failures)
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
-        failures.expect("repairs", re.findall(r" order_repairs=(\d+)", dump), ["0"])
+        failures.expect("repairs of the order of events", re.findall(r" order_repairs=(\d+)", dump), ["0"])
         failures.expect("collections", len(recorded.report(tools, traces[0], "--view=gc", "--limit=0")["collections"]), 40)
         types = types_of(tools, traces[0], truth["types"], "--from=1ns", "--older")
         failures.expect("types", types, truth["types"])
@@ -122,7 +122,7 @@ def samples_move(tools):
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder, ("--mode=sample", "--interval=1"))
         truth = truth_of(outcome, failures)
         summary = recorded.report(tools, traces[0])
-        failures.expect("ghosts", summary["ghost_frees"], 0)
+        failures.expect("ghost frees", summary["ghost_frees"], 0)
         heap = heaps_of(tools, traces[0])["young"]
         failures.expect("moved blocks, which a sampled trace does not count", heap["moved_blocks"], None)
         for key in ("allocated_blocks", "allocated_bytes"):

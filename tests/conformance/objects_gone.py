@@ -27,7 +27,7 @@ def compare_sites(failures, tools, trace, numbers, n_runs=None):
     function must have (None: any number)."""
     view = recorded.report(tools, trace, "--view=sites")
     summary = recorded.report(tools, trace)
-    failures.expect("lost", summary["lost_events"]["total"], 0)
+    failures.expect("lost events", summary["lost_events"]["total"], 0)
     failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
     seen = {}
     for site in view["sites"]:
@@ -62,7 +62,7 @@ def converters(tools, threads, *options):
         for _ in range(3):
             trace = unharmed(failures, tools, folder, ["converters", 600, threads], options)
             if trace:
-                failures.expect("check", recorded.check(tools, trace)[0], 0)
+                failures.expect("status of check", recorded.check(tools, trace)[0], 0)
                 os.unlink(trace)
     return failures
 

@@ -203,7 +203,7 @@ def threads_and_fork(tools, folder, chain):
     program = chain.program(folder, "threads", ["threads.ml"], chain.libraries("unix", "threads"))
     outcome, traces = recorded.record(tools, [program], folder)
     failures.expect("output and status", (outcome.status, outcome.stdout), (0, b"seven\n"))
-    failures.expect("traces", len(traces), 2)
+    failures.expect("number of traces", len(traces), 2)
     for trace, blocks in zip(traces, (4 * 4000, 4000)):
         mine = own(tools, trace, "Threads.pairs.go")
         failures.expect("pairs and cells of " + trace, sum(row[0] for row in mine.values()), blocks)

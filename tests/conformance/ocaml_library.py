@@ -43,7 +43,7 @@ def compare(failures, tools, trace, closures=0, in_use=0):
     """closures: the number of closures that bytecode allocates for each function, on the function's first line, and that stay in use;
     in_use: the number of blocks of each of the three kinds (pairs, options, cells) that are in use at the end of the trace."""
     at = lines()
-    failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
+    failures.expect("status of check", recorded.run([tools.allogram, "check", trace]).status, 0)
     failures.expect("pairs and options", ocaml_programs.own(tools, trace, PAIR),
                     {at[PAIR]: (220 + closures, 110 * 24 + 16 * closures, 2 * in_use + closures)})
     failures.expect("cells", ocaml_programs.own(tools, trace, CELL),

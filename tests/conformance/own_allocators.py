@@ -44,7 +44,7 @@ def build(folder, command):
 
 def compare_counts(tools, trace, truth, failures):
     summary = recorded.report(tools, trace)
-    failures.expect("ghosts", summary["ghost_frees"], 0)
+    failures.expect("ghost frees", summary["ghost_frees"], 0)
     for key in ("allocated_blocks", "freed_blocks"):
         failures.fail_unless("%s: %d, should be %d" % (key, summary[key], truth[key]), 0 <= summary[key] - truth[key] <= OUTSIDE)
 
@@ -83,7 +83,7 @@ def attached_build(tools, command):
                 with subprocess.Popen([tools.allogram, "attach", str(process.pid), "--mode=exact", "-o", trace],
                                       stderr=subprocess.PIPE) as attach:
                     said = attach.stderr.readline()
-                    failures.require("attached: %r" % said, b"attached to" in said)
+                    failures.require("attach says that it attached: %r" % said, b"attached to" in said)
                     failures.expect("output", process.stdout.read(), plain.stdout)
                     failures.expect("status", process.wait(60), plain.status)
                     attach.stderr.read()
@@ -179,7 +179,7 @@ def interrupted(tools, mode):
         failures.expect("stderr", outcome.stderr, plain.stderr)
         found = counted_by_size(tools, traces[0], truth)
         failures.expect("blocks by size", found, truth)
-        failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+        failures.expect("ghost frees", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
 

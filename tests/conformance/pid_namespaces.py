@@ -22,7 +22,7 @@ def can_unshare():
 
 def expect_traces(failures, tools, traces, n, truth):
     """Checks that there are N traces, each whole and with the counts of TRUTH."""
-    failures.expect("traces", len(traces), n)
+    failures.expect("number of traces", len(traces), n)
     for trace in traces:
         status, verdict = recorded.check(tools, trace)
         summary = recorded.report(tools, trace)

@@ -25,7 +25,7 @@ def toggle(commanded):
 
 def own_at_end(tools, commanded, failures):
     failures.expect("status", commanded.finish(), 0)
-    failures.expect("complaints", commanded.said(), "")
+    failures.expect("standard error", commanded.said(), "")
     snapshots.is_whole(tools, commanded.trace, failures)
     return snapshots.own(tools, commanded.trace)
 
@@ -46,7 +46,7 @@ def a_signal_pauses_and_resumes(tools, *options):
         commanded.do("alloc 2000 200", "free 2005")
         toggle(commanded)
         commanded.do("alloc 7 50")
-        failures.expect("own", own_at_end(tools, commanded, failures), sums(17, 1350, 5, 850))
+        failures.expect("sums at the end", own_at_end(tools, commanded, failures), sums(17, 1350, 5, 850))
         ghosts = recorded.report(tools, commanded.trace)["ghost_frees"]
         failures.require("ghost frees (frees of blocks that were not recorded): %d" % ghosts, ghosts == (0 if options else 2000))
     return failures
@@ -63,7 +63,7 @@ def a_signal_begins(tools):
         commanded.do("alloc 1000 100", "free 10")
         toggle(commanded)
         commanded.do("free 10", "alloc 3 70")
-        failures.expect("own", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
+        failures.expect("sums at the end", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
         failures.expect("ghost frees (frees of blocks that were not recorded)", recorded.report(tools, commanded.trace)["ghost_frees"], 10)
     return failures
 
@@ -79,7 +79,7 @@ def a_delay_passes(tools):
             return failures # the machine was so slow that the delay is over: nothing can be tested
         wait_until(time.monotonic() + 1.5 + SEEN_S)
         commanded.do("alloc 3 70")
-        failures.expect("own", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
+        failures.expect("sums at the end", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
     return failures
 
 
@@ -96,7 +96,7 @@ def a_duration_passes(tools):
             return failures # the machine was so slow that the duration is over: nothing can be tested
         wait_until(time.monotonic() + 1.5 + SEEN_S)
         commanded.do("alloc 1000 30", "free 1008")
-        failures.expect("own", own_at_end(tools, commanded, failures), sums(10, 1000, 2, 800))
+        failures.expect("sums at the end", own_at_end(tools, commanded, failures), sums(10, 1000, 2, 800))
     return failures
 
 
@@ -107,7 +107,7 @@ def children_wait_too(tools):
         failures.expect("status", outcome.status, 7)
         for trace in traces:
             failures.expect("blocks of " + os.path.basename(trace), recorded.report(tools, trace)["allocated_blocks"], 0)
-            failures.expect("check", recorded.check(tools, trace)[0], 0)
+            failures.expect("status of check", recorded.check(tools, trace)[0], 0)
     return failures
 
 

@@ -182,7 +182,7 @@ def run_case(tools, name):
         failures.expect("standard error", outcome.stderr, plain.stderr)
         failures.expect("status", outcome.status, wanted_status)
         traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces)
-        failures.expect("traces", len(traces), n_traces)
+        failures.expect("number of traces", len(traces), n_traces)
         for i, process in enumerate(processes_for(processes, len(traces))):
             what = "%s (%d)" % (process.name, i)
             summary = compare_trace(failures, tools, traces[i], process)

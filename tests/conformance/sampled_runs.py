@@ -173,9 +173,9 @@ def views_agree_and_carry_intervals(tools):
         _, traces = sampled(tools, folder, "periodic", 1)
         trace = traces[0]
         summary = recorded.report(tools, trace)
-        failures.expect("mode", (summary["trace"]["mode"], summary["trace"]["interval_bytes"], summary["trace"]["seed"]),
+        failures.expect("mode, interval, seed", (summary["trace"]["mode"], summary["trace"]["interval_bytes"], summary["trace"]["seed"]),
                         ("sample", 8192, 1))
-        failures.expect("temporary", summary["temporary_blocks"], None)
+        failures.expect("temporary blocks", summary["temporary_blocks"], None)
         tree = recorded.report(tools, trace, "--view=tree")["root"]
         types = recorded.report(tools, trace, "--view=types")["types"]
         heaps = recorded.report(tools, trace, "--view=heaps")["heaps"]
@@ -192,7 +192,7 @@ def views_agree_and_carry_intervals(tools):
         for name, row in [("tree", tree), ("types", types[0]), ("heaps", heaps[0]), ("threads", threads[0])]:
             low, high = row["allocated_bytes_ci95"]
             failures.fail_unless("%s: the interval does not contain its estimate" % name, low <= row["allocated_bytes"] <= high)
-        failures.expect("check", recorded.check(tools, trace)[0], 0)
+        failures.expect("status of check", recorded.check(tools, trace)[0], 0)
     return failures
 
 
@@ -203,7 +203,7 @@ def the_same_seed_chooses_the_same(tools):
         for seed in (5, 5, 6):
             _, traces = sampled(tools, folder, "periodic", seed)
             seen.append(recorded.report(tools, traces[0], "--view=sites")["sites"][0]["own"])
-        failures.expect("seed 5 again", seen[1], seen[0])
+        failures.expect("samples of seed 5, twice", seen[1], seen[0])
         failures.fail_unless("seeds 5 and 6 choose the same samples", seen[2] != seen[0])
     return failures
 
@@ -216,7 +216,7 @@ def odd_calls_come_out_right(tools):
             failures.expect("exit status at %s" % interval, (outcome.status, outcome.stdout), (0, b""))
             summary = recorded.report(tools, traces[0])
             failures.expect("ghost frees at %s" % interval, summary["ghost_frees"], 0)
-            failures.expect("lost at %s" % interval, summary["lost_events"]["total"], 0)
+            failures.expect("lost events at %s" % interval, summary["lost_events"]["total"], 0)
             row = own_of(recorded.report(tools, traces[0], "--view=sites"), "odd_sizes")
             if interval != "512K":
                 failures.expect("blocks of odd_sizes in use, at interval %s" % interval, row["in_use_blocks"], 0)
@@ -279,7 +279,7 @@ def operators_are_sampled(tools):
                                                   options=["--mode=sample", "--interval=" + interval])
                 failures.expect("%s at %s" % (program, interval), (outcome.status, outcome.stdout), (plain.status, plain.stdout))
                 summary = recorded.report(tools, traces[0])
-                failures.expect("ghosts of %s at %s" % (program, interval), summary["ghost_frees"], 0)
+                failures.expect("ghost frees of %s at %s" % (program, interval), summary["ghost_frees"], 0)
                 if program == "cxx_operators" and interval == "1":
                     heaps = {row["name"]: row for row in recorded.report(tools, traces[0], "--view=heaps")["heaps"]}
                     found = heaps.get("operator new", {})
@@ -297,7 +297,7 @@ def blocks_outlive_the_recorder(tools):
             outcome, traces = recorded.record(tools, [tools.program("sampled"), "stopped"], folder,
                                               options=["--mode=sample", "--interval=" + interval, "--follow=none"])
             failures.expect("status at %s" % interval, (outcome.status, outcome.stdout, len(traces)), (0, b"", 1))
-            failures.expect("ghosts at %s" % interval, recorded.report(tools, traces[0])["ghost_frees"], 0)
+            failures.expect("ghost frees at %s" % interval, recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
 
@@ -318,10 +318,10 @@ def handlers_and_children_are_safe(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = sampled(tools, folder, "handler", 1, "1K")
-        failures.expect("handler", outcome.status, 0)
-        failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+        failures.expect("status of handler", outcome.status, 0)
+        failures.expect("ghost frees", recorded.report(tools, traces[0])["ghost_frees"], 0)
         outcome, traces = sampled(tools, folder, "fork", 2)
-        failures.expect("fork", (outcome.status, len(traces)), (0, 2))
+        failures.expect("status, number of traces of fork", (outcome.status, len(traces)), (0, 2))
         truth = truths(outcome.stdout)
         for trace, function in zip(traces, ("small", "large")):
             row = own_of(recorded.report(tools, trace, "--view=sites"), function)

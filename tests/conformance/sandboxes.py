@@ -34,14 +34,14 @@ MAPPINGS = 200  # events of mappings and unmappings, at most; these events may b
 
 
 def look_at_traces(failures, tools, traces, how, is_exact):
-    failures.expect("traces", len(traces), len(TRUTH[how]))
+    failures.expect("number of traces", len(traces), len(TRUTH[how]))
     for trace, blocks in zip(traces, TRUTH[how]):
         summary = recorded.report(tools, trace)
         status, verdict = recorded.check(tools, trace)
-        failures.expect("check", (status, verdict.get("whole")), (0, True))
-        failures.expect("lost", summary["lost_events"]["total"], 0)
-        failures.expect("ghosts", summary["ghost_frees"], 0)
-        failures.expect("end", summary["trace"]["end"], "exit")
+        failures.expect("status of check, whole", (status, verdict.get("whole")), (0, True))
+        failures.expect("lost events", summary["lost_events"]["total"], 0)
+        failures.expect("ghost frees", summary["ghost_frees"], 0)
+        failures.expect("end of the trace", summary["trace"]["end"], "exit")
         if is_exact:
             more = THREAD_BLOCKS if how in ("threads", "silent") else 0
             freed = 0 if how == "kept" else blocks
@@ -97,7 +97,7 @@ def refused(tools, how):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("strict_sandbox"), "bare", how], folder)
         is_as_plain(failures, tools, outcome, "bare", how)
-        failures.expect("traces", len(traces), len(TRUTH[how]))
+        failures.expect("number of traces", len(traces), len(TRUTH[how]))
         counts = []
         for trace in traces:
             summary = recorded.report(tools, trace)
@@ -136,7 +136,7 @@ def late(tools, kind):
     with recorded.Folder() as folder:
         is_as_plain(failures, tools, while_the_writer_is_stopped(tools, kind, "late", folder), kind, "late", "wait")
         traces = recorded.traces_in(folder)
-        failures.expect("traces", len(traces), 1)
+        failures.expect("number of traces", len(traces), 1)
         for trace in traces:
             summary = recorded.report(tools, trace)
             lost = summary["lost_events"]["total"]

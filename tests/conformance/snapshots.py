@@ -46,7 +46,7 @@ class Commanded:
     def dump(self, number):
         """Waits for a dump; returns its path."""
         path = os.path.join(self.folder, "t.dump%d.allogram" % number)
-        wait_for("dump %d" % number, lambda: os.path.exists(path))
+        wait_for("sums of dump %d" % number, lambda: os.path.exists(path))
         return path
 
     def dumps(self):
@@ -102,7 +102,7 @@ def every_so_many_bytes(tools):
         commanded.do("alloc 9 %d" % MIB)
         commanded.dump(2)
         failures.expect("status", commanded.finish(), 0)
-        failures.expect("dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
+        failures.expect("names of the dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
         is_whole(tools, commanded.trace, failures)
         summary = recorded.report(tools, commanded.trace)
         failures.expect("the trace's end", summary["trace"]["end"], "exit")
@@ -121,7 +121,7 @@ def at_a_new_peak(tools):
         commanded.do("alloc 1 %d" % (40 * MIB))
         failures.expect("bytes in use in the dump at the next peak", own(tools, commanded.dump(2))["in_use_bytes"], 40 * MIB)
         failures.expect("status", commanded.finish(), 0)
-        failures.expect("dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
+        failures.expect("names of the dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
     return failures
 
 
@@ -146,11 +146,11 @@ def at_each_collection(tools):
         for n in (1, 2, 3):
             commanded.do("alloc 5 100", "gc")
             dump = commanded.dump(n)
-            failures.expect("dump %d" % n, own(tools, dump), sums(5 * n, 100))
+            failures.expect("sums of dump %d" % n, own(tools, dump), sums(5 * n, 100))
             failures.expect("collections in the dump", len(recorded.report(tools, dump, "--view=gc")["collections"]), n)
         commanded.do("alloc 5 100")
         failures.expect("status", commanded.finish(), 0)
-        failures.expect("dumps", len(commanded.dumps()), 3)
+        failures.expect("number of dumps", len(commanded.dumps()), 3)
     return failures
 
 
@@ -162,7 +162,7 @@ def at_a_signal(tools):
         for n in (1, 2):
             os.kill(commanded.process.pid, signal.SIGUSR1)
             dump = commanded.dump(n)
-            failures.expect("dump %d" % n, own(tools, dump), sums(300 * n, 1000))
+            failures.expect("sums of dump %d" % n, own(tools, dump), sums(300 * n, 1000))
             commanded.do("alloc 300 1000")
         failures.expect("status of the program, which does not get the signal", commanded.finish(), 0)
     return failures
@@ -235,8 +235,8 @@ def go_reads_it(tools):
         port, token = served(commanded)
         commanded.do("alloc 30 1000", "free 10")
         wanted = {"alloc_objects": "30", "alloc_space": "30000", "inuse_objects": "20", "inuse_space": "20000"}
-        failures.expect("heap", in_pprof(commanded, port, token, "heap"), wanted)
-        failures.expect("allocs", in_pprof(commanded, port, token, "allocs"), wanted)
+        failures.expect("values of the page heap", in_pprof(commanded, port, token, "heap"), wanted)
+        failures.expect("values of the page allocs", in_pprof(commanded, port, token, "allocs"), wanted)
         outcome = recorded.run(["go", "tool", "pprof", "-top", "http://127.0.0.1:%d/debug/pprof/allocs?token=%s" % (port, token)],
                                env={"PPROF_TMPDIR": commanded.temporary, "HOME": commanded.temporary})
         failures.require("the page `allocs` shows allocated bytes by default", b"Type: alloc_space" in outcome.stdout)
@@ -278,8 +278,8 @@ def strangers_get_nothing(tools):
         for path in ("/", "/debug/pprof/heap", "/debug/pprof/heap?token=", "/debug/pprof/heap?token=" + wrong,
                      "/debug/pprof/heap?token=" + token[:-1], "/debug/pprof/heap?token=" + token + "0", "/debug/pprof/heap?xtoken=" + token):
             failures.expect(path, get(port, path)[0], 403)
-        failures.expect("another page", get(port, "/etc/passwd?token=" + token)[0], 404)
-        failures.expect("another method", get(port, "/debug/pprof/heap?token=" + token, method="POST")[0], 405)
+        failures.expect("status of another page", get(port, "/etc/passwd?token=" + token)[0], 404)
+        failures.expect("status of another method", get(port, "/debug/pprof/heap?token=" + token, method="POST")[0], 405)
         status, body = get(port, "/debug/pprof/heap", headers={"Authorization": "Bearer " + token})
         failures.expect("status, first bytes with the token in a header", (status, body[:2]), (200, b"\x1f\x8b"))
         for sent in (b"", b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a" * 9000 + b"\r\n\r\n", b"GET\r\n\r\n", b"GET /\r\n\r\n"):

@@ -63,7 +63,7 @@ def a_case(tools, program, act, how, mode):
             for trace in traces[1::1 + len(traces) // MOST_CHILDREN_READ]:
                 failures += a_child(tools, trace)
         else:
-            failures.expect("traces", len(traces), 1)
+            failures.expect("number of traces", len(traces), 1)
         if failures:
             return failures
         truth = truth_of(outcome.stdout.decode())
@@ -74,8 +74,8 @@ def a_case(tools, program, act, how, mode):
                  if found[size] != truth[size] and (size in truth or size >= 20000)]
         failures.require("the blocks of each size are recorded; wrong are %d sizes: %s" % (len(wrong), "; ".join(wrong[:5])), not wrong)
         summary = recorded.report(tools, traces[0])
-        failures.expect("lost", summary["lost_events"]["total"], 0)
-        failures.expect("ghosts", summary["ghost_frees"], 0)
+        failures.expect("lost events", summary["lost_events"]["total"], 0)
+        failures.expect("ghost frees", summary["ghost_frees"], 0)
     return failures
 
 

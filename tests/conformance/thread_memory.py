@@ -49,7 +49,7 @@ def many_threads(tools):
         failures.require("the shared memory is below the limit: %d KiB" % peaks["RssShmem"], peaks["RssShmem"] < SHARED_MOST_KIB)
         summary = recorded.report(tools, trace)
         failures.require("the blocks of all threads are recorded: %d" % summary["allocated_blocks"], summary["allocated_blocks"] >= 11 * THREADS)
-        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("lost events", summary["lost_events"]["total"], 0)
     return failures
 
 

@@ -6,7 +6,8 @@
 With N = uncompressed bytes of the trace + bytes of output, a command takes at most 2 s + N / (10 MB/s) of CPU time (user and system, as
 the kernel counts it, so other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are those of
 worst_traces.c, further ones given as arguments, and one for each input of fuzz_chunk.c that is given with --body. --list prints every
-measurement, the most expensive first. With AG_TEST_SCALE=full the traces are larger, and each command reads each trace. Otherwise one
+measurement, the most expensive first. --only and --command select cases and commands, --scale multiplies the size of the traces, and --jobs is
+the number of measurements at the same time. With AG_TEST_SCALE=full the traces are larger, and each command reads each trace. Otherwise one
 command of each kind reads each trace: a command that reads the definitions and the sums, one that passes over the events, one that replays
 them, one that merges traces, one that writes the page, and exports."""
 

@@ -92,7 +92,7 @@ def processes_are_reported(node):
     held = node.ask("hold").split()
     told = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
     seen = {row["id"]: row for row in observe(node, "--duration=100ms", "--processes")["processes"]}
-    failures.expect("ids", sorted(seen), sorted(told))
+    failures.expect("ids of the processes", sorted(seen), sorted(told))
     failures.require("both processes that the command hold names are reported", all(pid in seen for pid in held))
     wrong = []
     for pid, (name, function, heap, stack, queue) in told.items():
@@ -104,8 +104,8 @@ def processes_are_reported(node):
             wrong.append((pid, got, (name, function, heap, stack, queue)))
     # a few processes may have run between the node's answer and the observation
     failures.fail_unless("of %d processes %d differ: %s" % (len(told), len(wrong), wrong[:4]), len(wrong) <= len(told) // 20)
-    failures.expect("held queue", seen[held[1]]["queue"], 37)
-    failures.expect("held name", seen[held[1]]["name"], "observed_holder")
+    failures.expect("queue of the named process", seen[held[1]]["queue"], 37)
+    failures.expect("name of the named process", seen[held[1]]["name"], "observed_holder")
     return failures
 
 
@@ -128,7 +128,7 @@ def allocators_agree(node):
         after = sizes_of(node.ask("sizes"))
         rows = {(row["name"], row["instance"]): row for row in seen}
         everything |= set(before)
-        failures.expect("instances", sorted(rows), sorted(before))
+        failures.expect("allocator instances", sorted(rows), sorted(before))
         for key, row in rows.items():
             got = (row["carriers_bytes"], row["blocks_bytes"])
             if before[key] == after[key] == got:
@@ -260,7 +260,7 @@ def blame_is_in_order(node):
     node.ask("result")
     ours = [row["function"] for row in result["blame"] if row["function"].startswith("observed_node:")]
     wanted = ["observed_node:%s/2" % name for name in ("big", "medium", "small")]
-    failures.expect("blamed", [name for name in ours if name in wanted], wanted)
+    failures.expect("order of the functions in --blame", [name for name in ours if name in wanted], wanted)
     return failures
 
 
@@ -291,7 +291,7 @@ def collections_add_up(node):
     failures.require("each collection has a pause", all(row["pause_ns"] > 0 for row in mine))
     failures.require("no heap is larger after its collection than before", all(row["heap_after_bytes"] <= row["heap_before_bytes"] for row in mine))
     order = sorted(bytes_of, key=got.get, reverse=True)
-    failures.expect("order", order, ["big/2", "medium/2", "small/2"])
+    failures.expect("functions by bytes, largest first", order, ["big/2", "medium/2", "small/2"])
     return failures
 
 

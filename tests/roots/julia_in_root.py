@@ -112,7 +112,7 @@ def counted(tools, root):
         leaf = types.get("Main.Leaf", {})
         failures.expect("leaves that were freed", leaf.get("freed_blocks"), end["dead"] + 10)
         failures.expect("leaves in use", leaf.get("in_use_blocks"), end["alive"])
-        failures.expect("threads", end["threads"], 2)
+        failures.expect("number of threads", end["threads"], 2)
 
         # The lines of frames are right, also those of inlined frames.
         source = "julia_counted.jl"
@@ -151,7 +151,7 @@ def filtered(tools, root):
         failures, end = case.failures, numbers(case.outcome.stdout.decode().splitlines()[2])
         types = {row["type"]: (row["freed_blocks"], row["in_use_blocks"]) for row in case.view("types")["types"]}
         failures.expect("types", types, {"Main.Leaf": (end["dead"] + 10, end["alive"])})
-        failures.expect("ghosts", case.summary["ghost_frees"], 0)
+        failures.expect("ghost frees", case.summary["ghost_frees"], 0)
         return failures
 
 
@@ -206,7 +206,7 @@ def various(tools, root):
             outcomes.append((case.outcome.status, case.outcome.stdout, case.outcome.stderr))
             failures.require(f"{options}: coverage is {case.runtime('julia')['coverage']}", case.runtime("julia")["coverage"] >= 0.999)
     failures.expect("status and standard error", (outcomes[0][0], outcomes[0][2]), (0, b""))
-    failures.expect("outcomes", outcomes[0], outcomes[1])
+    failures.expect("outcomes with the interpreter and the compiler", outcomes[0], outcomes[1])
     return failures
 
 
@@ -233,7 +233,7 @@ def sampled(tools, root):
         failures.require(f"the estimate for arrays is near the true value: {arrays.get('allocated_bytes')}", abs(arrays.get("allocated_bytes", 0) - 102_400_000) < 8_000_000)
         failures.require(f"nearly all arrays are freed, in use: {arrays.get('in_use_bytes')}", arrays.get("in_use_bytes", 1e9) < 5_000_000)
         failures.require(f"the estimate for boxes is near the true value: {boxes.get('allocated_bytes')}", abs(boxes.get("allocated_bytes", 0) - 8_000_000) < 2_600_000)
-        failures.expect("ghosts", case.summary["ghost_frees"], 0)
+        failures.expect("ghost frees", case.summary["ghost_frees"], 0)
         return failures
 
 
@@ -301,7 +301,7 @@ def expressions_alone(tools, root):
     outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
     failures.expect("status and standard error", (outcome.status, outcome.stderr), (0, b""))
     found = expressions_of(outcome)
-    failures.expect("expressions", list(found), ["function", "top", "value", "error", "named"])
+    failures.expect("names of the expressions", list(found), ["function", "top", "value", "error", "named"])
     if failures:
         return failures
     lines = outcome.stdout.decode()
@@ -317,8 +317,8 @@ def expressions_alone(tools, root):
     failures.expect("runtimes", julia, [("julia", "1.5.3", True, 1)])
     failures.expect("lost events, ghost frees", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
     failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
-    failures.expect("leaves", in_use_of(tools, traces["function"], "Main.Leaf"), [1000, 100])
-    failures.expect("memory that moved", in_use_of(tools, traces["function"], "Array{Float64, 1} data"), [2, 2])
+    failures.expect("leaves allocated, in use", in_use_of(tools, traces["function"], "Main.Leaf"), [1000, 100])
+    failures.expect("data of arrays allocated, in use; the data moved", in_use_of(tools, traces["function"], "Array{Float64, 1} data"), [2, 2])
     stacks = recorded.report(tools, traces["function"], "--view=types", "--type=Main.Leaf", "--sysroot=" + root.path)["stacks"]
     named = [(frame["function"], frame["line"]) for frame in stacks[0]["frames"] if frame["runtime"] == "julia"]
     failures.require(f"stack of the expression: {named}", ("make", 15) in named and named[-1][0] == "_start")
@@ -336,7 +336,7 @@ def example(tools, root):
     outcome = recorded.run(root.command([INSIDE + "/julia_expression.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
     failures.expect("status and standard error", (outcome.status, outcome.stderr), (0, b""))
     trace = root.path + outcome.stdout.decode().strip()
-    failures.expect("entries", in_use_of(tools, trace, "Main.Entry"), [10_000, 1_000])
+    failures.expect("entries allocated, in use", in_use_of(tools, trace, "Main.Entry"), [10_000, 1_000])
     return failures
 
 
@@ -350,11 +350,11 @@ def expressions_joined(tools, root):
         failures.expect("traces", {trace for trace, _ in found.values()}, {case.trace})
         failures.expect("coverage", case.runtime("julia")["coverage"], 1)
         # the first expression is recorded although Julia's collector is off
-        failures.expect("leaves", in_use_of(tools, case.trace, "Main.Leaf")[0], 7 + 1000 + 50)
-        failures.expect("others", in_use_of(tools, case.trace, "Main.Other")[0], 500 + 30)
+        failures.expect("leaves allocated", in_use_of(tools, case.trace, "Main.Leaf")[0], 7 + 1000 + 50)
+        failures.expect("objects of type Other allocated", in_use_of(tools, case.trace, "Main.Other")[0], 500 + 30)
         dump = recorded.run([tools.allogram, "dump", case.trace]).stdout
         marks = re.findall(rb'mark name="expression (\w+)"', dump)
-        failures.expect("marks", marks, [b"begins", b"ends"] * 7)
+        failures.expect("marks in the dump", marks, [b"begins", b"ends"] * 7)
         return failures
 
 

@@ -23,7 +23,7 @@ def storm(tools):
         outcome, traces = recorded.record(tools, [tools.program("fork_storm"), str(FAMILIES), str(CHILDREN)], folder)
         failures.expect("status", outcome.status, 0)
         failures.expect("standard error", outcome.stderr, b"")
-        failures.expect("traces", len(traces), 1 + FAMILIES + FAMILIES * CHILDREN)
+        failures.expect("number of traces", len(traces), 1 + FAMILIES + FAMILIES * CHILDREN)
         n_children = 0
         for trace in traces:
             status, verdict = recorded.check(tools, trace)

@@ -4,7 +4,8 @@
 tests/programs/libc/progress.c counts its calls of malloc and free, before and after each call, in a shared file that survives the kill. So the true
 count is known up to the call during which the program was killed. After every kill the trace must be readable, and `check` must find it whole
 (`check` completes the trace if the writer, the process that writes traces, could not). The trace must have the events of all calls that returned.
-If the writer was killed before the program, events may be missing, but only as many as are counted as lost.
+If the writer was killed before the program, events may be missing, but only as many as are counted as lost. --runs is the number of kills, --victim
+selects the processes that are killed, and --seed is the seed of the first run.
 """
 
 import argparse
@@ -132,7 +133,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
     for which in "the first check", "the second check":
         outcome = recorded.run([tools.allogram, "check", "--json", traces[0]])
         failures.fail_unless("%s: %d, %s%s" % (which, outcome.status, outcome.stdout.decode(), outcome.stderr.decode()), outcome.status == 0)
-    failures.expect("whole", json.loads(outcome.stdout or "{}").get("whole"), True)
+    failures.expect("the trace is whole", json.loads(outcome.stdout or "{}").get("whole"), True)
     summary = recorded.report(tools, traces[0])
     begun, done, frees_begun, frees_done = progress.sums()
     runtime = threads - 1  # pthread_create allocates one block for each thread

@@ -10,7 +10,9 @@
 A seed determines one program: a tree of acts, which are the steps of the program (program_text.py), and the way in which the program is
 compiled (variants.py). judging.py describes the modes, and which differences count as findings. The folder kept/ has programs that failed
 once; --test runs these programs first. A program is not run in a mode in which it would show a known defect (known_defects.py), unless --all
-is given; such programs are counted as left out.
+is given; such programs are counted as left out. --repeat runs one program several times, --reduce makes a failing program smaller (reducing.py),
+--work is the folder for the executables and the runs, and --verbose shows where in this script an
+exception was raised.
 """
 
 import argparse
