@@ -223,7 +223,7 @@ static void few_events(uint32_t stack) {
     end_events(0);
 }
 
-/* Ends the definition of the nodes 17 to N + 16, each of which allocates one block. */
+/* Writes the records so far, which define the nodes 17 to N + 16, and one block of each node. */
 static void one_block_of_each_node(uint64_t n) {
     end_nodes();
     stamp(1000);

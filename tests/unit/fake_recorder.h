@@ -39,8 +39,8 @@ struct fake_stream { /* one thread of the recorded process */
 /* Claims a slot (the entry of a process in the session) for the calling process and fills it.
  * Returns its index, or -1 when none is free. */
 int fake_process_join(struct ag_session *session);
-/* Adds node `n` (from 0), with a pc of its own, to the slot's stack tree; parent: a node id or a
- * root. Returns the node's id. */
+/* Adds node `n` (from 0), with a pc of its own, to the slot's stack tree; parent: a node id or,
+ * for an outermost node, an ag_root. Returns the node's id. */
 uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32_t parent);
 
 void fake_stream_begin(struct fake_stream *stream, struct ag_session *session, int slot);

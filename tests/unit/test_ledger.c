@@ -423,7 +423,7 @@ static void heaps_are_sums_of_their_vias_and_ranges(void **state) {
     ag_ledger_via_heap(ledger, 2, 5);
     ag_ledger_map(ledger, 5, 0x10000, 0x8000);
     ag_ledger_unmap(ledger, 0x12000, 0x1000);  /* leaves a hole */
-    ag_ledger_map(ledger, 0, 0x13000, 0x1000); /* another heap maps over a part of it */
+    ag_ledger_map(ledger, 0, 0x13000, 0x1000); /* another heap takes a part of the range */
     ag_ledger_map(ledger, 9, 0xfffff000, 0x1000);
     ag_ledger_map(ledger, 9, UINT64_MAX, 2); /* wraps around: it is ignored */
     assert_int_equal(ag_ledger_apply(ledger, 0, events, 4), 0);
@@ -531,7 +531,8 @@ static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak
     assert_true(has_peak);
 }
 
-/* The peak is in events of one thread that are counted after later events of others. */
+/* The peak is reached by events of one thread that the ledger counts after later events of other
+ * threads. */
 static void a_late_peak_is_where_the_curve_has_grown_to_it(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -552,8 +553,8 @@ static void a_late_peak_is_where_the_curve_has_grown_to_it(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* The resident size was measured at the time of the peak, but after the peak: by then more had been
- * allocated. */
+/* The resident size has the same time as the peak, but was measured after the peak, when more had
+ * been allocated. */
 static void a_peak_stands_before_what_came_later_at_its_time(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();

@@ -82,7 +82,7 @@ static void exchange(struct sim *sim, struct sim_thread *thread) {
     thread->in_hand = got;
 }
 
-/* Writes the event before the address can be used again. */
+/* Frees the thread's block. Writes the event before the address can be used again. */
 static void release(struct sim *sim, struct sim_thread *thread) {
     const uint32_t at = thread->in_hand;
     if (at == 0) {

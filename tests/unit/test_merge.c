@@ -368,7 +368,8 @@ static void the_true_peak_lies_between_the_bounds(void **state) {
         peaks += summary->peak_bytes;
         end(outcome);
     }
-    assert_in_range(width * 100 / peaks, 1, 150); /* per cent: the range is not trivially wide */
+    assert_in_range(width * 100 / peaks, 1, 150); /* per cent of the peaks: the ranges are not empty
+                                                   * and not very wide */
 }
 
 static void stamps_around_each_event_make_everything_exact(void **state) {

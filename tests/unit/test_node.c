@@ -53,7 +53,7 @@ static size_t put(uint8_t *to, const void *bytes, size_t n) {
     return n;
 }
 
-/* Writes one range with one line. */
+/* Writes a function's range of code, with one source line. */
 static size_t put_range(uint8_t *to, uint32_t low, uint32_t high, const char *name,
                         const char *file, uint32_t line) {
     const uint32_t n_lines = file != NULL;
@@ -212,8 +212,7 @@ static void write_allocators(void) {
         played_set(&target, instance + 0x6d0 + 56, 8192); /* the maximum */
         played_set(&target, instance + 0x6d0 + 80 + 8, 1000);
         played_set(&target, instance + 0x6d0 + 80 + 24, 1000);
-        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes of carriers in the pool
-                                                                   * */
+        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes in the carrier pool */
         played_set(&target, instance + 0x1c8, i == 1 ? 24 : 0);
         played_set(&target, instance + 0x150, carrier);
     }
@@ -521,7 +520,7 @@ static void other_events_are_not_reported(void **state) {
     event.after = event.before; /* the collection was delayed */
     node_collections_note(node, &event, 2);
     event = collection_event();
-    event.before.heap_top = 0x100; /* words of different moments */
+    event.before.heap_top = 0x100; /* words that were read at different moments */
     node_collections_note(node, &event, 2);
     assert_int_equal(ag_inspector_erlang.collections(node, &answers), 0);
     assert_int_equal(answers.n_reported, 0);

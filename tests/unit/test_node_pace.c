@@ -15,7 +15,8 @@ static uint32_t draw(void) {
     return (uint32_t)(random_word() >> 32);
 }
 
-/* The weight with which a collection is reported; 0: it is not reported. */
+/* The weight, in bytes, with which a collection is reported; 0: it is not reported. period: about
+ * so many bytes are allocated between two reports; 0: each collection is reported. */
 static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
     return node_pace_passes(pace, bytes, period)
                ? 0
@@ -48,7 +49,7 @@ static void weights_add_up_to_what_was_allocated(void **state) {
 }
 
 /* Processes with small and with large collections, in turn. A process with small collections would
- * get too large a share if the rest of a large collection counted toward the next report. */
+ * get too large a share if bytes of a large collection counted toward the next report. */
 static void each_process_gets_its_share(void **state) {
     static const uint64_t bytes_of[] = {100, 3000, 10000, 70000};
     enum { N = sizeof bytes_of / sizeof *bytes_of, ROUNDS = 1000000, PERIOD = 10000 };

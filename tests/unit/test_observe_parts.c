@@ -92,7 +92,7 @@ static void calls_are_applied_by_their_times_not_as_they_are_reported(void **sta
     tell(&ledger, 10, AG_CALL_MMAP, 0, 0xfff, 3, 0x10000, 1); /* rounded up to a page */
     tell(&ledger, 30, AG_CALL_MMAP, 0, 0x2000, 3, 0x10000, 2);
     assert_int_equal(ag_mapping_ledger_settle(&ledger, 30), 0);
-    assert_int_equal(ledger.n, 0); /* the third call waits */
+    assert_int_equal(ledger.n, 0); /* the call at time 30 is not yet applied */
     assert_int_equal(ag_mapping_ledger_settle(&ledger, UINT64_MAX), 0);
     assert_int_equal(bytes_of(&ledger, 2), 0x2000);
     ag_mapping_ledger_done(&ledger);

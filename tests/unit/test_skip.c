@@ -125,9 +125,9 @@ static void probability_has_sane_ends(void **state) {
     assert_true(smallest > 0 && smallest < 1e-18);
 }
 
-/* Each block of a mix is sampled as often as its size requires: with two alternating sizes (a
- * sampler that skips a fixed number of bytes would see only one of them), and with a small
- * interval. */
+/* Allocates blocks of the given sizes in turn, and checks that each size is sampled as often as it
+ * requires. (With two sizes, a sampler that skips a fixed number of bytes would sample only one of
+ * them.) by_points: calls the function that counts all samples within a block. */
 static void check_mix(uint64_t interval_bytes, const uint64_t *sizes, int n_sizes, bool by_points) {
     enum { ROUNDS = 100000 };
     double n_taken[8] = {0};
@@ -152,7 +152,7 @@ static void sizes_in_a_period_are_taken_by_their_chance(void **state) {
                           wide[] = {0, 100, 10000, 1000000, 100000000};
     for (int by_points = 0; by_points < 2; by_points++) {
         check_mix(4096, two, 2, by_points);
-        check_mix(1200, two, 2, by_points); /* the interval is the sum of one period */
+        check_mix(1200, two, 2, by_points); /* the interval is the sum of the two sizes */
         check_mix(1, powers, 8, by_points);
         check_mix(64, powers, 8, by_points);
         check_mix(100000, wide, 5, by_points);

@@ -1,6 +1,6 @@
 /* test_straight_pass.c: events that are decoded directly into the ledger (src/ledger, which
  * computes sums from events) must give the same sums as events that are decoded into rows first:
- * with any events, for runs of any length, and up to the same place in damaged bytes. */
+ * with any events, for chunks of any length, and up to the same place in damaged bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -159,7 +159,7 @@ static void sums_are_the_same(void **state) {
         trace_begin(&trace, 0);
         add_chunks(&trace, &shapes[i], 2, EVENTS_MOST);
         add_chunks(&trace, &shapes[i], 6, 100);
-        for (size_t length = 4; length < 40; length++) { /* too short for a run */
+        for (size_t length = 4; length < 40; length++) { /* too short for the fast loop */
             add_chunks(&trace, &shapes[i], 1, length);
         }
         trace_finish(&trace, UINT64_C(1) << 40, NULL);

@@ -1,6 +1,7 @@
-/* test_sum_index.c: the index of sums by stack and via (the allocation function that was called).
- * Each pair keeps the sum that it was given, for any stack numbers, and the memory of the array
- * depends on the number of sums and not on the size of the numbers. */
+/* test_sum_index.c: the index of sums by stack and via (the allocation function that was called):
+ * an array for the first via of each stack, and a hash table for the others. Each pair keeps its
+ * sum, for any stack numbers. The memory of the array depends on the number of sums and not on the
+ * size of the stack numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,8 +32,8 @@ static uint32_t near_the_end(uint32_t pair) {
     return UINT32_MAX - pair;
 }
 
-/* Two vias for each stack, the second some time after the first: the first is in the array, the
- * second in the hash table. */
+/* Inserts pairs; every fourth pair is the second via of an earlier stack. The first via of a stack
+ * is in the array, the second in the hash table. */
 static void each_pair_keeps_its_sum(stack_of *choose) {
     static uint32_t stacks[PAIRS];
     static uint8_t vias[PAIRS];

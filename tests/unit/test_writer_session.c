@@ -375,8 +375,8 @@ static void note_trace(const char *path, void *unused) {
     }
 }
 
-/* The program and the writer have ended: the first command that reads the trace seals what the live
- * file holds. */
+/* The program and the writer have ended: the first command that reads the trace seals (completes)
+ * it with what the live file holds. */
 static void seal_after(long us) {
     enum { N = 200000 };
     char message[512];

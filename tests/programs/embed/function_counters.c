@@ -213,7 +213,7 @@ static void threads(void) {
         require(pthread_create(&ids[i], NULL, count_in_thread, NULL) == 0,
                 "pthread_create succeeds");
     }
-    for (int i = 0; i < 100; i++) { /* adds up sets while threads use them */
+    for (int i = 0; i < 100; i++) { /* reports counts while other threads count */
         call(f, 1);
         allogram_counters_tell(set);
     }

@@ -30,12 +30,13 @@ uint64_t blocks_name(const struct allogram_sample *sample);
 
 void block_new(uint64_t name);
 void block_free(uint64_t name);
-/* Allocates n blocks, up to 16, with the names first, first + 1 ...: either reported together
- * (allogram_alloc_together), or by one expression that allocates them one after the other. */
+/* Allocates n blocks, up to 16, with the names first, first + 1 ...: if blocks_come_together is
+ * true, reported together (allogram_alloc_together), otherwise one after the other. */
 extern const bool blocks_come_together;
 void blocks_new_together(uint64_t first, size_t n);
 void blocks_free_all(uint64_t first, size_t n);
-/* A block that grows: one free and one allocation, which has the name new_name. */
+/* Allocates a block that block_grow can enlarge. A call of block_grow counts as a free of `name`
+ * and an allocation of `new_name`. */
 void block_new_growing(uint64_t name);
 void block_grow(uint64_t name, uint64_t new_name);
 /* Allocates n blocks of the two sizes in turn, which may die at any time. Returns the sum of the

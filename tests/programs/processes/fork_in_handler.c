@@ -61,8 +61,9 @@ int main(int n_arguments, char **arguments) {
     const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     unsigned long rounds = 0, child_rounds = 0;
-    /* Both conditions below read n_signals before is_child. So a child that a signal between the
-     * two reads forks finds is_child set: it continues the loop, and arms no timer. */
+    /* Both conditions below read n_signals before is_child. If a signal comes between the two reads
+     * and forks a child, this child finds is_child set: it continues the loop, and arms no
+     * timer. */
     for (int armed = -1; n_signals < n || is_child; rounds++) {
         if (armed != n_signals && !is_child) {
             armed = n_signals;

@@ -1,6 +1,7 @@
 /* strict_sandbox.c: after its start it installs a seccomp filter that allows the system calls of
- * this program and those that the agent is documented to make later (SECURITY.md, "System calls
- * after the start"), with the arguments documented there. Then it allocates, and ends.
+ * this program and those that the agent (allogram's library) is documented to make later
+ * (SECURITY.md, "System calls after the start"), with the arguments documented there. Then it
+ * allocates, and ends.
  *
  *     strict_sandbox KIND HOW [wait]
  *

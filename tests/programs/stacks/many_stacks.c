@@ -1,5 +1,5 @@
 /* many_stacks.c [LEVELS]: allocates one block in each of 2^LEVELS distinct stacks (default 12
- * levels): at each level the path turns left or right. A block has 16 + path % 1024 bytes. The
+ * levels): at each level the path calls `left` or `right`. A block has 16 + path % 1024 bytes. The
  * block of every odd path is freed at once, the others are kept.
  *
  * @allocated_blocks 4096
