@@ -19,7 +19,7 @@ let () =
   Gc.minor ();
   let before = promoted () in
   round 1000;
-  Gc.minor (); (* 1000 pairs and 1000 cells *)
+  Gc.minor (); (* promotes 1000 pairs and 1000 cells *)
   let after = promoted () in
   ignore (Sys.opaque_identity (in_major 500));
   round 10;
