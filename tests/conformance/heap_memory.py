@@ -46,7 +46,7 @@ def mallocs(tools):
             if not outcome.stdout:
                 return failures  # a glibc before 2.33 has no mallinfo2
             said = json.loads(outcome.stdout)
-            failures.expect(case, (rows["libc"]["committed_bytes"], rows["libc"]["free_bytes"]), (said["committed"], said["free"]))
+            failures.expect("committed, free bytes of malloc, case " + case, (rows["libc"]["committed_bytes"], rows["libc"]["free_bytes"]), (said["committed"], said["free"]))
             failures.require("the free memory counts as fragmentation", rows["libc"]["fragmentation_bytes"] >= said["free"] > MIB)
     with recorded.Folder() as folder:
         _, traces = recorded.record(tools, [program, "blocked"], folder)

@@ -1,6 +1,6 @@
 """Runs a torture program (see run_torture.py) in every mode and compares the runs. A difference is called a finding. The modes are:
 
-    plain      without allogram, twice. A program whose two plain runs differ, or that complains, counts as unstable and is not used. If the
+    plain      without allogram, twice. A program whose two plain runs differ, or that complains (prints an error), counts as unstable and is not used. If the
                output, status or run time of the program itself differs in another mode, more plain runs follow. If one of these runs shows
                a difference of the same kind, the program is unstable, too, and the finding does not count
     exact      allogram run
