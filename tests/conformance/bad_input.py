@@ -539,7 +539,7 @@ def live_file_of(process):
 
 
 def live_file_cut(case, folder):
-    """The live file (the shared memory of the recording) is truncated, partly or to zero bytes, while the program sleeps. 
+    """The live file (the shared memory of the recording) is truncated, partly or to zero bytes, while the program sleeps.
     `run`, its writer (the process that writes the traces) and `control` must not crash, and `run` must end with the program's status."""
     for n_bytes in (0, 4096, 100000):
         process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1000"],
