@@ -47,6 +47,27 @@ def heaps_grow_by_what_is_counted(erlang):
 
 
 def servers_and_sleepers(erlang):
+TOLD = """N = %d, [begin
+  {_, T} = allogram:run(everyday, told, [Queue, N]),
+  [io:format("~w ~w ~w~n", [F, lists:sum([C || {_, _, {_, G, _}, C, _, _} <- T, G =:= F]), lists:sum([W || {_, _, {_, G, _}, _, W, _} <- T, G =:= F])])
+   || F <- [told_of_end, told_of_exit, told_of_start, spawn_monitor, spawn_link, spawn_request]]
+end || Queue <- [off_heap, on_heap]]"""
+
+
+def own_messages_are_no_words(erlang):
+    """The messages DOWN, EXIT and spawn_reply are made by the process that receives them, on its heap if its message queue is there. The
+    functions of the process must have the same words as with a queue elsewhere, and the words that were counted by hand: a cons has
+    2 words."""
+    failures = tap.Failures()
+    lines = [line.split() for line in erlang.evaluate(TOLD % N).splitlines()]
+    off_heap, on_heap = ({name: (int(calls), int(words)) for name, calls, words in lines[at:at + 6]} for at in (0, 6))
+    for name in ("told_of_end", "told_of_exit", "told_of_start"):
+        failures.expect(name, on_heap[name], (N + 1, 2 * N))
+    for name in ("spawn_monitor", "spawn_link", "spawn_request"):
+        failures.expect(name, on_heap[name], off_heap[name])
+    return failures
+
+
     """The program has a server, a process that hibernates ten times, a port, and processes that are killed, some of them before they have
     called a function."""
     failures = tap.Failures()
@@ -104,7 +125,8 @@ def elixir_evaluates(erlang):
 
 def main():
     tools = recorded.tools_of_arguments()
-    cases = [("heaps grow by what is counted", heaps_grow_by_what_is_counted), ("servers, sleepers, ports", servers_and_sleepers),
+    cases = [("heaps grow by what is counted", heaps_grow_by_what_is_counted), ("messages of the process itself", own_messages_are_no_words),
+             ("servers, sleepers, ports", servers_and_sleepers),
              ("a release's script", release_is_counted), ("elixir -e", elixir_evaluates)]
     return erlang_counted.run_cases(tools, cases, [elixir_evaluates], programs=("everyday",))
 

@@ -103,6 +103,7 @@ def main():
              ("the end of the caller of allogram:run", erlang_counted.run_ends_with_its_caller),
              ("the compiler, as tprof counts it", as_tprof_counts),
              ("everyday programs", erlang_everyday.heaps_grow_by_what_is_counted),
+             ("messages of the process itself", erlang_everyday.own_messages_are_no_words),
              ("servers, sleepers, ports", erlang_everyday.servers_and_sleepers),
              ("counters that are built into the emulator, with allogram:run", erlang_rough.native_half_is_missing),
              ("counters that are built into the emulator, of a node", erlang_rough.built_in_counters_of_a_node), *erlang_survival.CASES]

@@ -27,7 +27,13 @@
  * of the same function. */
 #include "heap_growth.h"
 
-enum { TAG_MASK = 3, TAG_BOXED = 2, HEADER_TUPLE_3 = 3 << 6 };
+enum {
+    TAG_MASK = 3,
+    TAG_LIST = 1,
+    TAG_BOXED = 2,
+    HEADER_TUPLE_3 = 3 << 6,
+    HEADER_TUPLE_4 = 4 << 6
+};
 
 /* The tuple of the event is the newest term on the heap, or is in a fragment. */
 uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term) {
@@ -74,6 +80,30 @@ int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
         fragments = 0;
     }
     return words + fragments;
+}
+
+void ag_heap_growth_skip_term(struct ag_heap_growth *growth, ERL_NIF_TERM term, uint64_t words) {
+    const uint64_t *at = (const uint64_t *)(uintptr_t)(term & ~(ERL_NIF_TERM)TAG_MASK);
+    const ERL_NIF_TERM tag = term & TAG_MASK;
+    if (growth->has_begun && (tag == TAG_LIST || tag == TAG_BOXED) &&
+        at >= growth->heap + growth->used_words && at < growth->end) {
+        growth->used_words += words;
+    }
+}
+
+ERL_NIF_TERM ag_heap_growth_find_tuple(const struct ag_heap_growth *growth,
+                                       const struct ag_process_heap *heap, ERL_NIF_TERM third,
+                                       ERL_NIF_TERM fourth) {
+    enum { THIRD = 3, FOURTH = 4, WORDS = 5 };
+    if (!growth->has_begun || heap->heap != growth->heap) {
+        return 0;
+    }
+    for (const uint64_t *at = growth->heap + growth->used_words; at + WORDS <= heap->top; at++) {
+        if (at[0] == HEADER_TUPLE_4 && at[THIRD] == third && at[FOURTH] == fourth) {
+            return (ERL_NIF_TERM)(uintptr_t)at + TAG_BOXED;
+        }
+    }
+    return 0;
 }
 
 void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap) {

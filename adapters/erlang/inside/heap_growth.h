@@ -27,6 +27,14 @@ uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term)
  * words that it had allocated before the last event. */
 int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
                              const struct ag_process_heap *heap);
+/* Excludes from the growth a term of WORDS words, if the term is on the heap and was made since the
+ * last event. */
+void ag_heap_growth_skip_term(struct ag_heap_growth *growth, ERL_NIF_TERM term, uint64_t words);
+/* Finds a tuple {_, _, THIRD, FOURTH} that was made on the heap since the last event. Returns 0 if
+ * there is none. */
+ERL_NIF_TERM ag_heap_growth_find_tuple(const struct ag_heap_growth *growth,
+                                       const struct ag_process_heap *heap, ERL_NIF_TERM third,
+                                       ERL_NIF_TERM fourth);
 /* Restarts the growth at HEAP, which was read at this event. */
 void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap);
 

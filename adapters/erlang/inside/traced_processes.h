@@ -24,6 +24,7 @@ struct ag_traced_process {
     uint64_t
         returnable_words; /* words counted when the process was scheduled out; the function that
                                 * allocated them may still give them back */
+    ERL_NIF_TERM spawned; /* the process that it has spawned since the last event; 0: none */
     bool is_running;      /* the time since the last event is counted */
     uint8_t last_kind;    /* kind of the last event, enum ag_event_kind */
     uint64_t last_clock;  /* clock at the end of the last event */

@@ -131,8 +131,26 @@ static uint64_t words_of(const struct event *event) {
 }
 
 static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
-    const struct ag_traced_process *process = event->process;
+    struct ag_traced_process *process = event->process;
     return process->is_running
+static uint64_t copied_words(ERL_NIF_TERM term) {
+    struct purge_area none = {.start = NULL};
+    return size_of_term != NULL ? size_of_term(term, &none) : 0;
+}
+
+/* Called when the process has spawned another one since the last event: if it used spawn_request,
+ * the emulator has made the reply {spawn_reply, Reference, ok, Pid} on the heap. It is a message,
+ * which is counted when it is received. */
+AG_COLD static void skip_spawn_reply(struct ag_traced_process *process,
+                                     const struct ag_process_heap *heap) {
+    const ERL_NIF_TERM reply =
+        ag_heap_growth_find_tuple(&process->growth, heap, atoms.ok, process->spawned);
+    if (reply != 0) {
+        ag_heap_growth_skip_term(&process->growth, reply, copied_words(reply));
+    }
+    process->spawned = 0;
+}
+
                ? ag_event_clock_ns(process->last_clock, event->begin, process->last_kind, kind)
                : 0;
 }
@@ -140,6 +158,9 @@ static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
 static void end_event(const struct event *event, enum ag_event_kind kind, bool is_running) {
     struct ag_traced_process *process = event->process;
     if (event->own_words > 0) {
+    if (AG_UNLIKELY(process->spawned != 0)) {
+        skip_spawn_reply(process, &event->program);
+    }
         allogram_count_apart(process->counters, ALLOGRAM_PROFILER, 1, event->own_words);
     }
     ag_heap_growth_begin(&process->growth, &event->as_read);
@@ -380,17 +401,18 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     return atoms.ok;
 }
 
-static uint64_t copied_words(ERL_NIF_TERM term) {
-    struct purge_area none = {.start = NULL};
-    return size_of_term != NULL ? size_of_term(term, &none) : 0;
-}
-
+/* Called when a message moves to the queue of the process. A process makes some messages itself, on
+ * its own heap, while it runs: those about the ends of other processes (DOWN, EXIT) and the replies
+ * to spawn_request. These words are new on the heap since the last event, and no function has
+ * allocated them. */
 static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;
     (void)argc;
     struct ag_traced_process *process = ag_traced_process_get(argv[2], NULL, "");
     if (process != NULL) {
-        allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, copied_words(argv[3]));
+        const uint64_t words = copied_words(argv[3]);
+        ag_heap_growth_skip_term(&process->growth, argv[3], words);
+        allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, words);
     }
     return atoms.ok;
 }
@@ -453,7 +475,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
 /* Called when the process spawned another one. The words of the event's tuple on the spawning
  * process' heap are counted as the profiler's. ENV is not the environment of that process, but the
  * place of its heap is known from its last event. */
-static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
+static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM child, ERL_NIF_TERM options) {
     struct ag_traced_process *process = ag_traced_process_find(pid);
     const ERL_NIF_TERM *parts;
     ERL_NIF_TERM call;
@@ -476,7 +498,7 @@ static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
 static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
     if (argv[0] == atoms.spawn) {
-        take_spawn(env, argv[2], argv[4]);
+        take_spawn(env, argv[2], argv[3], argv[4]);
     } else if (argv[0] == atoms.spawned) {
         take_birth(env, argv[2], argv[4]);
     } else if (argv[0] == atoms.exit && argv[2] != kept_pid) {
@@ -497,6 +519,7 @@ static ERL_NIF_TERM trace_other(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     (void)argv;
     return atoms.ok;
 }
+    process->spawned = child;
 
 static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;

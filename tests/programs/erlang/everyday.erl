@@ -8,7 +8,8 @@
 -export([nothing/1, comprehensions/1, bits/1, maps/1, yielding/1, iterators/1, binaries/1, appends/1, terms/1, splits/1, thrown/1, failed/1,
          through/1, cleaned/1, closures/1, applied/1, numbers/1, texts/1, sorted/1, queues/1, trees/1, tables/1, dictionary/1,
          mutual/1, references/1, files/1, waits/1, records/1, starts/1, unicode/1, patterns/1, loaded/1, sized/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, ask/2, middle/2, inner/2, hop/2, skip/2, child/1, slept/1, woken/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, ask/2, middle/2, inner/2, hop/2, skip/2, child/1, slept/1, woken/1,
+         told/2, told_of_end/2, told_of_exit/2, told_of_start/2, told_why/0, until_told/1]).
 -record(point, {x = 0, y = 0, z = 0}).
 
 %% The cases by name, so that a test can leave one out.
@@ -302,3 +303,37 @@ woken(Held) ->
         {wake, From} -> From ! {woken, self()}, slept(Held);
         stop -> ok
     end.
+
+%% ---- messages that the process makes itself ----
+
+%% N messages of each kind that the emulator makes in the process that receives them. QUEUE says where messages are: on_heap or off_heap.
+%% A message is made while the process runs, since the process does not wait in `receive` before the message is sent.
+told(Queue, N) ->
+    process_flag(message_queue_data, Queue),
+    process_flag(trap_exit, true),
+    told_of_end(N, []),
+    told_of_exit(N, []),
+    told_of_start(N, []).
+
+told_of_end(0, Done) -> Done;
+told_of_end(N, Done) ->
+    {Pid, Monitor} = spawn_monitor(?MODULE, told_why, []),
+    until_told(2000),
+    receive {'DOWN', Monitor, process, Pid, ended} -> told_of_end(N - 1, [N | Done]) end.
+
+told_of_exit(0, Done) -> Done;
+told_of_exit(N, Done) ->
+    Pid = spawn_link(?MODULE, told_why, []),
+    until_told(2000),
+    receive {'EXIT', Pid, ended} -> told_of_exit(N - 1, [N | Done]) end.
+
+told_of_start(0, Done) -> Done;
+told_of_start(N, Done) ->
+    Request = spawn_request(?MODULE, child, [[]]),
+    receive {spawn_reply, Request, ok, _} -> told_of_start(N - 1, [N | Done]) end.
+
+told_why() -> exit(ended).
+
+%% Takes so long that the other process ends meanwhile.
+until_told(0) -> ok;
+until_told(N) -> until_told(N - 1).
