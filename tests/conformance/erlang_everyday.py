@@ -4,6 +4,7 @@ heap in a process that is not traced and never collects. For servers, processes 
 compares with counts by hand. Then nodes are started by elixir -e and by the script of a release."""
 
 import os
+import re
 import sys
 
 import erlang_counted
@@ -46,7 +47,6 @@ def heaps_grow_by_what_is_counted(erlang):
     return failures
 
 
-def servers_and_sleepers(erlang):
 TOLD = """N = %d, [begin
   {_, T} = allogram:run(everyday, told, [Queue, N]),
   [io:format("~w ~w ~w~n", [F, lists:sum([C || {_, _, {_, G, _}, C, _, _} <- T, G =:= F]), lists:sum([W || {_, _, {_, G, _}, _, W, _} <- T, G =:= F])])
@@ -68,6 +68,7 @@ def own_messages_are_no_words(erlang):
     return failures
 
 
+def servers_and_sleepers(erlang):
     """The program has a server, a process that hibernates ten times, a port, and processes that are killed, some of them before they have
     called a function."""
     failures = tap.Failures()
@@ -109,6 +110,10 @@ def release_is_counted(erlang):
     failures.expect("status", (outcome.status, outcome.stderr), (5, b""))
     rows = erlang_counted.rows_of(erlang.tools, trace)
     failures.expect("first function of the release", rows.get("everyday:mutual/1"), (1, 0))
+    runtimes = recorded.report(erlang.tools, trace)["runtimes"]
+    begin = [(row["hooked"], row["note"]) for row in runtimes if row["name"] == "beam" and "calls are counted from" in row["note"]]
+    failures.require("a note says that calls of the boot script are not counted: %s" % runtimes,
+                     len(begin) == 1 and begin[0][0] and re.search(r"from \d+\.\d{3} s after the emulator's start", begin[0][1]))
     calls = [rows.get("everyday:" + name, (0, 0))[0] for name in ("hop/2", "skip/2")]
     failures.expect("calls of hop/2 and skip/2: %s" % calls, sum(calls), N + 1)
     return failures

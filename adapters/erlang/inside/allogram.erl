@@ -10,7 +10,7 @@
 -export([inject/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_processes/4, trace_new_processes/1,
          trace_process/1, take_collections/0, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
-         report_session/0, end_session/0, forget_all/0, report_runtime/2, wait_for_dirty/0, allow_unmapping/0]).
+         report_session/0, end_session/0, forget_all/0, report_runtime/3, wait_for_dirty/0, allow_unmapping/0]).
 %% for allogram_built_in
 -export([native/0, session/1, text/1, complain/1, count_calls/4]).
 %% for init and the emulator
@@ -25,7 +25,7 @@
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
        name_process/3, keep_process/1, forget_all/0, table/1, is_paused/0, rest/1, lose_track/0, forget_dead/0, is_recording/0, begin_session/1, join_session/1, report_session/0,
-       end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/2, count_calls/4,
+       end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/3, count_calls/4,
        say/1]).
 
 %% Loads the native library, which is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set
@@ -79,7 +79,7 @@ begin_meeting() -> erlang:nif_error(not_loaded).
 meet_cpu(_N) -> erlang:nif_error(not_loaded).
 meet_io(_N) -> erlang:nif_error(not_loaded).
 allow_unmapping() -> erlang:nif_error(not_loaded).
-report_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
+report_runtime(_Release, _IsCounted, _Note) -> erlang:nif_error(not_loaded).
 count_calls(_Mfa, _Calls, _Words, _Ns) -> erlang:nif_error(not_loaded).
 say(_Text) -> erlang:nif_error(not_loaded).
 
@@ -216,7 +216,7 @@ begin_run(Worker, Options) ->
 
 begin_traced_run(Worker, Patterns, Options) ->
     Session = session(maps:get(output, Options, temporary())),
-    ok = report_runtime(erlang:system_info(otp_release), ""),
+    ok = report_runtime(erlang:system_info(otp_release), true, ""),
     ok = keep_process(Worker),
     trace_processes([Worker], Patterns,
                     case maps:get(spawned, Options, false) of
@@ -256,7 +256,7 @@ inject() ->
 
 inject_here(Caller) ->
     try
-        _ = [start(#{}) || native() =/= ok orelse is_recording()],
+        _ = [start(#{note => begin_note()}) || native() =/= ok orelse is_recording()],
         Caller ! {self(), begun},
         case native() =:= ok andalso persistent_term:get({?MODULE, is_traced}, false) of
             true -> group_leader(whereis(init), self()), follow_pauses();
@@ -265,9 +265,15 @@ inject_here(Caller) ->
     catch
         _:Why ->
             Line = "Erlang is not counted: " ++ text(Why),
-            _ = (catch report_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250))),
+            _ = (catch report_runtime(erlang:system_info(otp_release), false, lists:sublist(Line, 250))),
             complain(Line)
     end.
+
+%% init calls inject/0 when the boot script has ended.
+begin_note() ->
+    Ms = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time), native, millisecond),
+    lists:flatten(io_lib:format("calls are counted from ~w.~3..0w s after the emulator's start, when the boot script has ended",
+                                [Ms div 1000, Ms rem 1000])).
 
 %% The loop of a process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an
 %% untraced one. Counting stops exactly when the pause begins, because the native counters check the session's state at each event.
@@ -338,7 +344,7 @@ start_traced(Options) ->
                     all -> erlang:processes();
                     Some -> Some
                 end,
-    ok = report_runtime(erlang:system_info(otp_release), ""),
+    ok = report_runtime(erlang:system_info(otp_release), true, maps:get(note, Options, "")),
     [name(Pid) || Pid <- Processes],
     trace_processes(case maps:get(processes, Options, all) of
                         all -> [all];

@@ -99,7 +99,7 @@ begin_recording(#{live := Live} = Options, Processes, IsPaused) ->
     State = #{options => Options, patterns => Patterns, others => Others, reloaded => [], is_paused => IsPaused, waiting => [],
               named => [], known => [], has_window => false, look => erlang:monotonic_time(millisecond)},
     try
-        ok = allogram:report_runtime(erlang:system_info(otp_release), note(Options)),
+        ok = allogram:report_runtime(erlang:system_info(otp_release), note(Options) =:= "", note(Options)),
         _ = [trace(Processes, State) || not IsPaused],
         {ok, begin_windows(State)}
     catch
@@ -117,7 +117,7 @@ note(_) -> "some collections of the processes that existed, and of one of forty 
 %% If the tracer records only some collections, reports how many it has recorded.
 report_collections(#{options := #{mode := sample, processes := []} = Options}) ->
     {Seen, Recorded} = allogram:take_collections(),
-    allogram:report_runtime(erlang:system_info(otp_release), text("~w of ~w collections: ~s", [Recorded, Seen, note(Options)]));
+    allogram:report_runtime(erlang:system_info(otp_release), false, text("~w of ~w collections: ~s", [Recorded, Seen, note(Options)]));
 report_collections(_) ->
     ok.
 

@@ -83,7 +83,7 @@ start(Why, Options) ->
             none -> ok;
             File -> allogram:session(File)
         end,
-    ok = allogram:report_runtime(erlang:system_info(otp_release), lists:sublist(Line ++ "; read each second", 250)),
+    ok = allogram:report_runtime(erlang:system_info(otp_release), false, lists:sublist(Line ++ "; read each second", 250)),
     Patterns = maps:get(trace, Options, [{'_', '_', '_'}]),
     Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->

@@ -843,20 +843,31 @@ static void tracer_unload(ErlNifEnv *env, void *private_data) {
     }
 }
 
-/* Records the lines about the runtime at the top of a report: report_runtime(Release, Note). Note
- * is "" if everything is counted. */
+/* Appends a sentence to a note. */
+static void note_add(char *note, size_t bytes, const char *sentence) {
+    const size_t length = strlen(note);
+    (void)snprintf(note + length, bytes - length, "%s%s", length > 0 ? "; " : "", sentence);
+}
+
+/* Records the lines about the runtime at the top of a report: report_runtime(Release, IsCounted,
+ * Note). IsCounted: whether all functions are counted from now on. */
 static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    char release[64], note[256];
+    char release[64], note[512];
     (void)argc;
     if (enif_get_string(env, argv[0], release, sizeof release, ERL_NIF_LATIN1) <= 0 ||
-        enif_get_string(env, argv[1], note, sizeof note, ERL_NIF_LATIN1) == 0) {
+        enif_get_string(env, argv[2], note, sizeof note, ERL_NIF_LATIN1) == 0) {
         return enif_make_badarg(env);
+    }
+    const bool is_hooked = argv[1] == atoms.yes;
+    if (is_hooked && size_of_term == NULL) {
+        note_add(note, sizeof note,
+                 "words of messages and spawn arguments are not known for this emulator");
     }
     const struct allogram_runtime_options options = {.size = sizeof options,
                                                      .name = AG_BEAM_RUNTIME,
                                                      .version = release,
                                                      .note = note,
-                                                     .is_hooked = note[0] == '\0'};
+                                                     .is_hooked = is_hooked};
     allogram_runtime(&options);
     return atoms.ok;
 }
@@ -982,7 +993,7 @@ static ErlNifFunc functions[] = {
     {"meet_cpu", 1, meet, ERL_NIF_DIRTY_JOB_CPU_BOUND},
     {"meet_io", 1, meet, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"allow_unmapping", 0, allow_unmapping, 0},
-    {"report_runtime", 2, report_runtime, 0},
+    {"report_runtime", 3, report_runtime, 0},
     {"count_calls", 4, count_calls, 0},
     {"say", 1, say, 0},
 };
