@@ -69,12 +69,12 @@ static void add_to(_Atomic uint64_t *counter, uint64_t more) {
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
-/* A negative number of words is subtracted, but the result is never below 0: after a reset, the
- * program may give back words that were counted before the reset. */
-static void add_words(_Atomic uint64_t *counter, uint64_t words) {
+/* A negative number is subtracted, but the result is never below 0: after a reset, the program may
+ * give back words that were counted before the reset. */
+static void add_signed(_Atomic uint64_t *counter, uint64_t more) {
     const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
-    const bool is_less = (int64_t)words < 0 && now < 0 - words;
-    atomic_store_explicit(counter, is_less ? 0 : now + words, memory_order_relaxed);
+    const bool is_less = (int64_t)more < 0 && now < 0 - more;
+    atomic_store_explicit(counter, is_less ? 0 : now + more, memory_order_relaxed);
 }
 
 /* Called after is_ready has returned true for the set. */
@@ -497,8 +497,8 @@ void allogram_count_step_(allogram_counters *set, uint64_t depth, allogram_funct
     take_time(set);
     if (counters_are_on(set)) {
         struct ag_counter_node *node = ag_counter_node(set, set->current);
-        add_words(&node->words, words);
-        add_to(&node->time, set->is_clocked || set->current == 0 ? 0 : ns);
+        add_signed(&node->words, words);
+        add_signed(&node->time, set->is_clocked || set->current == 0 ? 0 : ns);
     }
     while (set->depth > depth) {
         step_out(set);

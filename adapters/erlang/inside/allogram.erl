@@ -608,13 +608,13 @@ check() ->
         spawn_opt(fun() ->
                           receive {Self, go} -> ok end,
                           check_tail(300),
-                          _ = [check_body(30, 30) || _ <- lists:seq(1, 10)],
+                          _ = [check_body(30, 30) || _ <- lists:seq(1, 60)],
                           ok
                   end,
                   [link, monitor]), % link: it ends with this process
     ok = learn(Pid),
     trace_processes([Pid], [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}],
-                    [call, return_to, arity]),
+                    [call, return_to, arity, garbage_collection]),
     _ = [set_pattern(Check, []) || Check <- [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}]],
     Pid ! {Self, go},
     receive {'DOWN', Monitor, process, Pid, _} -> ok end,

@@ -76,7 +76,8 @@ struct purge_area {
 typedef uint64_t size_of_term_fn(ERL_NIF_TERM term, struct purge_area *area);
 static size_of_term_fn *size_of_term;
 
-static uint32_t return_words; /* size of the frame that return_to puts on the stack; 0: unknown
+static uint32_t clock_error_ppm; /* the limit of the error of the clock's rate */
+static uint32_t return_words;    /* size of the frame that return_to puts on the stack; 0: unknown
                                * yet */
 
 /* The process whose events are used to measure the cost of an event (check/0 in allogram.erl). */
@@ -107,6 +108,20 @@ struct event {      /* not zeroed, since that takes as long as reading the clock
     uint64_t own_words;                      /* words of that tuple */
 };
 
+/* The emulator's last question whether an event of a process is wanted (see event_clock.c). */
+static _Thread_local struct {
+    ERL_NIF_TERM pid; /* 0: the event of the question has begun */
+    uint64_t clock;
+} question;
+
+/* The clock at the beginning of an event of the process, for all kinds of events but returns,
+ * before which the emulator does not ask. */
+AG_FAST uint64_t begin_of(ERL_NIF_TERM pid) {
+    const bool is_asked = question.pid == pid;
+    question.pid = 0;
+    return AG_LIKELY(is_asked) ? question.clock : ag_event_clock_now();
+}
+
 static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
                        struct event *ret_event) {
     if (!ag_process_is_here(env, pid)) {
@@ -118,21 +133,6 @@ static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
     return true;
 }
 
-/* The words that the process allocated since the last event. May be negative, down to minus
- * returnable_words; then the result is the negative number modulo 2^64, which the counters add. */
-static uint64_t words_of(const struct event *event) {
-    const struct ag_traced_process *process = event->process;
-    if (!process->growth.has_begun) {
-        return 0;
-    }
-    const int64_t words = ag_heap_growth_words(&process->growth, &event->program);
-    const int64_t most = (int64_t)process->returnable_words;
-    return (uint64_t)(words < -most ? -most : words);
-}
-
-static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
-    struct ag_traced_process *process = event->process;
-    return process->is_running
 static uint64_t copied_words(ERL_NIF_TERM term) {
     struct purge_area none = {.start = NULL};
     return size_of_term != NULL ? size_of_term(term, &none) : 0;
@@ -151,6 +151,24 @@ AG_COLD static void skip_spawn_reply(struct ag_traced_process *process,
     process->spawned = 0;
 }
 
+/* The words that the process allocated since the last event. May be negative, down to minus
+ * returnable_words; then the result is the negative number modulo 2^64, which the counters add. */
+static uint64_t words_of(const struct event *event) {
+    struct ag_traced_process *process = event->process;
+    if (!process->growth.has_begun) {
+        return 0;
+    }
+    if (AG_UNLIKELY(process->spawned != 0)) {
+        skip_spawn_reply(process, &event->program);
+    }
+    const int64_t words = ag_heap_growth_words(&process->growth, &event->program);
+    const int64_t most = (int64_t)process->returnable_words;
+    return (uint64_t)(words < -most ? -most : words);
+}
+
+static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
+    const struct ag_traced_process *process = event->process;
+    return process->is_running
                ? ag_event_clock_ns(process->last_clock, event->begin, process->last_kind, kind)
                : 0;
 }
@@ -158,9 +176,6 @@ AG_COLD static void skip_spawn_reply(struct ag_traced_process *process,
 static void end_event(const struct event *event, enum ag_event_kind kind, bool is_running) {
     struct ag_traced_process *process = event->process;
     if (event->own_words > 0) {
-    if (AG_UNLIKELY(process->spawned != 0)) {
-        skip_spawn_reply(process, &event->program);
-    }
         allogram_count_apart(process->counters, ALLOGRAM_PROFILER, 1, event->own_words);
     }
     ag_heap_growth_begin(&process->growth, &event->as_read);
@@ -248,14 +263,18 @@ static void take_return(struct event *event) {
                   ns_of(event, AG_EVENT_RETURN));
 }
 
+static void learn_interval(uint64_t begin, enum ag_event_kind kind) {
+    if (learning.last_clock != 0) {
+        ag_event_clock_learn(learning.last_clock, begin, learning.last_kind, kind);
+    }
+    learning.last_kind = (uint8_t)kind;
+}
+
 static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
     const uint64_t *const *process = (const uint64_t *const *)ag_env_word(env, AG_ENV_PROCESS);
     const uint64_t depth =
         (uint64_t)(process[ag_process_layout.heap_end] - process[ag_process_layout.stack_top]);
-    const uint8_t kind = is_call ? AG_EVENT_CALL : AG_EVENT_RETURN;
-    if (learning.n_calls > 0) {
-        ag_event_clock_learn(learning.last_clock, begin, learning.last_kind, kind);
-    }
+    learn_interval(begin, is_call ? AG_EVENT_CALL : AG_EVENT_RETURN);
     if (learning.n_calls == 0) {
         learning.first_depth = depth;
     } else if (learning.n_calls == 1) {
@@ -265,18 +284,25 @@ static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
         learning.is_same &= depth == learning.second_depth;
     }
     learning.n_calls++;
-    learning.last_kind = kind;
     learning.last_clock = ag_event_clock_now();
 }
 
 static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     struct event event;
-    event.begin = ag_event_clock_now();
     (void)argc;
     const bool is_call = argv[0] == atoms.call;
+    const bool is_asked = is_call && question.pid == argv[2];
+    const uint64_t now = ag_event_clock_now();
+    event.begin = is_call ? begin_of(argv[2]) : now;
     if (AG_UNLIKELY(learning.pid == argv[2])) {
+        if (is_asked) {
+            ag_event_clock_learn_pace(now - event.begin);
+        }
         learn_from(env, event.begin, is_call);
         return atoms.ok;
+    }
+    if (is_asked) {
+        ag_event_pace_add(now - event.begin);
     }
     event.process = ag_traced_process_get(argv[2], NULL, "");
     if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
@@ -352,10 +378,18 @@ static void take_collection(ErlNifEnv *env, ERL_NIF_TERM tag, ERL_NIF_TERM pid,
 
 static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     struct event event;
-    event.begin = ag_event_clock_now();
+    event.begin = begin_of(argv[2]);
     (void)argc;
     if (argv[1] == atoms.collections || argv[1] == atoms.some_collections) {
         take_collection(env, argv[0], argv[2], argv[3]);
+        return atoms.ok;
+    }
+    if (AG_UNLIKELY(learning.pid == argv[2])) {
+        if (argv[0] == atoms.gc_minor_start || argv[0] == atoms.gc_major_start) {
+            learn_interval(event.begin, AG_EVENT_OTHER);
+        }
+        learning.last_kind = AG_EVENT_OTHER;
+        learning.last_clock = ag_event_clock_now();
         return atoms.ok;
     }
     event.process = ag_traced_process_get(argv[2], NULL, "");
@@ -380,7 +414,7 @@ static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL
 
 static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     struct event event;
-    event.begin = ag_event_clock_now();
+    event.begin = begin_of(argv[2]);
     (void)argc;
     const bool is_in = argv[0] == atoms.in;
     event.process = is_in ? ag_traced_process_get(argv[2], NULL, "")
@@ -485,6 +519,7 @@ static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM child, ERL
         !enif_get_tuple(env, call, &n_parts, &parts)) {
         return;
     }
+    process->spawned = child;
     struct ag_heap_growth *growth = &process->growth;
     const uint64_t *at = (const uint64_t *)parts;
     if (at >= growth->heap && at < growth->end) {
@@ -519,9 +554,17 @@ static ERL_NIF_TERM trace_other(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     (void)argv;
     return atoms.ok;
 }
-    process->spawned = child;
 
+/* Before a call the emulator asks twice: by enabled/3, then by enabled_call/3. */
 static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    question.pid = argv[2];
+    question.clock = ag_event_clock_now();
+    return atoms.trace;
+}
+
+static ERL_NIF_TERM is_call_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;
     (void)argc;
     (void)argv;
@@ -565,10 +608,8 @@ static void begin_period(uint64_t now_ns) {
 }
 
 static ERL_NIF_TERM is_collection_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    (void)env;
-    (void)argc;
     if (argv[1] != atoms.some_collections) {
-        return atoms.trace;
+        return is_wanted(env, argc, argv);
     }
     const bool is_start = argv[0] == atoms.gc_minor_start || argv[0] == atoms.gc_major_start;
     const bool is_end = argv[0] == atoms.gc_minor_end || argv[0] == atoms.gc_major_end;
@@ -616,7 +657,7 @@ static ERL_NIF_TERM find_layout(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         (void)snprintf(text, sizeof text, "this emulator is not known: %s was not found", missing);
         return enif_make_string(env, text, ERL_NIF_LATIN1);
     }
-    ag_event_clock_start();
+    clock_error_ppm = ag_event_clock_start();
     return atoms.found;
 }
 
@@ -852,7 +893,8 @@ static void note_add(char *note, size_t bytes, const char *sentence) {
 /* Records the lines about the runtime at the top of a report: report_runtime(Release, IsCounted,
  * Note). IsCounted: whether all functions are counted from now on. */
 static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    char release[64], note[512];
+    enum { WRONG_PPM = 10 * 1000, A_PERCENT_PPM = 10 * 1000 };
+    char release[64], note[512], clock[128];
     (void)argc;
     if (enif_get_string(env, argv[0], release, sizeof release, ERL_NIF_LATIN1) <= 0 ||
         enif_get_string(env, argv[2], note, sizeof note, ERL_NIF_LATIN1) == 0) {
@@ -862,6 +904,11 @@ static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     if (is_hooked && size_of_term == NULL) {
         note_add(note, sizeof note,
                  "words of messages and spawn arguments are not known for this emulator");
+    }
+    if (clock_error_ppm > WRONG_PPM) {
+        (void)snprintf(clock, sizeof clock, "times may be wrong by %u %%: the machine was too busy",
+                       clock_error_ppm / A_PERCENT_PPM);
+        note_add(note, sizeof note, clock);
     }
     const struct allogram_runtime_options options = {.size = sizeof options,
                                                      .name = AG_BEAM_RUNTIME,
@@ -962,7 +1009,7 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
 static ErlNifFunc functions[] = {
     {"enabled", 3, is_wanted, 0},
     {"trace", 5, trace_other, 0},
-    {"enabled_call", 3, is_wanted, 0},
+    {"enabled_call", 3, is_call_wanted, 0},
     {"trace_call", 5, trace_call, 0},
     {"enabled_garbage_collection", 3, is_collection_wanted, 0},
     {"trace_garbage_collection", 5, trace_garbage_collection, 0},
