@@ -132,7 +132,7 @@ def processes_have_their_own(erlang):
     """Reports functions by initial call and by process, with a call tree for each process, and the collections of each process."""
     failures, tools = tap.Failures(), erlang.tools
     _, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval",
-                              "register(hand, self()), hand_counted:main(%d), proc_lib:start(hand_counted, begun, [%d]), " % (N, N) +
+                              "register(hand, self()), hand_counted:main(%d), proc_lib:start(hand_counted, begun, [%d]), hand_counted:in_fun(%d), " % (N, N, N) +
                               "ignore = gen_server:start(hand_counted, 7, []), halt()."],
                              name="processes")
 
@@ -145,6 +145,9 @@ def processes_have_their_own(erlang):
     failures.expect("processes, words of the eight busy processes", (busy[0], busy[2]), (8, 8 * N * 60))
     failures.expect("processes that proc_lib started", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
     failures.expect("calls in the row of the server, whose initial call is init/1", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
+    # erlang:apply/2, the fun's function (with the variable of the fun as its argument), and the calls of cons/1
+    failures.expect("what began with a fun", by_call.get("hand_counted:'-in_fun/1-fun-0-'/1"), (1, N + 3, 2 * N))
+    failures.expect("what spawn_request began", by_call.get("hand_counted:cons/1", (0, 0, 0))[::2], (1, 2 * N))
     failures.require("a process has its registered name", "hand" in by_process)
     report = recorded.report(tools, trace, "--view=functions", "--by=process", "--tree")
     tops = {node["function"]: node["acc_words"] for node in report["root"]["children"]}

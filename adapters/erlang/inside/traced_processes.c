@@ -75,25 +75,8 @@ static struct ag_traced_process *new_entry(void) {
     return entry;
 }
 
-static void free_entry(struct ag_traced_process *entry) {
-    allogram_counters_free(entry->counters);
-    *entry = (struct ag_traced_process){.levels = entry->levels, .level_room = entry->level_room};
-    (void)pthread_mutex_lock(&pool.lock);
-    entry->next = pool.free;
-    pool.free = entry;
-    (void)pthread_mutex_unlock(&pool.lock);
-}
-
-struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
-                                                const char *initial_call) {
-    struct ag_traced_process *process = ag_traced_process_find(pid);
-    if (AG_LIKELY(process != NULL)) {
-        return process;
-    }
-    process = new_entry();
-    if (process == NULL) {
-        return NULL;
-    }
+static allogram_counters *new_counters(ERL_NIF_TERM pid, const char *name,
+                                       const char *initial_call) {
     char own_name[AG_PROCESS_NAME_BYTES];
     if (name == NULL) {
         (void)enif_snprintf(own_name, sizeof own_name, "%T", pid);
@@ -107,14 +90,74 @@ struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *na
         .clock = ALLOGRAM_NO_CLOCK,
         .recursion = ALLOGRAM_FOLD_RECURSION,
     };
+    return allogram_counters_new(&options);
+}
+
+void ag_traced_process_begin(struct ag_traced_process *process, const char *initial_call) {
+    if (!process->is_unnamed) {
+        return;
+    }
+    process->is_unnamed = false;
+    process->counters = new_counters(process->pid, NULL, initial_call);
+    allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, process->early_argument_words);
+    if (process->early_tuples > 0) {
+        allogram_count_apart(process->counters, ALLOGRAM_PROFILER, process->early_tuples,
+                             process->early_tuples * (uint64_t)AG_EVENT_TUPLE_WORDS);
+    }
+    if (process->early_function != 0) {
+        allogram_step(process->counters, 0, process->early_function, process->early_words, 0);
+    }
+}
+
+static void free_entry(struct ag_traced_process *entry) {
+    ag_traced_process_begin(entry, AG_FUN_CALL);
+    allogram_counters_free(entry->counters);
+    *entry = (struct ag_traced_process){.levels = entry->levels, .level_room = entry->level_room};
+    (void)pthread_mutex_lock(&pool.lock);
+    entry->next = pool.free;
+    pool.free = entry;
+    (void)pthread_mutex_unlock(&pool.lock);
+}
+
+static struct ag_traced_process *add_entry(ERL_NIF_TERM pid) {
+    struct ag_traced_process *process = new_entry();
+    if (process == NULL) {
+        return NULL;
+    }
     process->pid = pid;
-    process->counters = allogram_counters_new(&options);
     struct row *row = row_of(pid);
     (void)pthread_mutex_lock(&row->lock);
     process->next = row->first;
     row->first = process;
     (void)pthread_mutex_unlock(&row->lock);
     last_used = process;
+    return process;
+}
+
+struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
+                                                const char *initial_call) {
+    struct ag_traced_process *process = ag_traced_process_find(pid);
+    if (AG_LIKELY(process != NULL)) {
+        return process;
+    }
+    process = add_entry(pid);
+    if (process != NULL) {
+        process->counters = new_counters(pid, name, initial_call);
+    }
+    return process;
+}
+
+struct ag_traced_process *ag_traced_process_get_unnamed(ERL_NIF_TERM pid, uint64_t words) {
+    struct ag_traced_process *process = ag_traced_process_find(pid);
+    if (process != NULL) { /* there was an event before the birth was reported */
+        allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, words);
+        return process;
+    }
+    process = add_entry(pid);
+    if (process != NULL) {
+        process->is_unnamed = true;
+        process->early_argument_words = words;
+    }
     return process;
 }
 

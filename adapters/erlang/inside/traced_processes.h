@@ -9,6 +9,7 @@
 #include "allogram/allogram.h"
 #include "heap_growth.h"
 
+#define AG_FUN_CALL "erlang:apply/2" /* the initial call of a process that was started with a fun */
 enum { AG_PROCESS_NAME_BYTES = 128, AG_PROCESS_FIRST_LEVELS = 16 };
 struct ag_level {         /* a function on the stack */
     uint32_t stack_words; /* number of words on the process' stack when the function was called; for
@@ -25,9 +26,17 @@ struct ag_traced_process {
         returnable_words; /* words counted when the process was scheduled out; the function that
                                 * allocated them may still give them back */
     ERL_NIF_TERM spawned; /* the process that it has spawned since the last event; 0: none */
-    bool is_running;      /* the time since the last event is counted */
-    uint8_t last_kind;    /* kind of the last event, enum ag_event_kind */
-    uint64_t last_clock;  /* clock at the end of the last event */
+    /* The process was started with a fun. Its first calls are those of erlang:apply/2 and of the
+     * function of the fun. Its counters are made at the second call, so that they have the name of
+     * this function: see ag_traced_process_begin. Until then, what will be counted: words of the
+     * arguments, tuples of the tracer, words before the first call, and the first function. */
+    bool is_unnamed;
+    uint32_t early_tuples;
+    uint64_t early_argument_words, early_words;
+    allogram_function early_function; /* 0: none was called yet */
+    bool is_running;                  /* the time since the last event is counted */
+    uint8_t last_kind;                /* kind of the last event, enum ag_event_kind */
+    uint64_t last_clock;              /* clock at the end of the last event */
     struct ag_traced_process *next;
     struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* enough for most processes */
 };
@@ -38,6 +47,11 @@ struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid);
  * is the process identifier. INITIAL_CALL "": unknown. Returns NULL if there is no memory. */
 struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
                                                 const char *initial_call);
+/* Like ag_traced_process_get for a process that was started with a fun and arguments of WORDS words:
+ * its counters are made by ag_traced_process_begin. */
+struct ag_traced_process *ag_traced_process_get_unnamed(ERL_NIF_TERM pid, uint64_t words);
+/* Makes the counters of an unnamed process. INITIAL_CALL: its first function. */
+void ag_traced_process_begin(struct ag_traced_process *process, const char *initial_call);
 /* Called when the process has ended: writes its counters and removes its entry. */
 void ag_traced_process_end(ERL_NIF_TERM pid);
 /* Called when tracing has ended: writes the counters of all processes and removes all entries. */

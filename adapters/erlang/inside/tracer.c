@@ -63,7 +63,8 @@ static struct {
     ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
     ERL_NIF_TERM collections, some_collections;
     ERL_NIF_TERM proc_lib, init_p, gen, init_it, init, gen_event;
-    ERL_NIF_TERM spawn, spawned, exit, registered, extra, messages, spawn_arguments, profiler;
+    ERL_NIF_TERM spawn, spawned, exit, registered, extra, erlang, apply, erts_internal, spawn_init,
+        messages, spawn_arguments, profiler;
 } atoms;
 
 /* The emulator's own function for the size that it copies for a term, exported for natively
@@ -175,7 +176,9 @@ static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
 
 static void end_event(const struct event *event, enum ag_event_kind kind, bool is_running) {
     struct ag_traced_process *process = event->process;
-    if (event->own_words > 0) {
+    if (AG_UNLIKELY(process->is_unnamed)) {
+        process->early_tuples += event->own_words > 0;
+    } else if (event->own_words > 0) {
         allogram_count_apart(process->counters, ALLOGRAM_PROFILER, 1, event->own_words);
     }
     ag_heap_growth_begin(&process->growth, &event->as_read);
@@ -230,6 +233,29 @@ static bool event_mfa(const struct event *event, ERL_NIF_TERM term, struct ag_mf
     return true;
 }
 
+/* Called at the first calls in a process that was started with a fun. Returns whether the call is
+ * that of erlang:apply/2: then the counters are made at the next event. MFA: NULL if it is
+ * unknown. */
+AG_COLD static bool is_early_call(const struct event *event, uint32_t depth,
+                                  allogram_function function, const struct ag_mfa *mfa) {
+    struct ag_traced_process *process = event->process;
+    char name[AG_PROCESS_NAME_BYTES] = AG_FUN_CALL;
+    const bool is_apply = mfa != NULL && mfa->module == atoms.erlang &&
+                          mfa->function == atoms.apply && mfa->arity == 2;
+    if (is_apply && process->early_function == 0 && ag_traced_process_has_level(process)) {
+        process->early_function = function;
+        process->early_words = words_of(event);
+        process->levels[process->n_levels++] =
+            (struct ag_level){.stack_words = depth, .function = function};
+        return true;
+    }
+    if (mfa != NULL) {
+        ag_function_name(mfa, name, sizeof name);
+    }
+    ag_traced_process_begin(process, name);
+    return false;
+}
+
 static void take_call(struct event *event, ERL_NIF_TERM term) {
     struct ag_traced_process *process = event->process;
     struct ag_mfa mfa;
@@ -243,6 +269,10 @@ static void take_call(struct event *event, ERL_NIF_TERM term) {
         depth -= return_words;
         process->n_levels = level_in_chain(process, depth, function);
     }
+    if (AG_UNLIKELY(process->is_unnamed) &&
+        is_early_call(event, depth, function, function != 0 ? &mfa : NULL)) {
+        return;
+    }
     const uint64_t words = words_of(event), ns = ns_of(event, AG_EVENT_CALL);
     if (function == 0 || !ag_traced_process_has_level(process)) {
         allogram_step(process->counters, process->n_levels, 0, words, ns);
@@ -255,6 +285,7 @@ static void take_call(struct event *event, ERL_NIF_TERM term) {
 
 static void take_return(struct event *event) {
     struct ag_traced_process *process = event->process;
+    ag_traced_process_begin(process, AG_FUN_CALL);
     const uint32_t depth = depth_of(event) - (return_words - 1);
     while (process->n_levels > 0 && process->levels[process->n_levels - 1].stack_words >= depth) {
         process->n_levels--;
@@ -396,6 +427,7 @@ static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL
     if (event.process == NULL || !read_event(env, argv[2], 0, &event)) {
         return atoms.ok;
     }
+    ag_traced_process_begin(event.process, AG_FUN_CALL);
     allogram_counters *counters = event.process->counters;
     const bool is_running = event.process->is_running;
     if (argv[0] == atoms.gc_minor_start || argv[0] == atoms.gc_major_start) {
@@ -425,6 +457,7 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     }
     uint64_t returnable = event.process->returnable_words;
     if (!is_in) {
+        ag_traced_process_begin(event.process, AG_FUN_CALL);
         const uint64_t words = words_of(&event);
         allogram_step(event.process->counters, event.process->n_levels, 0, words,
                       ns_of(&event, AG_EVENT_OTHER));
@@ -445,6 +478,7 @@ static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     struct ag_traced_process *process = ag_traced_process_get(argv[2], NULL, "");
     if (process != NULL) {
         const uint64_t words = copied_words(argv[3]);
+        ag_traced_process_begin(process, AG_FUN_CALL);
         ag_heap_growth_skip_term(&process->growth, argv[3], words);
         allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, words);
     }
@@ -494,7 +528,20 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     const bool is_known = enif_get_map_value(env, options, atoms.extra, &call) &&
                           enif_get_tuple(env, call, &n_parts, &parts) && n_parts == 3 &&
                           enif_get_list_length(env, parts[2], &arity);
-    if (is_known) {
+    ERL_NIF_TERM inner;
+    const ERL_NIF_TERM *inner_parts;
+    /* spawn_request: the arguments are [{Module, Function, Arguments}] */
+    if (is_known && parts[0] == atoms.erts_internal && parts[1] == atoms.spawn_init && arity == 1 &&
+        first_of(env, parts[2], &inner, 1) == 1 &&
+        enif_get_tuple(env, inner, &n_parts, &inner_parts) && n_parts == 3 &&
+        inner_parts[0] != atoms.erlang && enif_get_list_length(env, inner_parts[2], &arity)) {
+        const struct ag_mfa mfa = {
+            .module = inner_parts[0], .function = inner_parts[1], .arity = arity};
+        ag_function_name(&mfa, name, sizeof name);
+    } else if (is_known && parts[0] == atoms.erlang && parts[1] == atoms.apply && arity == 2) {
+        (void)ag_traced_process_get_unnamed(pid, copied_words(parts[2]));
+        return;
+    } else if (is_known) {
         const struct ag_mfa mfa = initial_call(
             env, (struct ag_mfa){.module = parts[0], .function = parts[1], .arity = arity},
             parts[2]);
@@ -519,6 +566,7 @@ static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM child, ERL
         !enif_get_tuple(env, call, &n_parts, &parts)) {
         return;
     }
+    ag_traced_process_begin(process, AG_FUN_CALL);
     process->spawned = child;
     struct ag_heap_growth *growth = &process->growth;
     const uint64_t *at = (const uint64_t *)parts;
@@ -542,6 +590,7 @@ static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         struct ag_traced_process *process = ag_traced_process_find(argv[2]);
         char name[AG_PROCESS_NAME_BYTES];
         if (process != NULL && enif_snprintf(name, sizeof name, "%T", argv[3]) > 0) {
+            ag_traced_process_begin(process, AG_FUN_CALL);
             allogram_counters_rename(process->counters, name);
         }
     }
@@ -994,6 +1043,10 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
                 {&atoms.exit, "exit"},
                 {&atoms.registered, "register"},
                 {&atoms.extra, "extra"},
+                {&atoms.erlang, "erlang"},
+                {&atoms.apply, "apply"},
+                {&atoms.erts_internal, "erts_internal"},
+                {&atoms.spawn_init, "spawn_init"},
                 {&atoms.messages, "messages"},
                 {&atoms.spawn_arguments, "spawn_arguments"},
                 {&atoms.profiler, "profiler"}};

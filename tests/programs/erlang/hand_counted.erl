@@ -4,7 +4,7 @@
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,
-         tiny/1, long/1, timed/1, make/1, odd/1, even/1, begun/1, init/1, matched/1, bytes/2]).
+         tiny/1, long/1, timed/1, in_fun/1, make/1, odd/1, even/1, begun/1, init/1, matched/1, bytes/2]).
 
 main() ->
     main(1000).
@@ -138,3 +138,10 @@ timed(List) ->
     Begin = erlang:monotonic_time(nanosecond),
     _ = long(List),
     erlang:monotonic_time(nanosecond) - Begin.
+
+%% a process that is started with a fun, and a process of spawn_request
+in_fun(N) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> cons(N) end),
+    receive {'DOWN', Monitor, process, Pid, normal} -> ok end,
+    Request = spawn_request(?MODULE, cons, [N], [monitor]),
+    receive {'DOWN', Request, process, _, normal} -> ok end.
