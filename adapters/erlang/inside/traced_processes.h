@@ -47,8 +47,8 @@ struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid);
  * is the process identifier. INITIAL_CALL "": unknown. Returns NULL if there is no memory. */
 struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
                                                 const char *initial_call);
-/* Like ag_traced_process_get for a process that was started with a fun and arguments of WORDS words:
- * its counters are made by ag_traced_process_begin. */
+/* Like ag_traced_process_get for a process that was started with a fun and arguments of WORDS
+ * words: its counters are made by ag_traced_process_begin. */
 struct ag_traced_process *ag_traced_process_get_unnamed(ERL_NIF_TERM pid, uint64_t words);
 /* Makes the counters of an unnamed process. INITIAL_CALL: its first function. */
 void ag_traced_process_begin(struct ag_traced_process *process, const char *initial_call);
