@@ -67,10 +67,11 @@ int ag_functions_check(struct ag_view *view) {
     if (r != -ENOENT) {
         return r;
     }
-    snprintf(
-        view->message, 512,
-        "--callers=%.200s: the trace has no calls of this function; --view=functions lists those it has",
-        view->options->callers);
+    snprintf(view->message, 512, "--callers=%.200s: %s; --view=functions lists those it has",
+             view->options->callers,
+             strstr(view->options->callers, "…")
+                 ? "the trace has no function with this shortened name, or several"
+                 : "the trace has no calls of this function");
     return -EINVAL;
 }
 

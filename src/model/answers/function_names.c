@@ -6,22 +6,49 @@
 
 #include "model/answers/functions.h"
 
-/* Whether NAME is the name of the row or of its function. The runtime in brackets ("[vm] ") may
- * precede the name. */
+/* Reports shorten a long name by writing this in place of its middle. */
+static const char ellipsis[] = "…";
+
+/* Whether SHORTENED is NAME, or NAME with its middle replaced by an ellipsis. */
+static bool is_short_of(const char *name, const char *shortened) {
+    const char *middle = strstr(shortened, ellipsis);
+    if (!middle) {
+        return strcmp(name, shortened) == 0;
+    }
+    const size_t length = strlen(name), before = (size_t)(middle - shortened);
+    const char *rest = middle + sizeof(ellipsis) - 1;
+    const size_t behind = strlen(rest);
+    return length > before + behind && strncmp(name, shortened, before) == 0 &&
+           strcmp(name + length - behind, rest) == 0;
+}
+
+/* Whether NAME is the name of the row or of its function, also in its shortened form. The runtime
+ * in brackets ("[vm] ") may precede the name. */
 static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
                       const char *name) {
     const size_t mark = strlen(frame->label) - strlen(frame->function);
     name += mark > 0 && strncmp(frame->label, name, mark) == 0 ? mark : 0;
-    return strcmp(frame->function, name) == 0 || (row->name && strcmp(row->name, name) == 0);
+    return is_short_of(frame->function, name) || (row->name && strcmp(row->name, name) == 0);
 }
 
 size_t ag_functions_find_named(const struct ag_functions *functions,
                                const struct ag_profile *profile, const char *name, bool *is_named) {
     size_t count = 0;
+    const char *found = NULL;
+    bool is_ambiguous = false;
     for (size_t i = 0; i < functions->n_rows; i++) {
         const struct ag_function_row *row = &functions->rows[i];
-        is_named[i] = !row->is_group && is_called(row, ag_profile_frame(profile, row->frame), name);
+        const struct ag_frame *frame = ag_profile_frame(profile, row->frame);
+        is_named[i] = !row->is_group && is_called(row, frame, name);
         count += is_named[i];
+        if (is_named[i]) {
+            is_ambiguous |= found && strcmp(found, frame->function) != 0;
+            found = frame->function;
+        }
+    }
+    if (is_ambiguous && strstr(name, ellipsis)) { /* a shortened name that fits several functions */
+        memset(is_named, 0, functions->n_rows * sizeof(*is_named));
+        count = 0;
     }
     return count;
 }

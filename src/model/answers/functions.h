@@ -81,7 +81,8 @@ struct ag_caller_row {
 /* Returns the callers of the function NAME ("[runtime] " may precede the name). A caller row has
  * the own counts of the function for the calls by this caller. If the function calls itself, the
  * caller is the one that made the outermost of these calls. If several functions have the name
- * NAME, their counts are merged; the name of a row ("new list.vm:7") denotes one function. The
+ * NAME, their counts are merged; the name of a row ("new list.vm:7") denotes one function. NAME may
+ * be shortened as in reports ("a_long…name/2"), if only one function has that shortened name. The
  * caller of ag_profile_callers frees *ret_rows. Returns 0, -ENOMEM, or -ENOENT: no function has
  * that name. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
