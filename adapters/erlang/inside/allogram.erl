@@ -272,8 +272,8 @@ inject_here(Caller) ->
 %% init calls inject/0 when the boot script has ended.
 begin_note() ->
     Ms = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time), native, millisecond),
-    lists:flatten(io_lib:format("calls are counted from ~w.~3..0w s after the emulator's start, when the boot script has ended",
-                                [Ms div 1000, Ms rem 1000])).
+    lists:flatten(io_lib:format("calls are counted from ~w.~3..0w s after the emulator's start, when the boot script has ended; "
+                                "tracing makes calls up to fifty times slower", [Ms div 1000, Ms rem 1000])).
 
 %% The loop of a process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an
 %% untraced one. Counting stops exactly when the pause begins, because the native counters check the session's state at each event.

@@ -951,8 +951,7 @@ static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     }
     const bool is_hooked = argv[1] == atoms.yes;
     if (is_hooked && size_of_term == NULL) {
-        note_add(note, sizeof note,
-                 "words of messages and spawn arguments are not known for this emulator");
+        note_add(note, sizeof note, "words of messages and spawn arguments are not known");
     }
     if (clock_error_ppm > WRONG_PPM) {
         (void)snprintf(clock, sizeof clock, "times may be wrong by %u %%: the machine was too busy",
