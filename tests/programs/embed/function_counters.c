@@ -133,6 +133,19 @@ static void tail_calls_and_exceptions(void) {
     finish();
 }
 
+/* Negative words and times are subtracted, and no count becomes negative. */
+static void negative_steps(void) {
+    start();
+    allogram_step(set, 0, f, 0, 0);
+    allogram_step(set, 1, g, 0, 100);           /* 100 ns for f */
+    allogram_step(set, 1, 0, 5, (uint64_t)-30); /* g had no time */
+    allogram_step(set, 1, g, 0, (uint64_t)-40); /* 60 ns remain for f */
+    allogram_step(set, 0, 0, (uint64_t)-9, 7);  /* g had 5 words */
+    want("f", 1, 0, 60);
+    want("g", 2, 0, 7);
+    finish();
+}
+
 static void paused(void) {
     start();
     allogram_enter(set, f);
@@ -555,6 +568,7 @@ static const struct {
     {"no_set", no_set},
     {"leave_without_enter", leave_without_enter},
     {"tail_calls_and_exceptions", tail_calls_and_exceptions},
+    {"negative_steps", negative_steps},
     {"paused", paused},
     {"reset", reset},
     {"folded", folded},
