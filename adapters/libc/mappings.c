@@ -1,9 +1,11 @@
 /* mappings.c: records the program's calls of mmap, munmap, mremap, brk and sbrk. malloc's own
  * mappings do not pass through here, because the libc calls its internal functions for them; so
- * nothing is counted twice. */
+ * nothing is counted twice. The kernel maps and unmaps whole pages, so sizes are rounded up to
+ * whole pages; those of brk and sbrk are exact. */
 #include <stdarg.h>
 #include <sys/mman.h>
 
+#include "base/pages.h"
 #include "next.h"
 #include "record/recorder.h"
 
@@ -27,17 +29,17 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t
     ag_libc_start();
     void *mapped = ag_next.mmap(address, bytes, protection, flags, fd, offset);
     if (mapped != MAP_FAILED) {
-        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection,
-                      flags);
+        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, ag_page_after(bytes),
+                      protection, flags);
     }
     return mapped;
 }
 
 int munmap(void *address, size_t bytes) {
     ag_libc_start();
-    ag_record_unmap((uintptr_t)address,
-                    bytes); /* recorded before the call: another thread may get the address range at
-                             * once */
+    if (ag_page_of((uintptr_t)address) == (uintptr_t)address) { /* otherwise the call fails */
+        ag_record_unmap((uintptr_t)address, ag_page_after(bytes));
+    }
     return ag_next.munmap(address, bytes);
 }
 
@@ -47,12 +49,19 @@ void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     void *new_address = flags & (MREMAP_FIXED | LEAVE_OLD_PLACE) ? va_arg(arguments, void *) : NULL;
     va_end(arguments);
     ag_libc_start();
+    const uint64_t time_ns = ag_record_call_time();
     void *mapped = ag_next.mremap(address, bytes, new_bytes, flags, new_address);
-    if (mapped != MAP_FAILED) {
-        if ((flags & LEAVE_OLD_PLACE) == 0) {
-            ag_record_unmap((uintptr_t)address, bytes);
+    const size_t kept = ag_page_after(new_bytes), old = ag_page_after(bytes);
+    if (mapped == address && kept <= old) {
+        /* A range that becomes shorter keeps its mappings, and its holes if it has any. */
+        if (kept < old) {
+            ag_record_unmap_late(VIA_MREMAP, time_ns, (uintptr_t)address + kept, old - kept);
         }
-        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MREMAP, (uintptr_t)mapped, new_bytes, 0, 0);
+    } else if (mapped != MAP_FAILED) {
+        if ((flags & LEAVE_OLD_PLACE) == 0) {
+            ag_record_unmap_late(VIA_MREMAP, time_ns, (uintptr_t)address, old);
+        }
+        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MREMAP, (uintptr_t)mapped, kept, 0, 0);
     }
     return mapped;
 }

@@ -32,6 +32,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     }
     const uintptr_t gate = thread->gate;
     ag_thread_set_gate(thread, (uintptr_t)sp);
+    ag_stream_append_stamp(thread);
     const struct ag_record record = {.kind = AG_RECORD_MAP,
                                      .u.map = {.address = address,
                                                .bytes = bytes,
@@ -43,17 +44,31 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     ag_thread_set_gate(thread, gate);
 }
 
-void ag_record_unmap(uintptr_t address, size_t bytes) {
+static void append_unmap(const struct ag_unmap_record *unmap) {
     struct ag_thread *thread = own_state();
     if (!thread) {
         return;
     }
     const uintptr_t gate = thread->gate;
     ag_thread_set_gate(thread, (uintptr_t)__builtin_frame_address(0));
-    const struct ag_record record = {.kind = AG_RECORD_UNMAP,
-                                     .u.unmap = {.address = address, .bytes = bytes}};
+    ag_stream_append_stamp(thread);
+    const struct ag_record record = {.kind = AG_RECORD_UNMAP, .u.unmap = *unmap};
     ag_stream_append_record(thread, &record);
     ag_thread_set_gate(thread, gate);
+}
+
+void ag_record_unmap(uintptr_t address, size_t bytes) {
+    append_unmap(&(struct ag_unmap_record){.address = address, .bytes = bytes});
+}
+
+uint64_t ag_record_call_time(void) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    return ag_recorder_is_active() ? ag_segment_ns(header, ag_raw_clock_elapsed(header)) : 0;
+}
+
+void ag_record_unmap_late(uint32_t via, uint64_t call_time_ns, uintptr_t address, size_t bytes) {
+    append_unmap(&(struct ag_unmap_record){
+        .address = address, .bytes = bytes, .via = via, .flags = (uint32_t)call_time_ns});
 }
 
 void ag_record_memory(const struct ag_held_memory *memory) {

@@ -310,10 +310,17 @@ uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp);
 uint32_t ag_record_stack_outer(const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
                                void *context);
 
-/* Record that the program mapped memory, with the caller's stack, or unmapped memory. */
+/* Record that the program mapped memory, with the caller's stack, or unmapped memory. Another
+ * thread may get the addresses as soon as the kernel has unmapped them. So that readers see both
+ * calls in their order, both records have an exact time; a map is recorded after the call of the
+ * kernel, and an unmap before it. */
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
                    size_t bytes, int protection, int flags);
 void ag_record_unmap(uintptr_t address, size_t bytes);
+/* Records an unmap after the call, whose result decides what is unmapped. VIA: the function that
+ * was called; CALL_TIME_NS: the result of ag_record_call_time before the call. */
+void ag_record_unmap_late(uint32_t via, uint64_t call_time_ns, uintptr_t address, size_t bytes);
+uint64_t ag_record_call_time(void);
 
 /* Records the size of a heap as its own allocator counts it. If a trace has several such records of
  * a heap, the last is valid. known: flags of enum ag_memory_known (records.h). Can be called from

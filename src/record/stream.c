@@ -536,8 +536,9 @@ static void write_reset(struct ag_thread *thread) {
     }
 }
 
+enum { STAMP_ROOM = 2 + AG_EVENT_MAX_WORDS }; /* words; a stamp may be followed by a reset */
+
 static uint64_t *write_stamp(struct ag_thread *thread) {
-    enum { STAMP_ROOM = 2 + AG_EVENT_MAX_WORDS };
     if (thread->cursor == NULL || thread->chunk_end - thread->cursor < STAMP_ROOM) {
         if (!take_new_chunk(thread)) {
             if (ag_thread_is_own(thread)) {
@@ -656,6 +657,22 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
                        /* a THREAD record is no event: its loss is not counted */
                        thread)) {
             ag_record_lost(AG_LOST_RING_FULL, 1);
+        }
+    }
+    ag_thread_set_gate(thread, gate);
+}
+
+AG_COLD void ag_stream_append_stamp(struct ag_thread *thread) {
+    /* words for the stamp, a reset and a record of a mapping, which has 6 numbers */
+    enum { ROOM = STAMP_ROOM + 16 };
+    const uintptr_t gate = thread->gate;
+    const uintptr_t inside =
+        ag_thread_is_idle(thread) ? (uintptr_t)__builtin_frame_address(0) : gate;
+    ag_thread_set_gate(thread, inside | AG_GATE_APPENDING);
+    if (!recording_has_stopped() && ag_thread_is_own(thread)) {
+        const bool has_room = thread->cursor && thread->chunk_end - thread->cursor >= ROOM;
+        if (has_room || take_new_chunk(thread)) {
+            (void)write_stamp(thread); /* cannot fail: the chunk has room */
         }
     }
     ag_thread_set_gate(thread, gate);

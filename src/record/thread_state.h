@@ -151,6 +151,9 @@ struct ag_thread *ag_thread_begin_nested(void);
 uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
 /* Appends a rare record, see ag_recorder_append. Sets AG_GATE_APPENDING itself. */
 void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *record);
+/* Appends the time, and makes sure that the chunk has room for a record of a mapping after it. Such
+ * a record has this time if the thread appends nothing else before it. */
+void ag_stream_append_stamp(struct ag_thread *thread);
 
 /* Called after a change of a label or of the sources of frames: sets the gate to the value that it
  * now has outside of hooks. */
