@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "model/answers/collections.h"
 #include "model/answers/functions.h"
+#include "model/answers/program_mappings.h"
 #include "symbol/decoder.h"
 #include "writer/writer.h"
 
@@ -111,7 +112,7 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
 }
 
 /* If nothing in VIEW matches --focus, returns what --focus selects in this view ("stack", "call
- * path" or "collection"); otherwise NULL. */
+ * path", "collection" or "mapping"); otherwise NULL. */
 static const char *nothing_focused(struct ag_profile *profile, const char *view) {
     const struct ag_stack_row *rows;
     const struct ag_functions *functions;
@@ -119,6 +120,14 @@ static const char *nothing_focused(struct ag_profile *profile, const char *view)
     if (strcmp(view, "gc") == 0) {
         return ag_profile_collections(profile, &collections) == 0 && collections->n_rows == 0
                    ? "collection"
+                   : NULL;
+    }
+    if (strcmp(view, "mappings") == 0) {
+        struct ag_profile *mappings;
+        char message[512];
+        return ag_profile_mappings(profile, &mappings, message) == 0 &&
+                       ag_profile_stacks(mappings, &rows) == 0
+                   ? "mapping"
                    : NULL;
     }
     if (strcmp(view, "functions") == 0 || ag_profile_has_only_samples(profile)) {

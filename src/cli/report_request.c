@@ -43,7 +43,8 @@ enum {
 static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
      "summary (default), sites, tree, types, blocks, leaks, peak,\n"
-     "temporary, lifetimes, timeline, functions, gc, threads, heaps"},
+     "temporary, lifetimes, timeline, functions, gc, threads, heaps,\n"
+     "mappings"},
     {OPTION_JSON, "json", NULL, "print one JSON object instead of text"},
     {OPTION_SORT, "sort", "METRIC",
      "allocated_bytes, allocated_blocks, in_use_bytes, in_use_blocks,\n"
@@ -63,8 +64,8 @@ static const struct ag_option table[] = {
     {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
     {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_BY, "by", "KEY",
-     "sites: by function (default), line, stack, image, thread,\n"
-     "heap, type, label; lifetimes: by function, line, image, type,\nlabel; functions: process, "
+     "sites, mappings: by function (default), line, stack, image,\n"
+     "thread, heap, type, label; lifetimes: by function, line, image, type,\nlabel; functions: process, "
      "initial_call; gc: process"},
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
     {OPTION_TREE, "tree", NULL, "functions: by call path, each function below its caller"},

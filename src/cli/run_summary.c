@@ -11,10 +11,12 @@
 #include "base/runtimes.h"
 #include "cli/message.h"
 #include "model/answers/findings.h"
+#include "model/answers/program_mappings.h"
 #include "model/interval.h"
 #include "model/profile.h"
 #include "remote/glibc_heap.h"
 #include "report/quantity.h"
+#include "report/report.h"
 #include "symbol/symbol.h"
 
 /* If the file PATH is in the current folder or below it, returns the path relative to the current
@@ -120,6 +122,27 @@ static void print_sampled(const struct ag_writer_report *report) {
                ag_quantity_bytes(&interval, report->interval_bytes), loss);
     }
     print_cost(profile);
+    (void)ag_profile_close(profile);
+}
+
+/* If the program mapped most of its memory itself, prints how much, and which line mapped most. */
+static void print_mapped(const struct ag_writer_report *report) {
+    const struct ag_symbol_options symbol = {.size = sizeof(symbol), .runtimes = ag_runtimes};
+    const struct ag_profile_options options = {
+        .size = sizeof(options), .thread = -1, .symbol = &symbol};
+    struct ag_profile *profile = NULL;
+    struct ag_mapped_memory_note note = {.is_there = false};
+    char message[512], words[AG_MAPPED_WORDS_BYTES];
+    struct ag_quantity resident;
+    if (!ag_mappings_may_explain(report->rss_peak_bytes, report->peak_bytes) ||
+        ag_profile_open(report->path, &options, &profile, message) < 0) {
+        return;
+    }
+    if (ag_profile_mapped_memory_note(profile, AG_MAPPINGS_QUICK, &note) == 0 && note.is_there) {
+        ag_say("resident %s; %s   ->  allogram report %s --view=mappings",
+               ag_quantity_bytes(&resident, report->rss_peak_bytes),
+               ag_report_mapped_words(&note, words), short_path(report->path));
+    }
     (void)ag_profile_close(profile);
 }
 
@@ -258,6 +281,7 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
         }
     }
     print_filter(report);
+    print_mapped(report);
     const char *path = short_path(report->path);
     if (report->n_other_traces > 0) {
         ag_say("trace %s, %s, and %llu of other processes   ->  allogram report %s", path,

@@ -62,6 +62,8 @@ int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */
 uint64_t ag_trace_file_bytes(const struct ag_trace_file *file);
 uint32_t ag_trace_file_version(const struct ag_trace_file *file);
+/* The descriptor that the file is read from. It belongs to FILE. */
+int ag_trace_file_descriptor(const struct ag_trace_file *file);
 /* Whether the file has a valid index: the recording was finished. */
 bool ag_trace_file_has_index(const struct ag_trace_file *file);
 /* The first damaged place of the file; NULL: the headers show no damage. */

@@ -243,6 +243,10 @@ uint64_t ag_trace_file_bytes(const struct ag_trace_file *file) {
     return file->n_bytes;
 }
 
+int ag_trace_file_descriptor(const struct ag_trace_file *file) {
+    return file->fd;
+}
+
 uint32_t ag_trace_file_version(const struct ag_trace_file *file) {
     return file->header.version;
 }

@@ -19,6 +19,7 @@
 #include "model/filters.h"
 #include "model/interval.h"
 #include "model/metric.h"
+#include "model/pass/mapping_pass.h"
 #include "model/pass/sampled_pass.h"
 #include "model/profile_state.h"
 #include "symbol/symbol.h"
@@ -79,7 +80,10 @@ int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *op
     }
     struct ag_ledger *ledger = ag_ledger_new();
     int r = ledger ? 0 : -ENOMEM;
-    if (r == 0 && profile->definitions.is_sampled) {
+    if (r == 0 && profile->options.of_mappings) {
+        r = ag_mapping_pass(profile->file, &profile->definitions, options, ledger, take_results,
+                            ret_sums, ret_live);
+    } else if (r == 0 && profile->definitions.is_sampled) {
         r = ag_sampled_pass(profile->file, &profile->definitions, options, ledger, take_results,
                             ret_sums, ret_live);
     } else {
@@ -395,8 +399,9 @@ static void plan_pass(struct ag_profile *profile) {
         profile->options.counts_older = true;
     }
     const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;
-    profile->needs_pass = options->force_pass || options->from_ns > 0 || options->to_ns > 0 ||
-                          options->temporary_within > 0 || has_rows_left_out ||
+    profile->needs_pass = options->force_pass || options->of_mappings || options->from_ns > 0 ||
+                          options->to_ns > 0 || options->temporary_within > 0 ||
+                          has_rows_left_out ||
                           profile->definitions.is_sampled; /* the index contains counts of samples,
                                                             * not estimates */
     profile->is_filtered =
@@ -535,6 +540,8 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
         return fail_open(path, &error, r, message);
     }
     r = ag_definitions_load(&profile->definitions, profile->file);
+    /* all mappings are recorded, in a sampled trace too */
+    profile->definitions.is_sampled &= !profile->options.of_mappings;
     r = r < 0 ? r
               : ag_runtime_filter_check(&profile->definitions, profile->options.runtime, path,
                                         message);
@@ -624,6 +631,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     ag_functions_end(profile);
     ag_collections_end(profile);
     ag_profile_close_parts(profile);
+    (void)ag_profile_close(profile->mappings);
     free(profile->path);
     free(profile);
     return NULL;

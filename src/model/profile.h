@@ -59,6 +59,10 @@ struct ag_profile_options {
      * all chunks before the window are read, too. */
     bool counts_older;
     enum ag_call_group call_group;
+    /* The profile is that of the mappings that the program made itself (mmap, mremap, brk, sbrk;
+     * not those of an allocator that is recorded), in place of its blocks: each mapping is a block
+     * of its size. See model/answers/program_mappings.h. */
+    bool of_mappings;
 };
 struct ag_profile;
 int ag_profile_open(const char *path, const struct ag_profile_options *options,

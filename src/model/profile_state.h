@@ -10,6 +10,7 @@
  *     lifetimes.c     lifetimes of blocks
  *     functions.c     function counters, from the trees of call_trees.c
  *     collections.c   collections and their causes
+ *     program_mappings.c  the mappings that the program made itself
  *     blamed_lines.c  the lines that the reader can change
  *     findings.c      what the summary suggests to examine first */
 #ifndef AG_PROFILE_STATE_H
@@ -106,6 +107,8 @@ struct ag_profile {
     bool has_functions;
     struct ag_collections collections; /* collections.c: made by the first query */
     bool has_collections;
+
+    struct ag_profile *mappings; /* of program_mappings.c; NULL: not requested yet */
 
     struct ag_merged_part *parts; /* of a merged profile, which has no file */
     size_t n_parts;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
+#include "model/answers/program_mappings.h"
 #include "model/interval.h"
 #include "page/call_tables.h"
 #include "text/json_writer.h"
@@ -138,6 +139,25 @@ static void write_losses(struct ag_json *json, const struct ag_profile *profile)
     ag_json_close(json, ']');
 }
 
+/* Writes what the summary of `report` says about memory that the program mapped itself. */
+static int write_program_mappings(struct ag_json *json, struct ag_profile *profile) {
+    struct ag_mapped_memory_note note;
+    const int r = ag_profile_mapped_memory_note(profile, AG_MAPPINGS_ALL, &note);
+    if (r < 0 || !note.is_there) {
+        return r;
+    }
+    const struct ag_frame *frame = ag_profile_frame(note.mappings, note.frame);
+    ag_json_open(json, "program_mappings", '{');
+    ag_json_integer(json, "peak_bytes", note.peak_bytes);
+    ag_json_integer(json, "line_bytes", note.line_bytes);
+    ag_json_bool(json, "without_access", note.with_reserved);
+    ag_json_string(json, "function", frame->label);
+    ag_json_string(json, "file", frame->file ? ag_base_name(frame->file) : NULL);
+    ag_json_integer(json, "line", frame->line);
+    ag_json_close(json, '}');
+    return 0;
+}
+
 /* Writes the number at OFFSET of each of N rows as an array. */
 static void write_column(struct ag_json *json, const char *name, const void *rows, size_t n,
                          size_t row_bytes, size_t offset) {
@@ -183,12 +203,13 @@ static void write_slices(struct ag_json *json, const struct ag_history *history)
     ag_json_close(json, '}');
 }
 
-static void write_all(struct ag_json *json, const struct ag_page_trace *trace) {
+static int write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "schema", "allogram-page/1");
     write_identity(json, trace->profile);
     write_summary(json, trace->profile);
     write_losses(json, trace->profile);
+    const int r = write_program_mappings(json, trace->profile);
     write_timeline(json, trace->profile);
     if (trace->history.n_slices > 0) {
         write_slices(json, &trace->history);
@@ -201,6 +222,7 @@ static void write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     ag_json_integer(json, "allocated_bytes", trace->other_bytes);
     ag_json_close(json, '}');
     ag_json_close(json, '}');
+    return r;
 }
 
 int ag_page_facts_write(const struct ag_page_trace *trace, FILE *out) {
@@ -211,10 +233,11 @@ int ag_page_facts_write(const struct ag_page_trace *trace, FILE *out) {
         return -ENOMEM;
     }
     struct ag_json json = {.out = memory};
-    write_all(&json, trace);
-    if (fclose(memory) != 0) {
+    int r = write_all(&json, trace);
+    r = fclose(memory) != 0 && r == 0 ? -ENOMEM : r;
+    if (r < 0) {
         free(text);
-        return -ENOMEM;
+        return r;
     }
     fprintf(out, "<script type=\"application/json\" id=\"b%u-facts\">", trace->number);
     for (size_t i = 0; i < length; i++) {

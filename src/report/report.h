@@ -66,6 +66,13 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]);
 struct ag_report *ag_report_finish(struct ag_report *report);
 
+struct ag_mapped_memory_note;
+enum { AG_MAPPED_WORDS_BYTES = 1024 };
+/* Formats "mapped by the program itself: 142 MiB at the peak, most by grow (arena.c:12)". Returns
+ * BUFFER. */
+const char *ag_report_mapped_words(const struct ag_mapped_memory_note *note,
+                                   char buffer[AG_MAPPED_WORDS_BYTES]);
+
 /* Writes what grew and what shrank between two profiles: `allogram diff`. 0 or negative errno with
  * a message. */
 int ag_report_difference(FILE *out, const struct ag_report_options *options,

@@ -11,20 +11,12 @@
 #include "report/table.h"
 #include "report/view.h"
 
-struct sites {
-    const struct ag_site_row *rows;
-    size_t n_rows;
-    struct ag_site_row *of_blamed_lines; /* owns the rows if they are blamed lines; otherwise
-                                          * NULL */
-    struct ag_ranking ranking;
-};
-
-static void end_sites(struct sites *sites) {
+void ag_sites_ranked_end(struct ag_sites_ranked *sites) {
     ag_ranking_end(&sites->ranking);
     free(sites->of_blamed_lines);
 }
 
-static int find_blamed_lines(struct ag_view *view, struct sites *sites) {
+static int find_blamed_lines(struct ag_view *view, struct ag_sites_ranked *sites) {
     const struct ag_blamed_line *blamed_lines;
     const int r = ag_profile_blamed_lines(view->profile, &blamed_lines, &sites->n_rows);
     if (r < 0) {
@@ -43,8 +35,9 @@ static int find_blamed_lines(struct ag_view *view, struct sites *sites) {
     return 0;
 }
 
-static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct sites *ret_sites) {
-    struct sites sites = {0};
+int ag_sites_rank(struct ag_view *view, enum ag_sites_shown shown,
+                  struct ag_sites_ranked *ret_sites) {
+    struct ag_sites_ranked sites = {0};
     int r = shown == AG_SITES_BLAMED
                 ? find_blamed_lines(view, &sites)
                 : ag_profile_sites(view->profile, view->options->by, &sites.rows, &sites.n_rows);
@@ -53,7 +46,7 @@ static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct si
     }
     r = ag_ranking_start(&sites.ranking, sites.n_rows);
     if (r < 0) {
-        end_sites(&sites);
+        ag_sites_ranked_end(&sites);
         return r;
     }
     enum ag_metric blocks = ag_metric_blocks_of(view->sort);
@@ -61,10 +54,16 @@ static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct si
         const struct ag_site_row *row = &sites.rows[i];
         uint64_t count = ag_metric_of(&row->total, blocks);
         bool is_shown = shown == AG_SITES_ALL || ag_metric_of(&row->own, blocks) != 0;
+        uint64_t second = ag_metric_of(&row->total, view->sort);
+        if (view->is_of_mappings) { /* its table shows several metrics */
+            count = row->own.allocated_blocks;
+            is_shown = row->own.allocated_blocks != 0 || row->own.in_use_blocks != 0;
+            second = row->own.allocated_bytes;
+        }
         if (is_shown && count >= view->options->min_count) {
             ag_ranking_add(&sites.ranking,
                            (struct ag_rank){.first = ag_metric_of(&row->own, view->sort),
-                                            .second = ag_metric_of(&row->total, view->sort),
+                                            .second = second,
                                             .row = (uint32_t)i});
         }
     }
@@ -73,7 +72,7 @@ static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct si
     return 0;
 }
 
-static void write_key_json(struct ag_view *view, const struct ag_site_row *row) {
+void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row) {
     enum ag_site_key by = view->options->by;
     const struct ag_frame none = {.runtime = NULL};
     const struct ag_frame *frame =
@@ -91,8 +90,8 @@ static void write_key_json(struct ag_view *view, const struct ag_site_row *row) 
 }
 
 int ag_sites_view_json(struct ag_view *view) {
-    struct sites sites;
-    int r = rank_sites(view, AG_SITES_ALL, &sites);
+    struct ag_sites_ranked sites;
+    int r = ag_sites_rank(view, AG_SITES_ALL, &sites);
     if (r < 0) {
         return r;
     }
@@ -100,7 +99,7 @@ int ag_sites_view_json(struct ag_view *view) {
     for (size_t i = 0; i < sites.ranking.count && i < view->limit; i++) {
         const struct ag_site_row *row = &sites.rows[sites.ranking.ranks[i].row];
         ag_json_open(view->json, NULL, '{');
-        write_key_json(view, row);
+        ag_sites_key_json(view, row);
         ag_json_open(view->json, "own", '{');
         ag_json_metrics(view, &row->own);
         ag_json_close(view->json, '}');
@@ -110,7 +109,7 @@ int ag_sites_view_json(struct ag_view *view) {
         ag_json_close(view->json, '}');
     }
     ag_json_close(view->json, ']');
-    end_sites(&sites);
+    ag_sites_ranked_end(&sites);
     return 0;
 }
 
@@ -175,8 +174,8 @@ int ag_sites_view_text(struct ag_view *view) {
 }
 
 int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
-    struct sites sites;
-    int r = rank_sites(view, shown, &sites);
+    struct ag_sites_ranked sites;
+    int r = ag_sites_rank(view, shown, &sites);
     if (r < 0) {
         return r;
     }
@@ -220,6 +219,6 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     }
     r = ag_ranking_write_table(&sites.ranking, view->limit, table, view->page, "more",
                                whole - shown_own, whole);
-    end_sites(&sites);
+    ag_sites_ranked_end(&sites);
     return r;
 }

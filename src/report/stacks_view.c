@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/blamed_lines.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/suppression.h"
@@ -75,6 +76,12 @@ static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
             (metrics->in_use_blocks | metrics->freed_blocks | metrics->peak_blocks) != 0);
 }
 
+/* The metric that decides which stacks are shown. Of mappings, all stacks are shown, because
+ * several metrics are. */
+static enum ag_metric counted_blocks(const struct ag_view *view) {
+    return view->is_of_mappings ? AG_METRIC_ALLOCATED_BLOCKS : ag_metric_blocks_of(view->sort);
+}
+
 struct suppressing {
     struct ag_profile *profile;
     struct ag_suppressions *suppressions;
@@ -109,7 +116,7 @@ static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, voi
     int r = 0;
     for (size_t i = 0; i < n_rows && r == 0; i++) {
         /* the metric counts blocks, because a block of 0 bytes can leak, too */
-        if (!has_any(&rows[i].metrics, ag_metric_blocks_of(view->sort))) {
+        if (!has_any(&rows[i].metrics, counted_blocks(view))) {
             continue;
         }
         struct stack_group group = {.row = &rows[i], .metrics = rows[i].metrics};
@@ -132,7 +139,7 @@ static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void
         end_stacks(&stacks);
         return r;
     }
-    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    const enum ag_metric blocks = counted_blocks(view);
     for (size_t i = 0; i < stacks.count; i++) {
         const struct ag_metrics *metrics = &stacks.groups[i].metrics;
         if (ag_metric_of(metrics, blocks) >= view->options->min_count) {
@@ -150,7 +157,13 @@ static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void
 static void write_stack_json(struct ag_view *view, const struct stack_group *group) {
     struct ag_json *json = view->json;
     ag_json_open(json, NULL, '{');
-    ag_json_metrics(view, &group->metrics);
+    if (view->is_of_mappings) {
+        const struct ag_frame *line = ag_profile_blamed_frame(view->profile, group->row);
+        ag_json_frame(json, line != NULL ? line : &(struct ag_frame){.runtime = NULL});
+        ag_mappings_numbers_json(view, &group->metrics);
+    } else {
+        ag_json_metrics(view, &group->metrics);
+    }
     ag_json_string(json, "via", group->row->via_name);
     ag_json_string(json, "heap", group->row->heap_name);
     ag_json_string(json, "state", ag_stack_state_name(group->row->state));
@@ -160,9 +173,13 @@ static void write_stack_json(struct ag_view *view, const struct stack_group *gro
 
 static void write_stacks_json(struct ag_view *view, const struct stacks *stacks) {
     ag_json_open(view->json, "total", '{');
-    ag_json_metrics(view, &stacks->total);
+    if (view->is_of_mappings) {
+        ag_mappings_numbers_json(view, &stacks->total);
+    } else {
+        ag_json_metrics(view, &stacks->total);
+    }
     ag_json_close(view->json, '}');
-    ag_json_open(view->json, "stacks", '[');
+    ag_json_open(view->json, view->is_of_mappings ? "mappings" : "stacks", '[');
     for (size_t i = 0; i < stacks->ranking.count && i < view->limit; i++) {
         write_stack_json(view, &stacks->groups[stacks->ranking.ranks[i].row]);
     }
@@ -215,9 +232,15 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
     struct ag_page *page = view->page;
     struct ag_quantity share;
     ag_page_text(page, AG_STYLE_PLAIN, "  ");
-    write_amount(page, AG_STYLE_BRIGHT, view->sort, &group->metrics);
-    ag_page_print(page, AG_STYLE_DIM, "  %s  by ",
-                  ag_quantity_share(&share, ag_metric_of(&group->metrics, view->sort), whole));
+    if (view->is_of_mappings) {
+        ag_mappings_amounts_text(page, STACK_INDENT, &group->metrics);
+    } else {
+        write_amount(page, AG_STYLE_BRIGHT, view->sort, &group->metrics);
+    }
+    char text[64];
+    snprintf(text, sizeof text, "  %s  by ",
+             ag_quantity_share(&share, ag_metric_of(&group->metrics, view->sort), whole));
+    ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT, text);
     ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT,
                  group->row->via_name != NULL ? group->row->via_name : "?");
     ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT,
@@ -243,15 +266,17 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
 static void write_stacks_text(struct ag_view *view, const struct stacks *stacks) {
     struct ag_page *page = view->page;
     struct ag_quantity count;
-    ag_page_print(page, AG_STYLE_PLAIN, "%s: ",
-                  view->options->is_at_a_time && view->sort == AG_METRIC_IN_USE_BYTES
-                      ? "in use at that time"
-                      : ag_metric_words(view->sort));
-    write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->total);
-    ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n",
-                  ag_quantity_count(&count, stacks->ranking.count),
-                  stacks->ranking.count == 1 ? "stack" : "stacks");
-    ag_page_end_line(page);
+    if (!view->is_of_mappings) { /* its totals are already written */
+        ag_page_print(page, AG_STYLE_PLAIN, "%s: ",
+                      view->options->is_at_a_time && view->sort == AG_METRIC_IN_USE_BYTES
+                          ? "in use at that time"
+                          : ag_metric_words(view->sort));
+        write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->total);
+        ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n",
+                      ag_quantity_count(&count, stacks->ranking.count),
+                      stacks->ranking.count == 1 ? "stack" : "stacks");
+        ag_page_end_line(page);
+    }
     uint64_t whole = ag_metric_of(&stacks->total, view->sort);
     uint64_t shown = 0;
     size_t i = 0;

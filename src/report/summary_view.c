@@ -104,7 +104,8 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "order_repairs", summary->order_repairs);
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
-    int r = write_apart_json(view);
+    int r = ag_mappings_summary_json(view);
+    r = r < 0 ? r : write_apart_json(view);
     r = r < 0 ? r : ag_cpu_summary_json(view);
     r = r < 0 ? r : ag_findings_json(view);
     const char *const *problems; /* written after the findings, because looking up the names in
@@ -272,8 +273,9 @@ int ag_summary_view_text(struct ag_view *view) {
     if (has_blocks) {
         write_facts(view, summary);
     }
+    int apart_r = ag_mappings_summary_text(view);
     write_runtimes(view);
-    int apart_r = ag_gc_summary_text(view);
+    apart_r = apart_r < 0 ? apart_r : ag_gc_summary_text(view);
     apart_r = apart_r < 0 ? apart_r : ag_cpu_summary_text(view);
     if (apart_r < 0) {
         return apart_r;

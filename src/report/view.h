@@ -5,6 +5,7 @@
 
 #include "report/page.h"
 #include "report/quantity.h"
+#include "report/ranking.h"
 #include "report/report.h"
 #include "report/sparkline.h"
 #include "report/suppression.h"
@@ -20,6 +21,7 @@ struct ag_view {
     struct ag_json *json;                 /* for JSON: an object is open, and the view adds its
                                            * keys */
     char *message;                        /* 512 bytes, for the reason why a view failed */
+    bool is_of_mappings;                  /* the blocks of the profile are mappings */
 };
 /* 0 or negative errno. */
 typedef int ag_view_write(struct ag_view *view);
@@ -34,6 +36,20 @@ enum ag_sites_shown {
                         * model/answers/blamed_lines.h */
 };
 int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown);
+struct ag_sites_ranked { /* the rows of a table of sites, and their order */
+    const struct ag_site_row *rows;
+    size_t n_rows;
+    struct ag_site_row *of_blamed_lines; /* owns the rows if they are blamed lines; otherwise
+                                          * NULL */
+    struct ag_ranking ranking;
+};
+/* Ranks the rows as --by and --sort say. Returns 0, and then the caller calls ag_sites_ranked_end;
+ * or a negative errno. */
+int ag_sites_rank(struct ag_view *view, enum ag_sites_shown shown,
+                  struct ag_sites_ranked *ret_sites);
+void ag_sites_ranked_end(struct ag_sites_ranked *sites);
+/* Writes the keys of a row: its frame, and for --by=thread and the like its name. */
+void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row);
 ag_view_write ag_tree_view_text, ag_tree_view_json;
 ag_view_write ag_stacks_view_text, ag_stacks_view_json; /* --view=peak and --view=temporary */
 ag_view_write ag_leaks_view_text, ag_leaks_view_json;
@@ -54,6 +70,14 @@ ag_view_write ag_lifetimes_view_text, ag_lifetimes_view_json;
 ag_view_write ag_timeline_view_text, ag_timeline_view_json;
 ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
+ag_view_write ag_mappings_view_text, ag_mappings_view_json;
+/* Write the summary's line about memory that the program mapped itself, if there is a reason. */
+ag_view_write ag_mappings_summary_text, ag_mappings_summary_json;
+/* Writes "142 MiB at the peak, 18.0 MiB at the end; 3.10 GiB in 40 mappings in all". */
+void ag_mappings_amounts_text(struct ag_page *page, size_t indent,
+                              const struct ag_metrics *metrics);
+/* Writes the metrics of mappings: the keys of blocks, and the two with the words of mappings. */
+void ag_mappings_numbers_json(const struct ag_view *view, const struct ag_metrics *metrics);
 ag_view_write ag_gc_view_text, ag_gc_view_json;
 /* Write what the summary says about garbage collection: a line for each runtime in text, an entry
  * of the key "gc" for each runtime in JSON. */

@@ -42,6 +42,8 @@ static const struct view_row {
     {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
     {"gc", ag_gc_view_text, ag_gc_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
     {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS},
+    {"mappings", ag_mappings_view_text, ag_mappings_view_json, AG_METRIC_PEAK_BYTES,
+     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
     {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES,
      SHOWS_BLOCKS},
 };

@@ -605,6 +605,7 @@ static void fill_report(struct ag_writer_report *report, const struct ag_recordi
     report->allocated_blocks = summary->allocated_blocks;
     report->allocated_bytes = summary->allocated_bytes;
     report->peak_bytes = summary->peak_bytes;
+    report->rss_peak_bytes = summary->rss_peak_bytes;
     report->in_use_blocks = summary->in_use_blocks;
     report->in_use_bytes = summary->in_use_bytes;
     report->lost_events = ag_recording_lost(recording);

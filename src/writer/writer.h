@@ -19,6 +19,7 @@ struct ag_writer_report {
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
         /* n_other_traces: number of existing traces besides that of the first process */
         lost_events, n_other_traces;
+    uint64_t rss_peak_bytes;             /* 0: not known */
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */
     uint32_t is_cut, error;  /* errno of the write that failed; 0: the requested size is reached */

@@ -66,7 +66,7 @@ one_line() {
 }
 
 @test "every documented view has contents" {
-    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc heaps threads; do
+    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc heaps threads mappings; do
         "$ALLOGRAM" report jq.allogram --view="$view" >"$BATS_TEST_TMPDIR/text"
         [ "$(wc -l <"$BATS_TEST_TMPDIR/text")" -ge 3 ]
         "$ALLOGRAM" report jq.allogram --view="$view" --json | grep -q "\"view\": \"$view\""
@@ -75,7 +75,7 @@ one_line() {
 
 @test "no view is wider than a terminal of 80 columns" {
     for trace in jq threads lost; do
-        for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc threads heaps; do
+        for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc threads heaps mappings; do
             COLUMNS=80 "$ALLOGRAM" report "$trace.allogram" --view="$view" >"$BATS_TEST_TMPDIR/text"
             run python3 -c '
 import sys
@@ -143,7 +143,7 @@ import json, subprocess, sys
 keys = ["file", "format_version", "pid", "command", "exe", "mode", "interval_bytes", "time_resolution_ns",
         "duration_ns", "end"]
 for trace in "jq threads hostile lost empty".split():
-    for view in "summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps".split():
+    for view in "summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps mappings".split():
         printed = subprocess.run([sys.argv[1], "report", trace + ".allogram", "--view", view, "--json"], capture_output=True)
         assert printed.returncode == 0 and not printed.stderr, (trace, view)
         report = json.loads(printed.stdout)
@@ -153,7 +153,7 @@ PYTHON
 }
 
 @test "no view writes control characters of a name to the terminal" {
-    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps; do
+    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps mappings; do
         run "$ALLOGRAM" report hostile.allogram --view="$view"
         [ "$status" -eq 0 ]
         [[ $output != *$'\e'* && $output != *$'\a'* && $output != *$'\xc2\x9b'* && $output != *$'\xe2\x80\xae'* ]]

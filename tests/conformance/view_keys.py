@@ -15,6 +15,7 @@ TEXT_OR_NULL, NUMBER_OR_NULL = (TEXT, NOTHING), (NUMBER, NOTHING)
 METRICS = {name: NUMBER for name in ("allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
                                      "temporary_blocks freed_bytes freed_blocks").split()}
 SIGNED = METRICS
+MAPPINGS = {**METRICS, "n_mappings": NUMBER, "mapped_bytes": NUMBER}
 FRAME = {"function": TEXT_OR_NULL, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, "image": TEXT_OR_NULL, "runtime": TEXT_OR_NULL}
 STACKS = {"stacks": [{**METRICS, "frames": [FRAME]}]}
 TRACE = {"file": TEXT, "format_version": NUMBER, "pid": NUMBER, "command": [TEXT], "exe": TEXT, "mode": TEXT,
@@ -30,7 +31,7 @@ VIEWS = {
         **{name: NUMBER for name in ("allocated_blocks allocated_bytes freed_blocks freed_bytes in_use_blocks_at_end "
                                      "in_use_bytes_at_end peak_bytes peak_blocks peak_time_ns temporary_blocks ghost_frees "
                                      "unique_stacks truncated_stacks threads rss_peak_bytes").split()},
-        "lost_events": {"total": NUMBER},
+        "lost_events": {"total": NUMBER}, "program_mappings": (NOTHING, "object"),
         "runtimes": [{"name": TEXT, "version": TEXT, "hooked": FLAG, "coverage": NUMBER_OR_NULL, "note": TEXT}],
         "gc": ANY_LIST,
         "profiler": {"rss_bytes": NUMBER, "cpu_ns": NUMBER, "target_cpu_ns": NUMBER}},
@@ -65,6 +66,9 @@ VIEWS = {
     ("threads",): {"threads": [{"id": NUMBER, "name": TEXT, "allocated_bytes": NUMBER, "allocated_blocks": NUMBER,
                                 "freed_blocks": NUMBER}],
                    "pairs": [{"allocated_by": NUMBER, "freed_by": NUMBER, "blocks": NUMBER, "bytes": NUMBER}]},
+    ("mappings",): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS, "via": TEXT, "heap": TEXT, "state": TEXT, "frames": [FRAME]}]},
+    ("mappings", "--by=line"): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS}]},
+    ("mappings", "--by=thread"): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS, "thread": TEXT}]},
 }
 DIFF = {"sites": [{"function": TEXT, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, **SIGNED}], "total": SIGNED}
 CHECK = {"whole": FLAG, "events": NUMBER, "lost_events": {"total": NUMBER}, "damage": (NOTHING, "object")}
@@ -118,6 +122,13 @@ def printed(tools, *words):
     return json.loads(recorded.run([tools.allogram, *words, "--json"]).stdout)
 
 
+def program_mappings(tools, trace):
+    failures = tap.Failures()
+    form = {**FRAME, "peak_bytes": NUMBER, "without_access": FLAG, "line_bytes": NUMBER}
+    compare(failures, "program_mappings", recorded.report(tools, trace)["program_mappings"], form)
+    return failures
+
+
 def several(tools, *traces):
     failures = tap.Failures()
     reports = recorded.report(tools, traces[0], *traces[1:])
@@ -152,7 +163,7 @@ def hostile_forms():
 
 def main():
     tools = recorded.tools_of_arguments()
-    results = tap.Plan(len(VIEWS) + 3)
+    results = tap.Plan(len(VIEWS) + 4)
     results.run("a missing key or another kind is seen", hostile_forms)
     with recorded.Folder() as folder:
         for program in ("phases", "forgetful"):
@@ -160,8 +171,12 @@ def main():
         both = recorded.traces_in(folder)
         both.sort(key=lambda path: recorded.report(tools, path)["threads"])
         forgetful, phases = both
-        for options in VIEWS:
-            results.run(" ".join(options), lambda options=options: one_view(tools, phases, *options))
+        with recorded.Folder() as place:
+            mapped = recorded.record(tools, [tools.program("mapped_memory"), "touched"], place)[1][0]
+            for options in VIEWS:
+                trace = mapped if options[0] == "mappings" else phases
+                results.run(" ".join(options), lambda options=options, trace=trace: one_view(tools, trace, *options))
+            results.run("the summary's line about mappings", lambda: program_mappings(tools, mapped))
         results.run("several traces", lambda: several(tools, *both))
         results.run("diff, check, doctor", lambda: others(tools, forgetful, phases))
     return results.status()

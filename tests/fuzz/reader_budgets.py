@@ -25,7 +25,7 @@ import tap  # noqa: E402
 MIB = 1 << 20
 CPU_SECONDS_MOST = int(os.environ.get("AG_TEST_CPU_SECONDS", "60"))
 VIEWS = ["summary", "sites", "tree", "types", "blocks", "leaks", "peak", "temporary", "lifetimes", "timeline", "threads", "heaps",
-         "functions", "gc"]
+         "functions", "gc", "mappings"]
 FORMATS = ["pprof", "dhat", "massif", "folded", "speedscope", "callgrind", "heapprofile", "firefox", "heaptrack", "csv", "json"]
 COMMANDS = (["check", "check --json", "dump", "diff {trace}", "diff --by=line --json {trace}", "view -o {output}",
              "report --merge {trace}", "report --json --merge --view=tree {trace}"]
@@ -37,7 +37,7 @@ COMMANDS = (["check", "check --json", "dump", "diff {trace}", "diff --by=line --
                "report --view=sites --by=type", "report --view=sites --by=heap", "report --view=sites --by=label",
                "report --view=peak --focus=. --at=1ms", "report --view=lifetimes --by=type --from=10ns --older",
                "report --view=functions --tree --json", "report --view=functions --callers=function_1",
-               "report --view=gc --blame --json", "report --view=summary --findings",
+               "report --view=gc --blame --json", "report --view=summary --findings", "report --view=mappings --by=stack --from=1ns --older",
                "report --fail-if=peak_bytes>1 --json", "export -o {output} --merge --to=pprof {trace}"])
 READERS = ["check", "dump", "diff {trace}", "view -o {output}", "report --view=summary", "report --view=lifetimes --json",
            "report --view=tree --from=1ms", "report --json --merge --view=sites {trace}", "export -o {output} --to=massif",

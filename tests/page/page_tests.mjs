@@ -471,6 +471,17 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "memory that the program mapped itself is among the warnings, if it explains most of the resident memory": async (browser, urls) => {
+    const page = await open(browser, urls.mapped);
+    const warned = await page.locator("#warnings").innerText();
+    const { file, line } = report("mapped.allogram").program_mappings;
+    check(warned.includes(`mapped by the program itself: 96.0 MiB at the peak, most by grow (${
+      file.replace(/.*\//, "")}:${line}); see allogram report --view=mappings`), warned);
+    equal(page.complaints, [], "complaints");
+    const other = await open(browser, urls.phases);
+    check(!(await other.locator("#warnings").innerText()).includes("mapped by"), "a program that uses malloc has the line");
+  },
+
   "findings in C++ name the program's own code, not the library through which it allocates": async (browser, urls) => {
     if (!urls.typed) return "no C++ program was built";
     const page = await open(browser, urls.typed);
@@ -902,6 +913,7 @@ function recordErlang() {
 function makePages() {
   record("phases", [join(programs, "phases")]);
   record("before", [join(programs, "phases"), "before"]);
+  record("mapped", [join(programs, "mapped_memory"), "touched"]);
   record("many", [join(programs, "many_stacks"), "16"]);
   record("forgetful", [join(programs, "forgetful")]);
   record("nothing", ["true"]);
@@ -931,6 +943,7 @@ function makePages() {
     table: view("table", "table"),
     paths: view("paths", "paths"),
     phases: view("phases", "phases"),
+    mapped: view("mapped", "mapped"),
     both: view("both", "phases", "before"),
     many: view("many", "many"),
     forgetful: view("forgetful", "forgetful"),

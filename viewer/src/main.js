@@ -33,6 +33,15 @@ function damageText(which, damage) {
     count(damage.missing_chunks)} damaged chunk${damage.missing_chunks === 1 ? "" : "s"} are missing here` : "";
   return `${which} is damaged at byte ${count(damage.offset)}: ${damage.what}${missing}`;
 }
+/* The line of the summary about memory that the program mapped itself (report/mappings_view.c). */
+function mappedText(mapped) {
+  if (!mapped) return "";
+  const where = mapped.file ? ` (${mapped.file}:${mapped.line})` : "";
+  return `mapped by the program itself: ${bytes(mapped.peak_bytes)} at the peak${
+    mapped.without_access ? " (some of it without access at first)" : ""}, ${
+    mapped.line_bytes > mapped.peak_bytes / 2 ? "most" : "the largest part"} by ${mapped.function}${where}; see ` +
+    "allogram report --view=mappings";
+}
 const TABS = [
   ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["labels", "Labels"], ["calls", "Functions"],
   ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
@@ -237,6 +246,7 @@ class App {
       this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +
         `${this.before.facts.filter ? `with --filter=${this.before.facts.filter}` : "without a filter"
         }: differences may come from the filter` : "",
+      mappedText(facts.program_mappings),
       facts.has_only_samples ? "This trace contains no blocks: the process was observed from outside. " +
         `Its CPU time is in ${this.trace.hasCalls ? "the flame graph and the tab Functions"
           : "allogram report --view=functions --tree"}, its collections are in allogram report --view=gc. ` +

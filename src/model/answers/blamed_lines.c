@@ -351,6 +351,16 @@ int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_l
     return 0;
 }
 
+const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
+                                               const struct ag_stack_row *row) {
+    const struct ag_blamed_line *lines;
+    size_t n;
+    if (ag_profile_blamed_lines(profile, &lines, &n) < 0) {
+        return NULL;
+    }
+    return ag_profile_frame(profile, lines[profile->line_of_row[row - profile->rows]].frame);
+}
+
 bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,
                                          uint32_t frame) {
     enum { NEARLY_ALL_PERCENT = 90 };

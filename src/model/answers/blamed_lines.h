@@ -16,6 +16,10 @@ struct ag_blamed_line {
 int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
                             size_t *ret_n);
 
+/* Returns the blamed line of ROW, one of ag_profile_stacks; NULL: it could not be determined. */
+const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
+                                               const struct ag_stack_row *row);
+
 /* Whether at least 90 % of the bytes that BLAMED_LINE (an index) has in use at the end were
  * allocated by stacks that contain FRAME. */
 bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,

@@ -111,7 +111,10 @@ void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *
         block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = time_ns,
                                                             .address = record->u.map.address,
                                                             .bytes = record->u.map.bytes,
+                                                            .stack = record->u.map.stack,
                                                             .via = record->u.map.via,
+                                                            .protection = record->u.map.protection,
+                                                            .flags = record->u.map.flags,
                                                             .kind = record->kind};
     }
 }

@@ -81,6 +81,9 @@ static void apply_map(struct pass *pass, const struct ag_feed_map *map) {
     if (pass->is_skipping) {
         return;
     }
+    if (pass->options->visit_map) {
+        pass->options->visit_map(pass->options->visit_context, map);
+    }
     if (map->kind == AG_RECORD_MAP) {
         const uint32_t heap = pass->definitions->vias[map->via % AG_MODEL_VIAS].heap;
         ag_ledger_map(pass->ledger, heap, map->address, map->bytes);
@@ -119,12 +122,16 @@ static void apply_rare(struct pass *pass, uint64_t time_ns) {
     }
 }
 
-static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
+static int keep_maps(struct pass *pass, const struct reader *reader,
+                     const struct ag_feed_block *block) {
     for (size_t i = 0; i < block->n_maps; i++) {
-        if (AG_ARRAY_ADD(pass->maps, pass->n_maps, block->maps[i]) < 0) {
+        struct ag_feed_map map = block->maps[i];
+        map.number = pass->next_map++;
+        map.stream = reader->stream;
+        map.thread_id = reader->thread_id & ~AG_THREAD_NESTED;
+        if (AG_ARRAY_ADD(pass->maps, pass->n_maps, map) < 0) {
             return -ENOMEM;
         }
-        pass->maps[pass->n_maps - 1].number = pass->next_map++;
     }
     return 0;
 }
@@ -298,7 +305,7 @@ static int take_block(struct pass *pass, struct reader *reader, struct ag_feed_b
     reader->count = block->count;
     reader->interval_bytes = block->interval_bytes;
     reader->extra_bytes = block->extra_bytes;
-    return keep_maps(pass, block);
+    return keep_maps(pass, reader, block);
 }
 
 /* Decodes the next events of a whole chunk, at most CAPACITY, or its next record. */

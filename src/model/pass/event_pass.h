@@ -9,6 +9,7 @@
 #include "model/definitions/definitions.h"
 #include "model/pass/weights.h"
 
+struct ag_feed_map;
 /* The id of a stack that exists in no trace. The ledger counts the blocks that the options exclude
  * on this stack, because these blocks are part of the process's peak. Views do not show this
  * stack. */
@@ -40,6 +41,9 @@ struct ag_pass_options {
     bool counts_older;
     ag_block_visit *visit_block; /* NULL: the ledger does not report single blocks */
     ag_ghost_visit *visit_ghost;
+    /* called for each MAP and UNMAP record that is not before the window, in the order of time;
+     * NULL: none */
+    void (*visit_map)(void *context, const struct ag_feed_map *map);
     void *visit_context;
     /* For a sampled trace: groups of samples with equal weight (see weights.h), which the ledger
      * gets in place of stacks. Code that uses the ledger's blocks or sums has to convert them to

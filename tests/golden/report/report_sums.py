@@ -53,6 +53,19 @@ class Block:
             self.blocks, self.bytes = 1 / chance, self.size / chance
 
 
+class Mapping:
+    def __init__(self, key, line, low, high, is_own):
+        self.key, self.time_ns, self.stream, self.size, self.is_own = key, line.time_ns, line.stream, high - low, is_own
+        self.pieces, self.peak_bytes = [(low, high)], 0
+
+    def bytes(self):
+        return sum(high - low for low, high in self.pieces)
+
+    def cut(self, low, high):
+        self.pieces = [(begin, end) for piece in self.pieces for begin, end in ((piece[0], min(piece[1], low)), (max(piece[0], high), piece[1]))
+                       if begin < end]
+
+
 class Program:
     """What a description defines, and the sums of its events."""
 
@@ -71,9 +84,10 @@ class Program:
         self.total, self.rows, self.of_thread, self.pairs, self.collector = Sums(), {}, {}, {}, {}
         self.live, self.blocks, self.ghosts, self.states = {}, [], [], [(START_NS, (0, 0, 0))]
         self.last_of_thread, self.peak, self.mapped = {}, (0, 0), 0
+        self.mappings, self.own_peak, self.last_unmapped = [], 0, None
         self.start_ns, self.interval, self.peak_high, self.buried, windows = START_NS, 0, 0, 0, []
         for line in trace.lines:
-            if line.stream is not None and line.kind not in ("stamp", "map", "sampling"):
+            if line.stream is not None and line.kind not in ("stamp", "map", "unmap", "sampling"):
                 windows = [window for window in windows if window[0] + trace.resolution_ns > line.time_ns]
                 if not windows or windows[-1][:2] != [line.time_ns, line.stream]:
                     windows.append([line.time_ns, line.stream, self.total["in_use_bytes"], 0])
@@ -84,8 +98,8 @@ class Program:
                     self.take_peak()
                 # Threads whose windows (times between two stamps) overlap may have had their peaks at the same moment.
                 self.peak_high = max(self.peak_high, windows[0][2] + sum(window[3] for window in windows))
-            elif line.kind == "map":
-                self.mapped += line.fields["bytes"]
+            elif line.kind in ("map", "unmap"):
+                self.apply_mapping(line)
             elif line.kind == "sampling":
                 self.interval = line.fields["interval_bytes"]
 
@@ -130,6 +144,48 @@ class Program:
         else:
             self.ghosts.append(line)
         self.states.append((line.time_ns, tuple(self.total[name] for name in ("in_use_bytes", "in_use_blocks", "allocated_bytes"))))
+
+    def apply_mapping(self, line):
+        fields = line.fields
+        low, high, via, before = fields["address"], fields["address"] + fields["bytes"], fields.get("via", 0), self.own_bytes()
+        is_late = line.kind == "unmap" and via != 0  # a part of a call that began earlier, at a time of which flags are the lower half
+        call_ns = line.time_ns - (line.time_ns - fields["flags"]) % (1 << 32) if is_late else line.time_ns
+        via_before = None
+        for mapping in self.mappings:
+            if is_late and mapping.time_ns > call_ns and mapping.stream != line.stream:
+                continue
+            if any(begin < high and low < end for begin, end in mapping.pieces):
+                via_before = mapping.key[1]
+            mapping.cut(low, high)
+        if line.kind == "map":
+            name, flags = self.vias[via]["name"], fields.get("flags", 0)
+            if flags & 3 and not flags & 0x20:
+                name = "mmap of a file"
+            elif flags & 3 and not fields.get("protection", 0):
+                name = "mmap without access"
+            elif name == "mremap" and self.last_unmapped in ("mmap of a file", "mmap without access"):
+                name = self.last_unmapped
+            is_own = bool(self.heap_of(via).get("is_backing"))
+            self.mappings.append(Mapping((fields["stack"], name), line, low, high, is_own))
+            if self.own_bytes() >= self.own_peak and is_own:
+                self.own_peak = self.own_bytes()
+                for mapping in self.mappings:
+                    mapping.peak_bytes = mapping.bytes()
+        self.last_unmapped = via_before if line.kind == "unmap" else None
+        self.mapped = sum(mapping.bytes() for mapping in self.mappings)
+
+    def own_bytes(self):
+        return sum(mapping.bytes() for mapping in self.mappings if mapping.is_own)
+
+    def mapping_rows(self):
+        rows = {}
+        for mapping in self.mappings:
+            if mapping.is_own:
+                sums, left = rows.setdefault(mapping.key, Sums()), mapping.bytes()
+                sums.include({**Sums(), "allocated_blocks": 1, "allocated_bytes": mapping.size, "in_use_blocks": int(left > 0),
+                              "in_use_bytes": left, "freed_blocks": int(left == 0), "freed_bytes": mapping.size - left,
+                              "peak_blocks": int(mapping.peak_bytes > 0), "peak_bytes": mapping.peak_bytes})
+        return rows
 
     def die(self, line, block, is_recorded=True):
         block.died_ns = line.time_ns
@@ -333,6 +389,14 @@ class Check:
             expected.setdefault(self.program.leaf_of(stack, TYPE), Sums()).include(sums)
         self.rows("types", self.report("--view=types")["types"], expected, lambda row: row["type"])
 
+    def mappings(self):
+        found, program, expected = self.report("--view=mappings"), self.program, {}
+        for (stack, via), sums in program.mapping_rows().items():
+            expected.setdefault((tuple(frame[0] for frame in program.frames_of(stack)), via), Sums()).include(sums)
+        self.rows("mappings", found["mappings"], expected, lambda row: (tuple(frame["function"] for frame in row["frames"]), row["via"]))
+        total = total_of(expected.values())
+        self.equal("mappings: total", found["total"], {**total, "n_mappings": total["allocated_blocks"], "mapped_bytes": total["in_use_bytes"]})
+
     def heaps(self):
         found = self.report("--view=heaps")
         expected = {row["name"]: Sums() for row in self.program.heaps.values()}
@@ -483,7 +547,7 @@ def main():
     os.chdir(folder)
     checks = [Check(allogram, trace, Program(trace)) for trace in report_traces.ALL if not any(line.time_ns is None for line in trace.lines)]
     tests = [(check, view) for check in checks for view in (
-        Check.summary, Check.sites, Check.tree, Check.stack_lists, Check.types, Check.heaps, Check.thread_lists, Check.lifetimes, Check.timeline,
+        Check.summary, Check.sites, Check.tree, Check.stack_lists, Check.types, Check.heaps, Check.mappings, Check.thread_lists, Check.lifetimes, Check.timeline,
         Check.block_list, Check.functions, Check.collections)]
     print("1..%d" % len(tests))
     for number, (check, view) in enumerate(tests, 1):

@@ -337,7 +337,52 @@ def unseen():
     return trace
 
 
-ALL = [make() for make in (jq, threads, hostile, lost, empty, deep, forum, sampled, observed, unseen)]
+ANONYMOUS, FIXED, OF_FILE = 0x22, 0x32, 0x02  # flags of mmap
+READ, WRITE = 1, 2  # protection
+LOAD, GROW, RESERVE, MAPS_OF_HEAP, SPARE = 20, 21, 22, 23, 24  # stacks of mappings
+MREMAP, SBRK, HEAP_MAP = 4, 5, 6  # vias
+
+
+def mapped():
+    """Memory that a program maps itself: a file, reserved addresses, parts that are unmapped and mapped over, a file that mremap moves, while another
+    thread gets its old place; and mappings of a heap with an allocator of its own."""
+    trace = Trace("mapped", ("luajit", "grow.lua"), "/usr/bin/luajit")
+    for stream in (1, 2):
+        trace.record("thread", stream=stream, thread_id=4710 + stream, name="luajit")
+    trace.heap(0, "malloc", "glibc", "c", {MALLOC: "malloc"})
+    trace.heap(2, "mmap", "mmap", "c", {MMAP: "mmap", MREMAP: "mremap", SBRK: "sbrk"}, is_backing=1)
+    trace.heap(3, "objects", "own", "c", {HEAP_MAP: "objects"})
+    trace.frames({number: (name, "/src/arena.c", line, "c") for number, (name, line) in enumerate(
+        (("main", 90), ("load", 12), ("grow", 34), ("reserve", 56), ("objects_map", 70), ("spare", 78)), 1)})
+    trace.node(16, 0, frame=1)
+    for stack, frame in ((LOAD, 2), (GROW, 3), (RESERVE, 4), (MAPS_OF_HEAP, 5), (SPARE, 6)):
+        trace.node(stack, 16, frame=frame)
+
+    def mapping(address, n_bytes, stack, flags=ANONYMOUS, protection=READ | WRITE, via=MMAP):
+        return "map", {"address": address, "bytes": n_bytes, "stack": stack, "via": via, "protection": protection, "flags": flags}
+
+    def unmapping(address, n_bytes, **more):
+        return "unmap", {"address": address, "bytes": n_bytes, **more}
+
+    arena, file, moved, reserved, heap, top = (0x7F0000000000 + i * 0x10000000 for i in range(6))
+    trace.resident(10, [4, 40, 160, 120])
+    trace.moment(1, ("alloc", 0x1000, MIB, 16), mapping(arena, 128 * MIB, GROW), mapping(file, 8 * MIB, LOAD, OF_FILE, READ))
+    trace.moment(2, mapping(reserved, 256 * MIB, RESERVE, ANONYMOUS, 0), mapping(heap, 32 * MIB, MAPS_OF_HEAP, 0, 0, HEAP_MAP))
+    trace.moment(3, unmapping(arena + 16 * MIB, 4 * MIB), mapping(arena + 64 * MIB, 2 * MIB, SPARE, FIXED), stream=2)
+    trace.moment(4, mapping(reserved + 8 * MIB, 4 * MIB, SPARE, FIXED))
+    call_ns = START_NS + 5000000
+    # mremap of thread 1 frees the old place at 5 ms and is recorded at 7 ms; thread 2 gets the place at 6 ms
+    trace.moment(6, mapping(file, 4 * MIB, SPARE), ("alloc", 0x9000, 100, SPARE), stream=2)
+    trace.moment(7, unmapping(file, 8 * MIB, via=MREMAP, flags=call_ns & 0xFFFFFFFF), mapping(moved, 16 * MIB, LOAD, 0, 0, MREMAP))
+    trace.moment(20, mapping(top, MIB + 100, GROW, 0, READ | WRITE, SBRK), unmapping(top + MIB, 100))
+    trace.moment(25, mapping(arena + 100 * MIB, 12 * MIB, MAPS_OF_HEAP, 0, 0, HEAP_MAP), unmapping(heap, 32 * MIB))
+    trace.moment(28, unmapping(file, 4 * MIB), stream=2)
+    trace.moment(30, unmapping(arena, 64 * MIB), unmapping(0x100000000000, MIB), ("free", 0x1000))
+    trace.end(40)
+    return trace
+
+
+ALL = [make() for make in (jq, threads, hostile, lost, empty, deep, forum, sampled, observed, unseen, mapped)]
 
 
 def main():

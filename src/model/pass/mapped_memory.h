@@ -1,0 +1,43 @@
+/* mapped_memory.h: sums of the memory that a program mapped, for each call stack: how many mappings
+ * it made, their bytes, and the bytes that were mapped at the peak and at the end.
+ *
+ * A mapping is what one call made: mmap, mremap, brk or sbrk. Later calls may unmap a part of a
+ * mapping, or map over a part of it. A mapping counts as in use until the last of its bytes is
+ * unmapped or mapped over. The peak is the moment with the most mapped bytes, the latest of
+ * several. */
+#ifndef AG_MAPPED_MEMORY_H
+#define AG_MAPPED_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/ledger.h"
+
+struct ag_mapped_memory;
+struct ag_mapped_memory *ag_mapped_memory_new(void); /* NULL: no memory */
+struct ag_mapped_memory *ag_mapped_memory_free(struct ag_mapped_memory *memory);
+struct ag_mapping_origin { /* who made a mapping */
+    uint32_t stack, via, stream;
+};
+/* Maps [address, address + bytes) at TIME_NS, over whatever was mapped there. Calls must be in the
+ * order of their times. An empty range, or one that wraps around, is ignored. Returns 0 or
+ * -ENOMEM. */
+int ag_mapped_memory_map(struct ag_mapped_memory *memory, uint64_t time_ns, uint64_t address,
+                         uint64_t bytes, const struct ag_mapping_origin *origin);
+/* Unmaps what is mapped in [address, address + bytes), except mappings that other streams than
+ * STREAM made after CALL_TIME_NS, when the call began: they got addresses that this call had
+ * unmapped already. UINT64_MAX: no exception. Sets *ret_via to the via of the first mapping in this
+ * range; UINT32_MAX: nothing was mapped there. Returns 0 or -ENOMEM. */
+int ag_mapped_memory_unmap(struct ag_mapped_memory *memory, uint64_t call_time_ns, uint64_t address,
+                           uint64_t bytes, uint32_t stream, uint32_t *ret_via);
+/* From here on the mappings that are made and unmapped are counted from 0, and the peak is the
+ * highest moment from here on. What is mapped stays mapped. */
+void ag_mapped_memory_restart(struct ag_mapped_memory *memory, uint64_t time_ns);
+/* Copies the sums of each stack and via to new arrays, which the caller frees, and sets the members
+ * of *summary that describe allocated, freed and used memory, and the peak. Returns 0 or -ENOMEM;
+ * then no array was made. */
+int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack_sum **ret_stacks,
+                          struct ag_live_sum **ret_live, size_t *ret_count,
+                          struct ag_summary *summary);
+
+#endif

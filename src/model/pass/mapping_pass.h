@@ -1,0 +1,21 @@
+/* mapping_pass.h: sums the mappings that the program made itself, from the MAP and UNMAP records of
+ * a trace. In the results, a mapping is a block of its size. */
+#ifndef AG_MAPPING_PASS_H
+#define AG_MAPPING_PASS_H
+
+#include "model/pass/event_pass.h"
+#include "model/pass/sampled_pass.h"
+
+/* Names of the vias of mappings that are not private memory of the program. All other mappings have
+ * the via of the function that made them: mmap, mremap, brk, sbrk. */
+#define AG_VIA_OF_FILE "mmap of a file"
+#define AG_VIA_WITHOUT_ACCESS "mmap without access"
+
+/* Makes the pass. LEDGER must be new. Adds the two vias above to DEFINITIONS if they are needed.
+ * Returns 0 or -ENOMEM. */
+int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
+                    const struct ag_pass_options *options, struct ag_ledger *ledger,
+                    ag_take_results *take_results, struct ag_model_sums *ret_sums,
+                    struct ag_live_sum **ret_live);
+
+#endif
