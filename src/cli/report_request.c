@@ -90,7 +90,7 @@ static const struct ag_option table[] = {
     {OPTION_TYPE, "type", "NAME", "types: the stacks of this type; blocks: only blocks of it"},
     {OPTION_STATE, "state", "LIST",
      "blocks: any of open (never freed), closed (freed), ghost (freed,\n"
-     "never seen allocated), separated by commas"},
+     "with no recorded allocation), separated by commas"},
     {OPTION_FINDINGS, "findings", NULL, "summary: look for all findings, however large the trace"},
     {OPTION_FAIL_IF, "fail-if", "EXPR",
      "end with status 3 if this is true of a trace, such as\n"

@@ -41,9 +41,9 @@ static const char *loss_text(const struct ag_writer_report *report, char ret_tex
                        has_stacks ? ag_quantity_count(&stacks, report->lost_stacks) : "",
                        has_stacks ? " blocks lost: out of memory" : "");
     } else if (report->unseen[0] != '\0') {
-        (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
+        (void)snprintf(ret_text, 256, "not recorded: allocations of %.96s", report->unseen);
     } else if (ag_findings_miss_frees(report->unseen_frees, report->freed_blocks)) {
-        (void)snprintf(ret_text, 256, "not seen: the frees of %s%s blocks",
+        (void)snprintf(ret_text, 256, "not recorded: the frees of %s%s blocks",
                        ag_quantity_count(&events, report->unseen_frees),
                        report->is_sampled ? " sampled" : "");
     } else if (report->n_strangers + report->n_refused + report->is_closed > 0) {
@@ -56,7 +56,7 @@ static const char *loss_text(const struct ag_writer_report *report, char ret_tex
 
 static void print_strangers(const struct ag_writer_report *report) {
     if (report->n_strangers > 0) {
-        ag_say("%u process%s not recorded, as the agent did not start in %s: %s",
+        ag_say("%u process%s not recorded, because the agent did not start in %s: %s",
                report->n_strangers, report->n_strangers == 1 ? " was" : "es were",
                report->n_strangers == 1 ? "it" : "them", report->strangers);
     }
@@ -204,7 +204,7 @@ static void print_missing(const struct ag_writer_report *report) {
         ag_say("trace %s was deleted while it was written: it cannot be recovered",
                short_path(report->path));
     } else {
-        ag_say("trace %s could not be made: %s; %s", short_path(report->path),
+        ag_say("trace %s could not be created: %s; %s", short_path(report->path),
                strerror((int)report->missing_error), remedy_of(report->missing_error));
     }
     if (report->n_other_traces > 0) {

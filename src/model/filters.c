@@ -82,8 +82,8 @@ int ag_runtime_filter_check(const struct ag_definitions *definitions, const char
     if (names.has_wanted && *name != '\0') {
         return 0;
     }
-    size_t used = (size_t)snprintf(ret_message, 512,
-                                   "%.200s: --runtime=%.60s: no such runtime; it has", path, name);
+    size_t used = (size_t)snprintf(
+        ret_message, 512, "%.200s: --runtime=%.60s: no such runtime; the trace has", path, name);
     for (size_t i = 0; i < names.count && used < 440; i++) {
         used += (size_t)snprintf(ret_message + used, 512 - used, " %.60s", names.list[i]);
     }
@@ -197,7 +197,7 @@ int ag_thread_filter_check(const struct ag_definitions *definitions,
         if (!(known->thread_id & AG_THREAD_NESTED)) {
             const char *name = known->name;
             used += (size_t)snprintf(ret_message + used, 512 - used, "%s %u%s%.40s%s",
-                                     n_reported > 0 ? "," : "; it has", known->thread_id,
+                                     n_reported > 0 ? "," : "; the trace has", known->thread_id,
                                      *name != '\0' ? " (" : "", name, *name != '\0' ? ")" : "");
             n_reported++;
         }

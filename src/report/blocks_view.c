@@ -280,7 +280,7 @@ static void write_counts(struct ag_view *view, const struct blocks *blocks) {
                       ag_quantity_bytes(&bytes, blocks->closed_bytes));
     }
     if (states & AG_BLOCK_GHOST) {
-        ag_page_print(page, AG_STYLE_PLAIN, "ghosts: %s %s of blocks never seen allocated\n",
+        ag_page_print(page, AG_STYLE_PLAIN, "ghosts: %s %s of blocks with no recorded allocation\n",
                       ag_quantity_count(&count, blocks->n_ghosts),
                       blocks->n_ghosts == 1 ? "free" : "frees");
     }

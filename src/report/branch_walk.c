@@ -115,7 +115,7 @@ void ag_branch_walk_write_hidden(const struct ag_branch_walk *walk, struct ag_pa
     }
     ag_page_end_line(page);
     ag_page_print(
-        page, AG_STYLE_DIM, "  hidden: %s %s with %s of it; --min=0 --limit=0%s shows all\n",
+        page, AG_STYLE_DIM, "  hidden: %s %s with %s of the total; --min=0 --limit=0%s shows all\n",
         ag_quantity_count(&count, walk->n_hidden), walk->n_hidden == 1 ? "branch" : "branches",
         ag_quantity_share(&share, walk->hidden, whole),
         walk->view->options->frames != 0 ? " --frames=0" : "");

@@ -83,8 +83,8 @@ static void write_how(struct ag_view *view, const struct ag_profile_observed *ob
         ag_quantity_share(&complete, observed->complete_stacks, observed->samples),
         (unsigned long long)observed->lost, (unsigned long long)observed->stale);
     ag_page_print(view->page, AG_STYLE_PLAIN,
-                  "  %-15s %10s of CPU time meanwhile; a sample took %s of it\n", "the process",
-                  ag_quantity_time(&time, observed->target_cpu_ns),
+                  "  %-15s %10s of CPU time during the observation; each sample took %s of it\n",
+                  "the process", ag_quantity_time(&time, observed->target_cpu_ns),
                   ag_quantity_time(&cost, observed->sample_cost_ns));
 }
 
@@ -104,8 +104,9 @@ int ag_cpu_summary_text(struct ag_view *view) {
     ag_page_end_line(view->page);
     r = ag_cpu_functions_text(&shown, functions);
     if (r == 0) {
-        ag_page_text(view->page, AG_STYLE_DIM,
-                     "  all of them: report --view=functions; by stack: --view=functions --tree\n");
+        ag_page_text(
+            view->page, AG_STYLE_DIM,
+            "  all functions: report --view=functions; by stack: --view=functions --tree\n");
     }
     return r;
 }

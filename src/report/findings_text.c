@@ -42,7 +42,8 @@ static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]
         words, WORDS_BYTES, "leaves %s blocks, %s, in use at the end, and grew until then",
         ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes));
     if (finding->knows_half_way) {
-        snprintf(words + used, WORDS_BYTES - (size_t)used, " (half-way: %s of it)",
+        snprintf(words + used, WORDS_BYTES - (size_t)used,
+                 " (of these, %s had been allocated when half of all blocks had been allocated)",
                  ag_quantity_bytes(&earlier, finding->half_way_bytes));
     }
 }
@@ -88,8 +89,8 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
     case AG_FINDING_UNSEEN:
         snprintf(
             words, WORDS_BYTES,
-            "frees %s blocks (%s of all) that were never seen allocated, at the same addresses "
-            "again and again: a function of the allocator is not recorded (or recording was "
+            "frees %s blocks (%s of all) whose allocations were not recorded, repeatedly at the same "
+            "addresses: a function of the allocator is not recorded (or recording was "
             "paused)",
             ag_quantity_short(&first, finding->blocks), share);
         break;
@@ -122,7 +123,7 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
         foreign_words(finding, share, words);
         break;
     case AG_FINDING_PEAK:
-        snprintf(words, WORDS_BYTES, "holds %s at the peak, %s of it",
+        snprintf(words, WORDS_BYTES, "has %s in use at the peak (%s of all bytes)",
                  ag_quantity_bytes(&first, finding->bytes), share);
         break;
     }

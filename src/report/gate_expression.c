@@ -140,7 +140,7 @@ static int refuse(struct reader *reader, size_t place, const char *format, ...) 
     const char *rest = reader->expression->text + place;
     const bool is_cut = strlen(rest) > QUOTED_MOST;
     int used = rest[0] == '\0'
-                   ? snprintf(reader->message, MESSAGE_BYTES, "at its end: ")
+                   ? snprintf(reader->message, MESSAGE_BYTES, "at the end of the expression: ")
                    : snprintf(reader->message, MESSAGE_BYTES, "at character %zu, '%.*s%s': ",
                               character_of(reader->expression->text, place), (int)QUOTED_MOST, rest,
                               is_cut ? "..." : "");
@@ -257,7 +257,7 @@ static int read_number(struct reader *reader) {
 static int read_metric(struct reader *reader, struct ag_gate_term *term) {
     char list[MESSAGE_BYTES], name[64];
     if (!takes_word(reader, ".")) {
-        return refuse(reader, reader->at, "sites[\"NAME\"] is followed by .METRIC, one of%s",
+        return refuse(reader, reader->at, "sites[\"NAME\"] must be followed by .METRIC, one of%s",
                       list_metrics(list));
     }
     if (takes_word(reader, "total")) {
@@ -266,7 +266,7 @@ static int read_metric(struct reader *reader, struct ag_gate_term *term) {
         goto metric;
     }
     if (!takes_word(reader, ".")) {
-        return refuse(reader, reader->at, "own and total are followed by .METRIC, one of%s",
+        return refuse(reader, reader->at, "own and total must be followed by .METRIC, one of%s",
                       list_metrics(list));
     }
 metric:;
@@ -285,7 +285,7 @@ metric:;
  * it can contain the other kind. */
 static int read_name(struct reader *reader, const char *word, struct ag_gate_term *term) {
     if (!takes_word(reader, "[")) {
-        return refuse(reader, reader->at, "%s is followed by [\"NAME OF A FUNCTION\"]", word);
+        return refuse(reader, reader->at, "%s must be followed by [\"NAME OF A FUNCTION\"]", word);
     }
     const char *start = rest_of(reader);
     const char *end = *start == '"' || *start == '\'' ? strchr(start + 1, *start) : NULL;
@@ -300,7 +300,7 @@ static int read_name(struct reader *reader, const char *word, struct ag_gate_ter
     reader->at += (size_t)(end - start) + 1;
     return takes_word(reader, "]")
                ? 0
-               : refuse(reader, reader->at, "the name of a function ends with ]");
+               : refuse(reader, reader->at, "expected ] after the name of a function");
 }
 
 /* Parses what follows "sites". */
@@ -331,7 +331,8 @@ static int read_function(struct reader *reader, struct ag_gate_term *term) {
         return r;
     }
     if (!takes_word(reader, ".")) {
-        return refuse(reader, reader->at, "functions[\"NAME\"] is followed by .METRIC, one of%s",
+        return refuse(reader, reader->at,
+                      "functions[\"NAME\"] must be followed by .METRIC, one of%s",
                       list_counters(list));
     }
     return takes_counter(reader, term)
@@ -374,7 +375,7 @@ static int read_term(struct reader *reader) {
         term->of = AG_GATE_OF_GROWTH;
     }
     if (term->of != AG_GATE_OF_TRACE && !takes_word(reader, ".")) {
-        return refuse(reader, reader->at, "base and growth are followed by .KEY");
+        return refuse(reader, reader->at, "base and growth must be followed by .KEY");
     }
     const int r = takes_word(reader, "sites")       ? read_site(reader, term)
                   : takes_word(reader, "functions") ? read_function(reader, term)
@@ -390,7 +391,7 @@ static int want(struct reader *reader, size_t place, enum value_kind kind, enum 
         return 0;
     }
     return wanted == VALUE_NUMBER
-               ? refuse(reader, place, "expected a number, this is a condition")
+               ? refuse(reader, place, "a number is expected here, not a condition")
                : refuse(reader, place, "expected a condition such as in_use_bytes_at_end > 1M");
 }
 
@@ -482,9 +483,9 @@ static int read_all(struct reader *reader) {
         return r;
     }
     if (*rest_of(reader) != '\0') {
-        return refuse(reader, reader->at,
-                      "the condition has ended before this; "
-                      "and, or, or a comparison may follow");
+        return refuse(
+            reader, reader->at,
+            "text after the end of the condition; and, or, or a comparison may follow it");
     }
     return want(reader, 0, kind, VALUE_CONDITION);
 }
@@ -493,8 +494,8 @@ int ag_gate_expression_new(const char *text, struct ag_gate_expression **ret_exp
                            char ret_message[1024]) {
     const size_t length = strlen(text);
     if (length > TEXT_MOST) {
-        snprintf(ret_message, MESSAGE_BYTES, "it has %zu bytes, the limit is %d", length,
-                 TEXT_MOST);
+        snprintf(ret_message, MESSAGE_BYTES, "the expression has %zu bytes; the limit is %d",
+                 length, TEXT_MOST);
         return -EINVAL;
     }
     struct ag_gate_expression *expression = calloc(1, sizeof *expression);

@@ -45,11 +45,12 @@ void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) 
     const uint64_t lost_stacks = ag_profile_summary(profile)->lost_stacks;
     if (lost_stacks > 0) {
         const bool is_one = lost_stacks == 1;
-        ag_page_prose(page, AG_STYLE_WARNING,
-                      "lost: the stack%s of %s block%s, because shared memory was full; %s counted "
-                      "as [stack not kept]",
-                      is_one ? "" : "s", ag_quantity_count(&count, lost_stacks), is_one ? "" : "s",
-                      is_one ? "this block is" : "these blocks are");
+        ag_page_prose(
+            page, AG_STYLE_WARNING,
+            "not stored: the stack%s of %s block%s, because shared memory was full; %s counted "
+            "as [stack not kept]",
+            is_one ? "" : "s", ag_quantity_count(&count, lost_stacks), is_one ? "" : "s",
+            is_one ? "this block is" : "these blocks are");
     }
     uint64_t lost_events = ag_heading_lost_events(profile);
     if (lost_events == 0) {
@@ -148,9 +149,11 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
         return;
     }
     if (window->is_reset) {
-        ag_page_prose(page, AG_STYLE_DIM,
-                      "since %s, when the program reset the recording; older blocks are known",
-                      ag_quantity_time(&bytes, window->from_ns));
+        ag_page_prose(
+            page, AG_STYLE_DIM,
+            "since %s, when the program reset the recording; blocks in use at that time are "
+            "included",
+            ag_quantity_time(&bytes, window->from_ns));
     }
     if (window->counts_older) {
         return;
@@ -198,16 +201,17 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     ag_page_text(page, AG_STYLE_DIM, facts);
     ag_page_end_line(page);
     if (identity->n_processes > 1) {
-        ag_page_prose(page, AG_STYLE_DIM,
-                      "and %u more as one; the peak is the sum of their own peaks",
-                      identity->n_processes - 1);
+        ag_page_prose(
+            page, AG_STYLE_DIM,
+            "and %u more process%s, merged; the peak is the sum of the peaks of all processes",
+            identity->n_processes - 1, identity->n_processes == 2 ? "" : "es");
     }
     if (identity->is_sampled) {
         struct ag_quantity interval;
         const bool has_interval = identity->interval_bytes > 0;
         ag_page_prose(
             page, AG_STYLE_DIM,
-            "sampled, %s%s%s: numbers are estimates, ± holds the truth in 95 of 100 recordings",
+            "sampled, %s%s%s: estimates; in 95 of 100 recordings the true number is within ±",
             has_interval ? "one in " : "each process with its own interval",
             has_interval ? ag_quantity_bytes(&interval, identity->interval_bytes) : "",
             has_interval ? " on average" : "");

@@ -217,10 +217,9 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
                                             : "stacks could not be walked to their end");
     }
     if (summary->ghost_frees != 0) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s never seen allocated\n", LEFT_NAME,
-                      "ghosts", ag_quantity_count(&number, summary->ghost_frees),
-                      summary->ghost_frees == 1 ? "free of a block that was"
-                                                : "frees of blocks that were");
+        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s with no recorded allocation\n",
+                      LEFT_NAME, "ghosts", ag_quantity_count(&number, summary->ghost_frees),
+                      summary->ghost_frees == 1 ? "free of a block" : "frees of blocks");
     }
 }
 
@@ -230,16 +229,17 @@ static void write_runtimes(struct ag_view *view) {
     for (size_t i = 0; i < count; i++) {
         if (runtimes[i].hooked && runtimes[i].counted != 0) {
             ag_page_print(view->page, AG_STYLE_PLAIN,
-                          "  %s %s: %.4g %% of the bytes that it counted itself are in the trace\n",
+                          "  %s %s: %.4g %% of what the runtime itself counted is in the trace\n",
                           runtimes[i].name, runtimes[i].version, 100 * coverage_of(&runtimes[i]));
         }
         const bool has_note = runtimes[i].note != NULL && *runtimes[i].note != '\0';
         if (has_note || !runtimes[i].hooked) {
             const bool has_version = runtimes[i].version != NULL && *runtimes[i].version != '\0';
             ag_page_prose(view->page, AG_STYLE_WARNING, "  %s%s%s%s: %s",
-                          runtimes[i].hooked ? "" : "not seen: ", runtimes[i].name,
-                          has_version ? " " : "", has_version ? runtimes[i].version : "",
-                          has_note ? runtimes[i].note : "could not be hooked");
+                          runtimes[i].hooked ? "" : "not recorded: allocations of ",
+                          runtimes[i].name, has_version ? " " : "",
+                          has_version ? runtimes[i].version : "",
+                          has_note ? runtimes[i].note : "reason unknown");
         }
     }
 }

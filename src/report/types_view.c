@@ -63,9 +63,9 @@ static int find_type(struct ag_view *view, const struct ag_type_row **ret_row) {
     if (r < 0) {
         return r;
     }
-    size_t used = (size_t)snprintf(
-        view->message, 512, "--type=%.100s: the trace has no such type; %s", view->options->type,
-        ranking.count > 0 ? "the largest are" : "it has no types");
+    size_t used = (size_t)snprintf(view->message, 512, "--type=%.100s: the trace has no %s",
+                                   view->options->type,
+                                   ranking.count > 0 ? "such type; the largest are" : "types");
     r = -EINVAL;
     for (size_t i = 0; i < ranking.count; i++) {
         const struct ag_type_row *row = &rows[ranking.ranks[i].row];

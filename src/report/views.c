@@ -262,8 +262,8 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
     if (r == 0 && view.sort == AG_METRIC_TEMPORARY_BLOCKS &&
         ag_profile_identity(profile)->is_sampled) {
         snprintf(message, sizeof message,
-                 "%s: a sampled trace does not show which blocks were temporary, as most "
-                 "allocations between them are not recorded; record with --mode=exact",
+                 "%s: a sampled trace does not show which blocks were temporary, because most "
+                 "other allocations are not recorded; record with --mode=exact",
                  report->view->name);
         r = -ENOTSUP;
     }

@@ -205,11 +205,11 @@ one_line() {
     run "$ALLOGRAM" export "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --to=folded --runtime=lau
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == *"--runtime=lau: no such runtime; it has c libc lua beam" ]]
+    [[ $output == *"--runtime=lau: no such runtime; the trace has c libc lua beam" ]]
     run "$ALLOGRAM" report "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --runtime=lau
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == *"--runtime=lau: no such runtime; it has c libc lua beam" ]]
+    [[ $output == *"--runtime=lau: no such runtime; the trace has c libc lua beam" ]]
 }
 
 @test "if the trace does not have a thread, one line names the threads that it has" {
@@ -218,7 +218,7 @@ one_line() {
         run "$ALLOGRAM" $command "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --thread=99
         [ "$status" -eq 1 ]
         one_line
-        [[ $output == *"--thread=99: no such thread; it has 100 (host)" ]]
+        [[ $output == *"--thread=99: no such thread; the trace has 100 (host)" ]]
     done
     "$ALLOGRAM" report "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --thread=100 | grep -q allocated
 }

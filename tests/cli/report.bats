@@ -105,7 +105,7 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
 @test "several traces with --merge give one section" {
     run "$ALLOGRAM" report jq.allogram empty.allogram --merge
     [ "$status" -eq 0 ]
-    [[ $output == *"and 1 more as one"* ]]
+    [[ $output == *"and 1 more process, merged"* ]]
     run bash -c "'$ALLOGRAM' report jq.allogram nowhere.allogram empty.allogram --merge --json 2>/dev/null"
     [ "$status" -eq 1 ]
     [ "$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["trace"]["processes"])')" -eq 2 ]

@@ -184,7 +184,7 @@ def folder_vanishes(case, folder):
     case.expect("status", outcome.status, 0)
     case.expect("standard output", outcome.stdout, b"a million\n")
     text = outcome.stderr.decode()
-    case.fail_unless("the message does not say what could not be made: %r" % text, "could not be made: No such file or directory" in text)
+    case.fail_unless("the message does not say what could not be created: %r" % text, "could not be created: No such file or directory" in text)
     case.fail_unless("a message advises to read the missing trace: %r" % text, "allogram report" not in text)
 
 

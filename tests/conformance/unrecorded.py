@@ -295,7 +295,7 @@ def unseen_allocator(tools):
                                     tools.program("fake_julia")], env={"FAKE_JULIA": "1.5.4"})
             runtimes = recorded.report(tools, os.path.join(folder, mode + ".allogram"))["runtimes"]
             failures.expect("%s: not seen, in the report" % mode, [runtime["name"] for runtime in runtimes if not runtime["hooked"]], ["julia"])
-            failures.expect("%s: not seen, in the closing line" % mode, b"; not seen: allocations of julia\n" in outcome.stderr, True)
+            failures.expect("%s: not recorded, in the closing line" % mode, b"; not recorded: allocations of julia\n" in outcome.stderr, True)
             failures.expect("%s: nothing lost" % mode, b"nothing lost" in outcome.stderr, False)
     return failures
 

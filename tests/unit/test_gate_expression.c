@@ -162,8 +162,8 @@ static void wrong(const char *text, const char *place, const char *advice) {
 
 static void errors_are_reported_with_their_place(void **state) {
     (void)state;
-    wrong("", "at its end: ", "in_use_bytes_at_end");
-    wrong("peak_bytes >", "at its end: ", "lost_events");
+    wrong("", "at the end of the expression: ", "in_use_bytes_at_end");
+    wrong("peak_bytes >", "at the end of the expression: ", "lost_events");
     wrong("peak_byte > 1", "at character 1, 'peak_byte > 1': ", " peak_bytes ");
     wrong("1 > 0 and peak > 1", "at character 11, 'peak > 1': ", "sites[\"NAME\"].METRIC");
     wrong("sites[\"a\"].peak > 1", "at character 12, 'peak > 1': ", " in_use_blocks ");
@@ -177,24 +177,24 @@ static void errors_are_reported_with_their_place(void **state) {
     wrong("sites[\"parse\"].own > 1", "at character 20, ", ".METRIC");
     wrong("base peak_bytes > 1", "at character 6, ", ".KEY");
     wrong("peak_bytes", "at character 1, 'peak_bytes': ", "expected a condition");
-    wrong("1 > 2 > 3", "at character 1, ", "expected a number");
-    wrong("1 + (2 > 1) > 0", "at character 5, '(2 > 1) > 0': ", "expected a number");
+    wrong("1 > 2 > 3", "at character 1, ", "a number is expected");
+    wrong("1 + (2 > 1) > 0", "at character 5, '(2 > 1) > 0': ", "a number is expected");
     wrong("1 > 0 and 1", "at character 11, '1': ", "expected a condition");
     wrong("not 1", "at character 5, '1': ", "expected a condition");
-    wrong("(1 > 0", "at its end: ", "the ( at character 1 is not closed");
-    wrong("1 > 0)", "at character 6, ')': ", "has ended");
-    wrong("1 > 0 2 > 1", "at character 7, ", "has ended");
-    wrong("1 = 1", "at character 3, '= 1': ", "has ended");
+    wrong("(1 > 0", "at the end of the expression: ", "the ( at character 1 is not closed");
+    wrong("1 > 0)", "at character 6, ')': ", "text after the end");
+    wrong("1 > 0 2 > 1", "at character 7, ", "text after the end");
+    wrong("1 = 1", "at character 3, '= 1': ", "text after the end");
     wrong("peak_bytes > 1T", "at character 14, '1T': ", "powers of 1024");
     wrong("peak_bytes > 1e9", "at character 14, ", "powers of 1024");
     wrong("1.2.3 > 0", "at character 1, ", "not a number");
     wrong(". > 0", "at character 1, ", "not a number");
-    wrong("1 > 0 -", "at its end: ", "not a key");
-    wrong("functions > 1", "at character 11, ", "is followed by [\"NAME OF A FUNCTION\"]");
+    wrong("1 > 0 -", "at the end of the expression: ", "not a key");
+    wrong("functions > 1", "at character 11, ", "must be followed by [\"NAME OF A FUNCTION\"]");
     wrong("functions['f'] > 1", "at character 16, ",
-          "is followed by .METRIC, one of calls own_words");
+          "must be followed by .METRIC, one of calls own_words");
     wrong("functions['f'].peak_bytes > 1", "at character 16, ", "the metrics are calls own_words");
-    wrong("functions['f'.calls > 1", "at character 14, ", "ends with ]");
+    wrong("functions['f'.calls > 1", "at character 14, ", "expected ]");
     wrong("sites['f'].calls > 1", "at character 12, ", "not a metric of a site");
     wrong("own_wrds > 1", "at character 1, ", "for function counters calls own_words own_bytes");
 }

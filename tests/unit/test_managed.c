@@ -232,7 +232,7 @@ static void an_unknown_runtime_is_refused_with_those_there_are(void **state) {
         char message[512] = "", expected[512];
         assert_int_equal(ag_profile_open(managed_path, &options, &profile, message), -EINVAL);
         snprintf(expected, sizeof(expected),
-                 "%s: --runtime=%s: no such runtime; it has c libc lua beam", managed_path,
+                 "%s: --runtime=%s: no such runtime; the trace has c libc lua beam", managed_path,
                  unknown[i]);
         assert_string_equal(message, expected);
     }
@@ -728,8 +728,8 @@ static void a_thread_is_known_by_any_of_its_records(void **state) {
     struct ag_profile *profile;
     char message[512] = "", expected[512];
     assert_int_equal(ag_profile_open(trace.path, &options, &profile, message), -ESRCH);
-    snprintf(expected, sizeof expected, "%s: --thread=105: no such thread; it has 101 (sleeper)",
-             trace.path);
+    snprintf(expected, sizeof expected,
+             "%s: --thread=105: no such thread; the trace has 101 (sleeper)", trace.path);
     assert_string_equal(message, expected);
     trace_end(&trace);
 }

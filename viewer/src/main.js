@@ -235,7 +235,7 @@ class App {
       facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost because ` +
         "shared memory was full; these blocks are counted as [stack not kept]" : "",
       ...facts.runtimes.filter((runtime) => !runtime.hooked || runtime.note).map(({ name, version, hooked, note }) =>
-        `${hooked ? "" : "not seen: "}${name}${version ? ` ${version}` : ""}: ${note || "could not be hooked"}`),
+        `${hooked ? "" : "not recorded: allocations of "}${name}${version ? ` ${version}` : ""}: ${note || "reason unknown"}`),
       summary.incomplete_stacks > 0 ? `${count(summary.incomplete_stacks)} stacks could not be walked to their end: ${
         blocksOf(summary.incomplete_blocks)}, ${share(summary.incomplete_blocks, summary.allocated_blocks)} of all, with ${
         bytes(summary.incomplete_bytes)}` : "",
