@@ -56,7 +56,7 @@ static int check_status(const struct ag_remote_process *process, const char *sta
     if (tracer != 0) {
         return ag_error_message(
             message, -EBUSY,
-            "%d (%s): is traced by process %ld (gdb, strace or the like); detach that one first",
+            "%d (%s): is traced by process %ld (gdb, strace or the like); detach that process first",
             pid, name, tracer);
     }
     if (state != NULL && (*state == 'T' || *state == 't')) {
@@ -67,14 +67,14 @@ static int check_status(const struct ag_remote_process *process, const char *sta
     if (seccomp != 0) {
         return ag_error_message(
             message, -EPERM,
-            "%d (%s): a seccomp %s restricts its system calls, and could kill it for one that the "
-            "agent makes; use allogram observe %d instead",
+            "%d (%s): a seccomp %s restricts the system calls of the process, and may kill the process "
+            "for a system call of the agent; use allogram observe %d instead",
             pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
     }
     if (status_ignores(status, SIGTRAP) && status_ignores(status, SIGSEGV)) {
         return ag_error_message(
             message, -ENOTSUP,
-            "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be seen; "
+            "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be detected; "
             "use allogram observe %d instead",
             pid, name, pid);
     }
@@ -179,13 +179,17 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
                                 .mmap = address_in(libc, "mmap"),
                                 .munmap = address_in(libc, "munmap")};
     attachable->trap = ignores_traps ? 0 : find_trap(libc);
-    if (attachable->dlopen == 0 || attachable->dlclose == 0 ||
-        attachable->functions.errno_location == 0 || attachable->functions.mmap == 0 ||
-        attachable->functions.munmap == 0 || (attachable->trap == 0 && !ignores_traps)) {
+    const char *missing = attachable->dlopen == 0 || attachable->dlclose == 0 ? "dlopen or dlclose"
+                          : attachable->functions.errno_location == 0         ? "__errno_location"
+                          : attachable->functions.mmap == 0                   ? "mmap"
+                          : attachable->functions.munmap == 0                 ? "munmap"
+                          : attachable->trap == 0 && !ignores_traps ? "byte 0xcc in its code"
+                                                                    : NULL;
+    if (missing != NULL) {
         return ag_error_message(
             message, -ENOTSUP,
-            "%d (%s): its libc (%.200s) has no loader to call; start it under allogram run",
-            process->pid, process->name, libc->path);
+            "%d (%s): its libc (%.200s) has no %s, which attach needs; start it under allogram run",
+            process->pid, process->name, libc->path, missing);
     }
     return 0;
 }
@@ -204,8 +208,8 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
     if (is_static(images)) {
         return ag_error_message(
             ret_message, -ENOTSUP,
-            "%d (%s): is statically linked, so nothing can be loaded into it; look from "
-            "outside: allogram observe %d",
+            "%d (%s): is statically linked, so nothing can be loaded into it; to observe it "
+            "from outside: allogram observe %d",
             process->pid, process->name, process->pid);
     }
     struct ag_attachable attachable = {.libc = find_libc(images)};
@@ -239,7 +243,7 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
     }
     return ag_error_message(
         ret_message, -ENOENT,
-        "%d (%s): lives in another mount namespace, which does not contain %.200s; run "
+        "%d (%s): uses another mount namespace, which does not contain %.200s; run "
         "allogram inside of that container",
         process->pid, process->name, path);
 }

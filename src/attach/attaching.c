@@ -72,12 +72,14 @@ int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
             (void)close(fd); /* nothing was written */
             return ag_error_message(
                 ret_message, -EBUSY,
-                "%d: another allogram is attaching to it and makes no progress; end that one", pid);
+                "%d: another allogram is attaching to it and makes no progress; end the other "
+                "allogram",
+                pid);
         }
         if (ag_attach_end_is_due(end)) {
             (void)close(fd); /* nothing was written */
-            return ag_error_message(ret_message, -EINTR, "%d: ended before the recording began",
-                                    pid);
+            return ag_error_message(ret_message, -EINTR,
+                                    "%d: interrupted before the recording began", pid);
         }
         (void)poll(NULL, 0, CLAIM_LOOK_MS);
     }
@@ -576,7 +578,8 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
         if (ag_monotonic_ns() - begin_ns > PATIENCE_NS) {
             return ag_error_message(
                 message, -EBUSY,
-                "%d (%s): a thread is still inside the agent; the hooks are removed, but its code stays in the process",
+                "%d (%s): a thread is still inside the agent; the hooks are removed, but the agent "
+                "stays loaded",
                 attach->process.pid, attach->process.name);
         }
         ag_attach_pause(attach);

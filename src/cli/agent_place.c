@@ -18,7 +18,7 @@ static int agent_place_take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES
     if (strpbrk(path, ": \t\n") != NULL) {
         snprintf(
             ret_message, 512,
-            "the agent's path %.300s contains a space or a colon, which LD_PRELOAD cannot hold; "
+            "the agent's path %.300s contains a space or a colon, which LD_PRELOAD cannot contain; "
             "move it or set ALLOGRAM_AGENT",
             path);
         return -EINVAL;
@@ -56,7 +56,7 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
         }
     }
     snprintf(ret_message, 512,
-             "liballogram-agent.so is neither beside %.300s nor in ../lib/allogram; "
+             "liballogram-agent.so is neither in the folder of %.300s nor in ../lib/allogram; "
              "set ALLOGRAM_AGENT to its path",
              own);
     return -ENOENT;

@@ -297,8 +297,8 @@ static int record_process(struct request *request, struct ag_session *session, c
         }
         if (!request->is_quiet || !(is_over || is_under_way)) {
             ag_say("attach: %s%s", message,
-                   is_under_way ? "; the recording has ended, and the agent is taken out as soon "
-                                  "as its threads can be stopped"
+                   is_under_way ? "; the recording has ended, and the agent is removed as soon as "
+                                  "the threads of the process can be stopped"
                                 : "");
         }
         status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;

@@ -171,7 +171,8 @@ static int write_new_file(const struct request *request, const char *trace,
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         return ag_fail(AG_EXIT_FAILURE, "export: %s: %s%s", path, strerror(errno),
-                       errno == EEXIST ? "; export overwrites no file, choose another name" : "");
+                       errno == EEXIST ? "; export never overwrites a file; choose another name"
+                                       : "");
     }
     FILE *out = fdopen(fd, "w");
     if (!out) {

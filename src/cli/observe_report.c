@@ -164,7 +164,7 @@ static void text_maps(struct ag_page *page, struct ag_observation *observation, 
     const ssize_t n = ag_observation_maps(observation, &list);
     ag_page_print(page, AG_STYLE_DIM, "%s\n",
                   n > 0 ? "mapped during the observation and not unmapped, by stack"
-                        : "no mapping was added and kept");
+                        : "no mapping that was made during the observation still exists");
     for (ssize_t i = 0; i < n && (limit == 0 || (size_t)i < limit); i++) {
         struct ag_quantity mapped, resident;
         ag_page_print(page, AG_STYLE_PLAIN, "%s in %llu mapping%s, %s resident\n",
@@ -239,7 +239,7 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
         most_ns = list[i].pause_ns > most_ns ? list[i].pause_ns : most_ns;
     }
     if (n == 0) {
-        ag_page_print(page, AG_STYLE_DIM, "no collection was seen\n");
+        ag_page_print(page, AG_STYLE_DIM, "no garbage collection was observed\n");
         ag_page_end_line(page);
         return;
     }
@@ -302,8 +302,9 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                        /* has_total= */ selection->blame == NULL);
     } else {
         ag_page_print(&page, AG_STYLE_DIM, "%s\n",
-                      selection->blame != NULL ? "nothing ran under a function of that name"
-                                               : "no thread used the CPU");
+                      selection->blame != NULL
+                          ? "no sampled stack contains a function whose name matches"
+                          : "no thread used the CPU");
         ag_page_end_line(&page);
     }
     free(list);

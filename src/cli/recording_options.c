@@ -72,7 +72,7 @@ static bool set_mode(struct ag_session_options *session, const char *value, char
     }
     ag_nearest_name_start(&nearest, value);
     ag_nearest_name_offer_list(&nearest, "exact sample");
-    (void)snprintf(ret_why, 512, "not exact or sample%s", ag_nearest_name_hint(&nearest, ""));
+    (void)snprintf(ret_why, 512, "neither exact nor sample%s", ag_nearest_name_hint(&nearest, ""));
     return false;
 }
 

@@ -229,7 +229,7 @@ static int set_option(struct run_request *request, int id, const char *name, con
         return set_recording_option(request, (enum ag_recording_option)id, name, value);
     case OPTION_FOLLOW:
         if (strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not all or none", name, value);
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither all nor none", name, value);
         }
         request->session.no_children = strcmp(value, "none") == 0;
         return 0;

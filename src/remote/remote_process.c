@@ -104,9 +104,9 @@ static int check_access(const struct ag_remote_process *process, char message[51
             message, -EPERM,
             process->user != geteuid()
                 ? "%d (%s): belongs to user %u; run as that user or as root"
-                : "%d (%s): the kernel does not let it be read (user %u); it changed its "
-                  "rights since it started, or kernel.yama.ptrace_scope forbids it: run as "
-                  "root",
+                : "%d (%s): the kernel does not permit reading its memory, although it belongs to "
+                  "this user (%u); it has changed its privileges, or kernel.yama.ptrace_scope "
+                  "forbids it: run as root",
             process->pid, process->name, process->user);
     }
     if (n < 0) {
@@ -126,7 +126,7 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     (void)snprintf(path, sizeof path, "/proc/%d", pid);
     if (pid <= 0 || read_stat(pid, &line, process.name) < 0 || stat(path, &folder) < 0) {
         return ag_error_message(ret_message, -ESRCH,
-                                "%d: no such process; `ps -e` lists the running ones", pid);
+                                "%d: no such process; `ps -e` lists the running processes", pid);
     }
     process.user = folder.st_uid;
     process.start_ticks = line.start_ticks;
@@ -140,15 +140,15 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     if (line.state == 'Z' || line.state == 'X') {
         return ag_error_message(
             ret_message, -ESRCH,
-            "%d (%s): has ended and waits to be reaped by its parent (a zombie); there is "
-            "nothing to look at",
+            "%d (%s): has ended and waits to be reaped by its parent (a zombie); nothing "
+            "can be observed",
             pid, process.name);
     }
     if ((line.flags & KERNEL_THREAD) != 0) {
         return ag_error_message(
             ret_message, -EINVAL,
-            "%d (%s): is a thread of the kernel, not a program; perf record -a looks at "
-            "those",
+            "%d (%s): is a thread of the kernel, not a program; perf record -a records "
+            "threads of the kernel",
             pid, process.name);
     }
     const int r = check_access(&process, ret_message);

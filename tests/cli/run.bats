@@ -28,7 +28,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
 @test "a mistyped mode or adapter is answered with the one that was meant" {
     run "$ALLOGRAM" run --mode=smaple -- true
     [ "$status" -eq 125 ]
-    [ "$output" = "allogram: --mode=smaple: not exact or sample; did you mean 'sample'?" ]
+    [ "$output" = "allogram: --mode=smaple: neither exact nor sample; did you mean 'sample'?" ]
     run "$ALLOGRAM" run --adapters=none,ocmal -- true
     [[ $output == "allogram: --adapters=none,ocmal: unknown adapter '"* ]]
     run "$ALLOGRAM" control 1 puase

@@ -91,7 +91,7 @@ class Attached:
             self.process.send_signal(signal.SIGINT)
         rest = self.process.stderr.read()
         status = self.process.wait(timeout=60)
-        is_under_way = "the agent is taken out as soon as" in rest  # on a busy machine
+        is_under_way = "the agent is removed as soon as" in rest  # on a busy machine
         assert self.is_refused or (status == 0 and (is_under_way or "detached from" in rest)), (status, rest)
         end = time.monotonic() + MOST_TO_LEAVE_S
         while is_under_way and any("liballogram-attached" in line for line in maps(self.pid)):
