@@ -36,7 +36,7 @@ enum {
 };
 _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
                    WAY_OFFSET + AG_FAR_JUMP_BYTES <= ORIGINAL_OFFSET,
-               "they do not overlap");
+               "the jump to the replacement ends before the copied instructions");
 
 /* The code to which a detour leads. */
 struct way {
@@ -51,7 +51,7 @@ static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
 _Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
 _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= AG_PAGE_BYTES,
-               "all in one page");
+               "a detour fits into one page");
 
 static int detour_fail(struct ag_detour *detour, int error, const char *reason) {
     detour->reason = reason;
@@ -178,7 +178,7 @@ static int seal_page(struct ag_detour *detour, uint8_t *page) {
 enum { ENTRY_BYTES = 160, ENTRIES = AG_PAGE_BYTES / ENTRY_BYTES };
 _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
                    (int)AG_DETOUR_PAGE_BYTES == (int)AG_PAGE_BYTES,
-               "an entry holds a detour");
+               "a detour fits into an entry");
 
 static struct { /* used only by the thread that prepares detours */
     bool is_on;
@@ -231,7 +231,7 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
         }
     }
     if (prepared.n_pages == AG_DETOUR_PAGES_MOST) {
-        detour->reason = "its code is too far from that of the others";
+        detour->reason = "its code is too far from the pages of the other detours";
         return NULL;
     }
     uint8_t *page = map_page_below(target);
@@ -279,7 +279,7 @@ static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t targ
         return r;
     }
     if (ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET) < 0) {
-        return detour_fail(detour, -ERANGE, "its code is too far from that of the others");
+        return detour_fail(detour, -ERANGE, "its code is too far from the page of its detour");
     }
     detour->page = entry;
     *ret_original = entry + ORIGINAL_OFFSET;

@@ -44,7 +44,7 @@ struct ag_kept_call {           /* the caller's registers */
 _Static_assert(offsetof(struct ag_kept_call, rbp) == 112 &&
                    offsetof(struct ag_kept_call, datum) == 112 - 8 &&
                    offsetof(struct ag_kept_call, original) == 112 - 16,
-               "as arch/x86_64/kept_frame.S has it");
+               "arch/x86_64/kept_frame.S uses the same offsets");
 
 /* Code for ag_detour_install_kept; not to be called from C. */
 extern const unsigned char ag_kept_call[] AG_HIDDEN;

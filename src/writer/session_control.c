@@ -80,8 +80,8 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
            : was == AG_PAUSE_OVER
                ? ag_error_message(message, -EALREADY, "its recording was stopped")
                : ag_error_message(message, -EBUSY,
-                                  "nothing is recorded now: its --delay has not "
-                                  "passed, or its --duration has");
+                                  "nothing is recorded now: the recording's --delay has not passed "
+                                  "yet, or its --duration has passed");
 }
 
 /* Waits until the processes have set the hooks again that they removed for the time of the pause.
@@ -179,7 +179,8 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
     uint32_t number = 0;
     if (session->header->keeper == AG_KEEPER_NONE) {
         return ag_error_message(message, -ENOTSUP,
-                                "it records itself, so only it can: allogram_session_snapshot");
+                                "it records itself; only the program itself can write a snapshot "
+                                "(allogram_session_snapshot)");
     }
     const int r = ask_for_dump(session, slot, index, &number);
     if (r == -ESRCH) {

@@ -68,7 +68,7 @@ void ag_write_kept_frame(uint8_t ret_bytes[AG_KEPT_FRAME_BYTES], uint64_t enter,
     static const uint8_t keep_datum[] = {0x48, 0x89, 0x45, 0xf8}; /* mov %rax, OFFSET_DATUM(%rbp) */
     _Static_assert(sizeof(frame) + sizeof(datum) + sizeof(keep_datum) + AG_FAR_JUMP_BYTES ==
                        AG_KEPT_FRAME_BYTES,
-                   "all of it");
+                   "the pieces have AG_KEPT_FRAME_BYTES in total");
     memcpy(ret_bytes, frame, sizeof(frame));
     ret_bytes += sizeof(frame);
     memcpy(ret_bytes, &datum, sizeof(datum));
@@ -265,7 +265,8 @@ int ag_relocate(struct ag_relocation *relocation) {
     }
     const uint64_t rest = relocation->address + relocation->replaced_bytes;
     if (!has_ended && !put_branch(&writing, (const uint8_t[]){0xe9}, 1, rest)) {
-        return relocation_fail(relocation, -ERANGE, "its rest is out of reach");
+        return relocation_fail(relocation, -ERANGE,
+                               "the rest of the function is out of reach of a near jump");
     }
     return 0;
 }
