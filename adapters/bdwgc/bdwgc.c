@@ -190,14 +190,13 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
     ret_runtime->note = note;
     const char *absent = missing(places);
     if (absent) {
-        write_note("the collector is not recorded: it has no ", absent, "");
+        write_note("it has no ", absent, "");
         return AG_ADAPTER_REFUSED;
     }
     take_needed(places);
     write_version(ag_bdwgc.version());
     if (!is_known_version(ag_bdwgc.version())) {
-        write_note("the collector is not recorded: versions 8.0 to 8.2 are known, not ", version,
-                   "");
+        write_note("only versions 8.0 to 8.2 are supported, not ", version, "");
         return AG_ADAPTER_REFUSED;
     }
     const struct allogram_heap_options heap = {.size = sizeof(heap),
@@ -207,7 +206,7 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
                                                .domain = ALLOGRAM_CPU};
     const char *reason = "", *name = "";
     if (ag_bdwgc_hook(places->place + N_NEEDED, places->in_program, &reason, &name) < 0) {
-        write_note("the collector is not recorded: ", name[0] ? name : "", reason);
+        write_note("", name[0] ? name : "", reason);
         return AG_ADAPTER_REFUSED;
     }
     ag_bdwgc_heap = allogram_register_heap(&heap);
@@ -249,7 +248,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
     struct ag_symbol_place place;
     const bool is_known = ag_symbol_find("GC_malloc", AG_SYMBOL_FIRST, NULL, &place);
     if (!is_known || place.in_executable) {
-        ret_runtime->note = "the collector is not recorded: it is linked into the program, which "
+        ret_runtime->note = "it is linked into the program, which "
                             "runs already; start it under allogram run";
         return is_known || find_collector(&places) ? AG_ADAPTER_REFUSED : AG_ADAPTER_ABSENT;
     }

@@ -157,7 +157,7 @@ static void register_heaps(void) {
 
 static bool is_known_release(void) {
     if (!julia_symbol_find("LLVMExtraAddAllocOptPass", AG_SYMBOL_FIRST)) {
-        write_note("Julia 1.6 or later is not recorded: the adapter was verified with 1.5.3 only",
+        write_note("Julia 1.6 or later is not supported; the adapter was tested with 1.5.3 only",
                    "", "");
         return false; /* the library is a loader, which must not be called yet */
     }
@@ -171,8 +171,8 @@ static bool is_known_release(void) {
     if (release && release->is_verified) {
         return true;
     }
-    write_note("this release of Julia is not recorded: the adapter was verified with 1.5.3 only",
-               release ? "; its doors would be " : "", release ? release->doors : "");
+    write_note("this release of Julia is not supported; the adapter was tested with 1.5.3 only",
+               release ? "; it would have to hook " : "", release ? release->doors : "");
     return false;
 }
 
@@ -187,13 +187,13 @@ enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runt
     }
     const char *absent = find_functions();
     if (absent) {
-        write_note("Julia is not recorded: it has no ", absent, "");
+        write_note("it has no ", absent, "");
         return AG_ADAPTER_REFUSED;
     }
     if (ag_address_bits_start(&ag_julia_blocks, AG_JULIA_BLOCKS, /* forgets_on_fork= */ false) <
             0 ||
         ag_julia_types_start() < 0) {
-        write_note("Julia is not recorded: out of memory", "", "");
+        write_note("out of memory", "", "");
         return AG_ADAPTER_REFUSED;
     }
     register_heaps();
@@ -203,12 +203,12 @@ enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runt
 bool ag_julia_follow(void) {
     const char *reason = "", *name = "";
     if (ag_julia_calls_follow(&reason, &name) < 0) {
-        write_note("Julia is not recorded: ", name, reason);
+        write_note("", name, reason);
         return false;
     }
     if (ag_julia_imports_follow((const void *)ag_julia.jl_gc_num, &name) < 0) {
         ag_julia_calls_leave();
-        write_note("Julia is not recorded: it does not call ", name, " as 1.5.3 does");
+        write_note("it does not call ", name, " as 1.5.3 does");
         return false;
     }
     return true;

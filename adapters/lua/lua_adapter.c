@@ -209,7 +209,6 @@ static void add_to_note(const char *text) {
 
 static enum ag_adapter_answer refuse(struct ag_runtime_definition *ret_runtime, const char *why,
                                      const char *what) {
-    add_to_note("not recorded: ");
     add_to_note(why);
     add_to_note(what);
     ret_runtime->note = note;
@@ -228,10 +227,11 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     ret_runtime->version = release;
     ag_lua.release = find_release(release);
     if (!ag_lua.release) {
-        return refuse(ret_runtime, "no release that is known: ", "5.4.4, 5.4.6, 5.4.7, 5.4.8");
+        return refuse(ret_runtime, "this release is not supported; supported releases are ",
+                      "5.4.4, 5.4.6, 5.4.7, 5.4.8");
     }
     if (!find_api(&lua, &reason)) {
-        return refuse(ret_runtime, "it has no ", reason);
+        return refuse(ret_runtime, "it does not export ", reason);
     }
     if (ag_lua_calibrate(&reason) < 0) {
         return refuse(ret_runtime, reason, "");

@@ -202,12 +202,12 @@ static void compare_calls(lua_State *L) {
     for (; ag_lua.api.lua_getstack(L, level, &debug); level++, ci = ag_lua_caller(ci)) {
         if (!ci || debug.ci != ci || !ag_lua.api.lua_getinfo(L, "Sl", &debug) ||
             !is_same_call(L, ci, &debug)) {
-            complain("its calls are not where this release has them");
+            complain("its CallInfo structures are not where this release has them");
             return;
         }
     }
     if (!ci || ag_lua_caller(ci)) {
-        complain("its calls do not end where this release has them");
+        complain("the list of its CallInfo structures does not end where this release ends it");
     }
     own.n_compared++;
 }
@@ -227,7 +227,7 @@ static void compare_names(const lua_State *L) {
         is_same = name && strcmp(name, names[i]) == 0;
     }
     if (!is_same || ag_lua_name_in(chunk, 4)) {
-        complain("its functions are not named where this release has it");
+        complain("the names of its functions are not where this release has them");
     }
 }
 
@@ -237,7 +237,7 @@ static void compare_state(const lua_State *L) {
         ag_lua_pointer(global, 8) != (void *)&own) {
         complain("its global state is not where this release has it");
     } else if (ag_lua_total_bytes(global) != own.in_use_bytes) {
-        complain("it does not count its bytes where this release does");
+        complain("its count of bytes is not where this release has it");
     }
 }
 
@@ -265,7 +265,7 @@ static int probe_mark(lua_State *L) {
     void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.release->state_ci));
     const bool is_marked = ag_lua_call_status(ci) & AG_LUA_CALL_IS_REMEMBERED;
     if (is_marked != (own.n_marked++ % 2 == 1)) {
-        complain("the status of its calls is not as in this release");
+        complain("the bits of a call's status are not those of this release");
     }
     ag_lua_call_mark(ci);
     return 0;
@@ -322,7 +322,7 @@ static const char *read_text(lua_State *L, void *data, size_t *ret_bytes) {
 
 static bool lua_calibration_load(lua_State *L, const char *text, ag_lua_function *argument) {
     if (ag_lua.api.lua_load(L, read_text, &text, "@calibration", "t") != 0) {
-        complain("it cannot load a script");
+        complain("it cannot load a test script");
         return false;
     }
     ag_lua.api.lua_pushcclosure(L, argument, 0);
@@ -331,7 +331,7 @@ static bool lua_calibration_load(lua_State *L, const char *text, ag_lua_function
 
 static void call_protected(lua_State *L, int n_arguments) {
     if (ag_lua.api.lua_pcallk(L, n_arguments, 0, 0, 0, NULL) != 0) {
-        complain("a script of ours fails");
+        complain("a test script fails");
     }
 }
 
@@ -345,7 +345,7 @@ static void run_script(lua_State *L) {
     if (lua_calibration_load(L, mark_script, probe_mark)) {
         call_protected(L, 1);
         if (own.n_marked != 4) {
-            complain("a script of ours fails");
+            complain("a test script fails");
         }
     }
     lua_State *coroutine = ag_lua.api.lua_newthread(L);
@@ -353,10 +353,10 @@ static void run_script(lua_State *L) {
     const int n_before = own.n_compared;
     if (lua_calibration_load(coroutine, script, probe) &&
         ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
-        complain("a coroutine of ours fails");
+        complain("a test coroutine fails");
     }
     if (own.n_compared == n_before || n_before == 0) {
-        complain("a script of ours does not call back");
+        complain("a test script does not call the adapter's function");
     }
     ag_lua.api.lua_settop(L, 0);
 }
@@ -386,7 +386,7 @@ static void collect(lua_State *L) {
     make_garbage(L);
     (void)ag_lua.api.lua_gc(L, COLLECT);
     if (own.n_finalized != 1 || global[ag_lua.release->global_gc_state] != AG_LUA_GC_PAUSE) {
-        complain("a full collection does not finalize");
+        complain("a full collection calls no finalizer");
         return;
     }
     own.wanted = &own.stepped;
@@ -395,7 +395,7 @@ static void collect(lua_State *L) {
         (void)ag_lua.api.lua_gc(L, STEP, 0);
     }
     if (own.n_finalized != 2) {
-        complain("steps of the collector do not finalize");
+        complain("steps of the collector call no finalizer");
     }
 }
 
@@ -405,9 +405,9 @@ static void find_functions(void) {
     ag_lua.full = called_by(&own.collected, gc);
     ag_lua.step = called_by(&own.stepped, gc);
     if (ag_lua.execute == 0) {
-        complain("its interpreter's function cannot be told from the others");
+        complain("its interpreter's function cannot be distinguished from other functions");
     } else if (ag_lua.full == 0 || ag_lua.step == 0 || ag_lua.full == ag_lua.step) {
-        complain("its collector's functions cannot be told from the others");
+        complain("its collector's functions cannot be distinguished from other functions");
     }
 }
 
@@ -482,7 +482,7 @@ static void construct(lua_State *L, lua_State *coroutine) {
     if (!coroutine) {
         call_protected(L, 1);
     } else if (ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
-        complain("a coroutine of ours fails");
+        complain("a test coroutine fails");
     }
     own.constructing = NULL;
 }
@@ -510,7 +510,7 @@ int ag_lua_calibrate(const char **ret_reason) {
     memset(&own, 0, sizeof(own));
     own.arena = ag_pages_map(ARENA_BYTES);
     if (!own.arena) {
-        *ret_reason = "there is no memory to try it";
+        *ret_reason = "there is no memory for a test state";
         return -ENOMEM;
     }
     lua_State *L = ag_lua.api.lua_newstate(ag_lua_try, &own);
@@ -525,7 +525,7 @@ int ag_lua_calibrate(const char **ret_reason) {
         }
         ag_lua.api.lua_close(L);
     } else {
-        complain("it makes no state");
+        complain("it cannot create a test state");
     }
     ag_pages_unmap(own.arena, ARENA_BYTES);
     *ret_reason = own.reason;

@@ -281,7 +281,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     for (size_t i = 0; i < AG_ARRAY_SIZE(functions); i++) {
         if (!ag_symbol_find(functions[i].name, AG_SYMBOL_FIRST, NULL, &place) ||
             place.bias != luajit.bias) {
-            ret_runtime->note = "not recorded: it does not export the functions of Lua's C API";
+            ret_runtime->note = "it does not export the functions of Lua's C API";
             return AG_ADAPTER_REFUSED;
         }
         found[i] = place.address;
@@ -291,14 +291,13 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     }
     if (!knows_marker(found[0])) {
         ret_runtime->version = "";
-        ret_runtime->note =
-            "not recorded: its luaL_newstate is not that of LuaJIT 2.1 (since 2020)";
+        ret_runtime->note = "its luaL_newstate is not that of LuaJIT 2.1 (since 2020)";
         return AG_ADAPTER_REFUSED;
     }
     if (!detour(0, found[2], ag_kept_call, (uintptr_t)get_allocator, &api.get_allocator) ||
         !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator, &api.set_allocator) ||
         !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &api.new_state)) {
-        ret_runtime->note = "not recorded: a function cannot be detoured";
+        ret_runtime->note = "a function cannot be detoured";
         return AG_ADAPTER_REFUSED; /* the detours of lua_getallocf and lua_setallocf alone have no
                                     * effect */
     }

@@ -320,7 +320,7 @@ def an_unknown_release_is_refused(tools):
         trace = run(tools, "counts", folder, failures, path)
         runtimes = [row for row in recorded.report(tools, trace)["runtimes"] if row["name"] == "lua"]
         failures.expect("the unknown release is hooked", [row["hooked"] for row in runtimes], [False])
-        failures.require("the note says that the release is not known: %s" % runtimes, runtimes and "no release that is known" in runtimes[0]["note"])
+        failures.require("the note says that the release is not supported: %s" % runtimes, runtimes and "this release is not supported" in runtimes[0]["note"])
         failures.expect("Lua's heap, which is not recorded", adapter_kit.heap_in(tools, trace, "lua"), None)
         plain = run(tools, "counts", folder, failures, path, ("--adapters=none",))
         heaps = [adapter_kit.heap_in(tools, one, "malloc")["allocated_bytes"] for one in (trace, plain)]

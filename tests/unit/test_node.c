@@ -307,7 +307,7 @@ static void unknown_nodes_are_refused(void **state) {
     (void)state;
     write_node();
     strcpy(played_bytes(&target, target.symbols[1].symbol.address), "13.1.6");
-    refuses("ERTS 13.1.6 (OTP 25) is unknown here: known are 13.1.5, 15.2.7");
+    refuses("ERTS 13.1.6 (OTP 25) is not supported; supported versions are 13.1.5, 15.2.7");
     write_node();
     played_set_32(&target, target.symbols[2].symbol.address, 0);
     refuses("without the JIT");
@@ -317,11 +317,11 @@ static void unknown_nodes_are_refused(void **state) {
             target.symbols[i].symbol.n_bytes = 768;
         }
     }
-    refuses("another build");
+    refuses("not those of this version");
     write_node();
     played_set(&target, processes[0] + HEAP_WORDS, 234);
     played_set(&target, processes[1] + HEAP_WORDS, 234);
-    refuses("another build");
+    refuses("not those of this version");
     memset(&target, 0, sizeof target);
     void *node = NULL;
     char problem[64] = "";

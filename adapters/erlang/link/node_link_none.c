@@ -16,9 +16,11 @@ static bool takes(const char *name) {
 static int open_link(const struct ag_link_place *place, struct ag_link **ret_link,
                      char ret_text[AG_LINK_TEXT_BYTES]) {
     (void)ret_link;
-    (void)snprintf(ret_text, AG_LINK_TEXT_BYTES,
-                   "%.200s: this allogram was built without what reaches Erlang nodes (erlang-dev)",
-                   place->name);
+    (void)snprintf(
+        ret_text, AG_LINK_TEXT_BYTES,
+        "%.200s: this allogram cannot connect to Erlang nodes, because it was built without the C "
+        "library of OTP (package erlang-dev)",
+        place->name);
     return -ENOSYS;
 }
 

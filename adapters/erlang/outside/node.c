@@ -65,9 +65,10 @@ static int choose_layout(struct node *node, char *ret_problem, size_t problem_by
     if (allogram_target_symbol(node->target, "etp_beamasm", &jit) < 0 ||
         allogram_target_read(node->target, jit.address, has_jit, sizeof has_jit) < 0 ||
         ag_get_32(has_jit) != 1) {
-        return refuse(ret_problem, problem_bytes,
-                      "OTP %s (ERTS %s) runs without the JIT, whose code map is needed", release,
-                      erts);
+        return refuse(
+            ret_problem, problem_bytes,
+            "OTP %s (ERTS %s) runs without the JIT, but only nodes with the JIT are supported",
+            release, erts);
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
         if (strcmp(layouts[i].erts_version, erts) == 0) {
@@ -77,8 +78,8 @@ static int choose_layout(struct node *node, char *ret_problem, size_t problem_by
     if (node->layout == NULL) {
         list_versions(known, sizeof known);
         return refuse(ret_problem, problem_bytes,
-                      "ERTS %s (OTP %s) is unknown here: known are %s; native frames are shown as "
-                      "they are",
+                      "ERTS %s (OTP %s) is not supported; supported versions are %s; only native "
+                      "frames are shown",
                       erts, release, known);
     }
     snprintf(node->version, sizeof node->version, "OTP %s, ERTS %s", release, erts);
@@ -180,8 +181,8 @@ static int prepare(struct node *node, char *ret_problem, size_t problem_bytes) {
     }
     if (r < 0) {
         return refuse(ret_problem, problem_bytes,
-                      "ERTS %s: its structures are not those of the version that it names (%s): "
-                      "another build of it",
+                      "ERTS %s: the structures in memory are not those of this version (%s); this "
+                      "may be a modified build",
                       node->layout->erts_version, strerror(-r));
     }
     node->code_stamp = allogram_target_code_stamp(node->target);
