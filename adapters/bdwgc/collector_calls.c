@@ -84,7 +84,8 @@ uint32_t ag_bdwgc_heap;
 const struct ag_object_reader *ag_object_reader;
 _Atomic(ag_collection_listener *) ag_program_listener;
 __thread struct ag_bdwgc_thread ag_bdwgc_thread;
-_Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries have it");
+_Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8,
+               "the assembly code reads `attention` at this offset");
 
 /* ---- sums ---- */
 

@@ -49,7 +49,8 @@ AG_EXPORT int ag_agent_detach(void);
 
 struct ag_attachment ag_agent_attachment = {.version = AG_ATTACHMENT_VERSION};
 struct ag_next_functions ag_next;
-_Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3, "as attached_entry.S has it");
+_Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3,
+               "attached_entry.S uses the same offset");
 
 /* From attached_entry.S: the code of the libc's allocator; 0 bytes: it is not known. */
 extern uintptr_t ag_own_low AG_HIDDEN, ag_own_bytes AG_HIDDEN;
@@ -132,7 +133,7 @@ static struct ag_detour detours[N_HOOKED];
 _Static_assert((int)AG_ATTACHMENT_CODE_BYTES == (int)AG_DETOUR_BYTES &&
                    (int)AG_ATTACHMENT_SITES == (int)AG_DETOURS_PREPARED_MOST &&
                    (int)AG_ATTACHMENT_PAGES == (int)AG_DETOUR_PAGES_MOST,
-               "a site is a detour");
+               "the limits of an attachment are those of prepared detours");
 
 static void write_note(const char *first, const char *name, const char *second) {
     const char *const parts[] = {first, name, second, NULL};

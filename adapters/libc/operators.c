@@ -40,7 +40,7 @@ struct operator_behind {
 };
 
 _Static_assert(offsetof(struct operator_behind, kind) == 16 && OPERATOR_IS_MALLOC == 1,
-               "as entry.S has it");
+               "entry.S uses the same offset and number");
 
 /* entry.S reads the kinds of these variables. */
 #define BEHIND(variable, symbol)                      \

@@ -32,8 +32,9 @@
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
 /* The places of the pointers that entry.S uses. */
-#define ASSERT_SLOT(function, slot) \
-    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), "as entry.S has it")
+#define ASSERT_SLOT(function, slot)                                            \
+    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), \
+                   "entry.S uses the same offset")
 ASSERT_SLOT(malloc, 0);
 ASSERT_SLOT(calloc, 1);
 ASSERT_SLOT(realloc, 2);

@@ -111,7 +111,7 @@ struct static_call {
     uintptr_t unused;
     struct ag_kept_call kept;
 };
-_Static_assert(offsetof(struct static_call, kept) == 32, "as static_entry.S has it");
+_Static_assert(offsetof(struct static_call, kept) == 32, "static_entry.S uses the same offset");
 __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec")));
 static __thread ag_call_marks operators __attribute__((tls_model("initial-exec")));
 

@@ -80,7 +80,7 @@ struct lua_thread { /* One per thread that runs Lua; that of a dead thread is re
     struct note notes[NOTES];
     struct ag_managed_frame kept[KEPT_MOST];
 };
-_Static_assert(sizeof(struct lua_thread) <= THREAD_BYTES, "it fits");
+_Static_assert(sizeof(struct lua_thread) <= THREAD_BYTES, "THREAD_BYTES is enough for a thread");
 
 static struct lua_thread *_Atomic newest;
 static __thread struct lua_thread *current __attribute__((tls_model("initial-exec")));
@@ -207,7 +207,8 @@ enum frame_class { /* FRAME_ENTRY + n: the function of row n of lua_entries.def 
                    FRAME_ENTRY
 };
 enum { CLASSES = 4096, CLASS_BITS = 4 };
-_Static_assert(FRAME_ENTRY + AG_LUA_ENTRIES <= 1 << CLASS_BITS, "a class fits");
+_Static_assert(FRAME_ENTRY + AG_LUA_ENTRIES <= 1 << CLASS_BITS,
+               "CLASS_BITS is enough for all classes");
 static _Atomic uint64_t classes[CLASSES];   /* pc << CLASS_BITS | class */
 static _Atomic uint32_t classes_generation; /* the unwinder's count of unloaded objects */
 

@@ -281,7 +281,8 @@ static void name_quiet(struct ag_late_start *ret_start) {
     static const char *const names[] = {"caml_register_generational_global_root",
                                         "caml_remove_generational_global_root",
                                         "caml_modify_generational_global_root"};
-    _Static_assert(AG_ARRAY_SIZE(names) <= AG_LATE_RANGES_MOST, "each has its range");
+    _Static_assert(AG_ARRAY_SIZE(names) <= AG_LATE_RANGES_MOST,
+                   "there is a range for each function");
     size_t n = 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
         struct ag_symbol_place place;

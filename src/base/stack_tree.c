@@ -93,8 +93,8 @@ _Static_assert(sizeof(struct ag_tree_counts) <= AG_CACHE_LINE, "counts fit in fr
 _Static_assert(AG_INDEX_OFFSET % AG_CACHE_LINE == 0, "buckets of the index are cache lines");
 _Static_assert(AG_TREE_BASE_BYTES % AG_TREE_SLICE_BYTES == 0 &&
                    AG_COUNTS_OFFSET % AG_TREE_SLICE_BYTES == 0,
-               "slices tile the tree");
-_Static_assert((AG_TREE_PIECES + 63) / 64 == 2, "a bit for each piece");
+               "the base and the counts end at the end of a slice");
+_Static_assert((AG_TREE_PIECES + 63) / 64 == 2, "two words have a bit for each piece");
 
 /* ---- geometry ------------------------------------------------------------ */
 

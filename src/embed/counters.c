@@ -52,7 +52,8 @@ enum {
     FIRST_LEVELS = 64,
     FOLD_LEVELS = 256, /* how far up an older node is searched, once for each new path */
 };
-_Static_assert(sizeof(struct allogram_counters) <= 1024, "as ag_counter_memory has it");
+_Static_assert(sizeof(struct allogram_counters) <= 1024,
+               "ag_counter_memory reserves 1024 bytes for a set");
 
 static struct {
     _Atomic uint32_t last_tree;

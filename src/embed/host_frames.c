@@ -11,7 +11,7 @@ _Static_assert(sizeof(struct allogram_frame) == sizeof(struct ag_managed_frame) 
                        offsetof(struct ag_managed_frame, line) &&
                    offsetof(struct allogram_frame, position) ==
                        offsetof(struct ag_managed_frame, position),
-               "one shape");
+               "both structures have the same layout");
 
 static __thread struct {
     allogram_walk walk;

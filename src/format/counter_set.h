@@ -65,7 +65,7 @@ struct ag_counter_node {
     _Atomic uint64_t calls, words, time;
 };
 _Static_assert(sizeof(struct ag_counter_node) << AG_COUNTER_LARGE_LOG2 == AG_CHUNK_BYTES,
-               "a chunk");
+               "the largest block of nodes has the size of a chunk");
 /* This bit in `function` marks a node that only redirects a call of `function` by the parent node
  * to an older node (section 5 of counters.c). The number of the older node is in `calls`. The
  * marked node is not reported. */
@@ -97,7 +97,7 @@ struct ag_counter_set {
     char initial_call[AG_COUNTER_TEXT_BYTES];
     struct ag_counter_node first[AG_COUNTER_FIRST_NODES];
 };
-_Static_assert(sizeof(struct ag_counter_set) <= AG_COUNTER_BLOCK_BYTES, "a block");
+_Static_assert(sizeof(struct ag_counter_set) <= AG_COUNTER_BLOCK_BYTES, "a set fits into a block");
 
 /* ---- as records of a trace: a record `functions`, then n_rows rows of `calls` ---- */
 

@@ -46,8 +46,9 @@ static const struct ag_record_layout layouts[] = {
 
 #define AG_EVENT(number, NAME, name)
 #define AG_RECORD(number, NAME, name, type, source)
-#define AG_BATCH(number, NAME, name, type, source) \
-    _Static_assert(sizeof(struct type) <= AG_ROW_MAX_BYTES, "a row fits a decoder's buffer");
+#define AG_BATCH(number, NAME, name, type, source)          \
+    _Static_assert(sizeof(struct type) <= AG_ROW_MAX_BYTES, \
+                   "a row fits into the buffer of a decoder");
 #define AG_FIELD(NAME, type, TYPE, field)
 #define AG_END(NAME)
 #include "schema/record_fields.def"
@@ -79,7 +80,7 @@ const char *ag_lost_cause_name(uint32_t cause) {
         [AG_LOST_STOPPED] = "stopped",
         [AG_LOST_DAMAGED] = "damaged",
     };
-    _Static_assert(AG_ARRAY_SIZE(names) == AG_LOST_CAUSES, "every cause has its name");
+    _Static_assert(AG_ARRAY_SIZE(names) == AG_LOST_CAUSES, "every cause has a name");
 
     return cause < AG_LOST_CAUSES ? names[cause] : "unknown";
 }

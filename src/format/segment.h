@@ -220,7 +220,8 @@ struct ag_segment_header {
     _Atomic uint32_t n_chunks_ready;
 };
 
-_Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a page");
+_Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES,
+               "the header fits into its page");
 
 /* Converts raw clock units to ns, by a value of header.clock_ns_per_2_32. */
 static inline uint64_t ag_clock_ns(uint64_t ns_per_2_32, uint64_t raw) {
@@ -336,13 +337,13 @@ struct ag_process_slot {
  * path is untrusted: a file is accepted only if its header has the right identity. */
 enum { AG_SLOT_TRACE_OFFSET = 7168 };
 _Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
-               "the path is behind the slot");
+               "the path is stored after the slot");
 struct ag_slot_trace {
     uint32_t generation;
     char path[1020];
 };
 _Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BYTES,
-               "a slot fits its place");
+               "a slot with its path fits into AG_SLOT_BYTES");
 
 /* ---- chunks ---- */
 /* Flag in thread_id: this is the second stream of a thread, which signal handlers use if they
@@ -374,7 +375,8 @@ struct ag_chunk_control {
     _Atomic uint32_t populated;
     uint64_t reserved[2];
 };
-_Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one line each");
+_Static_assert(sizeof(struct ag_chunk_control) == 64,
+               "a control has one cache line, because all controls are scanned");
 
 /* ---- words ----
  *

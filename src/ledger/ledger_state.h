@@ -35,7 +35,7 @@ struct ag_sum { /* of one (stack, allocation function); one cache line, written 
     uint64_t temporary_blocks;
     uint64_t peak_version;
 };
-_Static_assert(sizeof(struct ag_sum) == AG_CACHE_LINE, "one cache line a sum");
+_Static_assert(sizeof(struct ag_sum) == AG_CACHE_LINE, "a sum has one cache line");
 struct ag_sum_base { /* the values of a sum when the reader's time window began */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, temporary_blocks;
 };

@@ -25,7 +25,7 @@ struct ag_live_block {
     uint32_t sum;     /* index in ag_ledger.sums, for the block's stack and allocation function */
     uint32_t stream;  /* index of the stream that allocated it */
 };
-_Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
+_Static_assert(sizeof(struct ag_live_block) == 32, "two blocks have one cache line");
 struct ag_live_collections { /* how often a garbage collector moved and promoted a block */
     uint32_t n_moves, n_promotions;
 };

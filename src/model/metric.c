@@ -96,7 +96,8 @@ bool ag_metrics_are_empty(const struct ag_metrics *metrics) {
     return memcmp(metrics, &nothing, sizeof(nothing)) == 0;
 }
 
-_Static_assert(AG_METRICS == AG_METRIC_END - AG_METRIC_FIRST, "a variance for each metric");
+_Static_assert(AG_METRICS == AG_METRIC_END - AG_METRIC_FIRST,
+               "there is a variance for each metric");
 
 double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric) {
     return metric < AG_METRIC_FIRST || metric >= AG_METRIC_END

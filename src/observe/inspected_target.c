@@ -21,7 +21,8 @@ int allogram_target_read(struct allogram_target *target, uint64_t address, void 
 
 int allogram_target_read_pieces(struct allogram_target *target, const struct allogram_piece *pieces,
                                 size_t n_pieces) {
-    _Static_assert(sizeof(struct allogram_piece) == sizeof(struct ag_remote_piece), "one layout");
+    _Static_assert(sizeof(struct allogram_piece) == sizeof(struct ag_remote_piece),
+                   "both structures have the same layout");
     return ag_remote_memory_read_pieces(target->process->pid,
                                         (const struct ag_remote_piece *)pieces, n_pieces);
 }

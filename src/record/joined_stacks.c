@@ -14,8 +14,9 @@
 #include "unwind/unwind_space.h"
 
 enum { CACHE_BITS = 12, SITE_BITS = 26 };
-_Static_assert(AG_SITE_SLOTS < 1 << SITE_BITS, "a site fits its bits");
-_Static_assert(46 - CACHE_BITS + SITE_BITS <= 64, "and the address beside it");
+_Static_assert(AG_SITE_SLOTS < 1 << SITE_BITS, "SITE_BITS is enough for all sites");
+_Static_assert(46 - CACHE_BITS + SITE_BITS <= 64,
+               "a word has room for a site and the rest of an address");
 
 static struct {
     /* the recording (ag_stacks_recording) to which the sites belong; a forked child is another

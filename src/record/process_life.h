@@ -39,7 +39,8 @@ enum ag_process_life {
 struct ag_life_page {
     __attribute__((aligned(AG_LIFE_PAGE_BYTES))) _Atomic uintptr_t life;
 };
-_Static_assert(sizeof(struct ag_life_page) == AG_LIFE_PAGE_BYTES, "it has its page for itself");
+_Static_assert(sizeof(struct ag_life_page) == AG_LIFE_PAGE_BYTES,
+               "no other variable is in this page");
 extern struct ag_life_page ag_life_page AG_HIDDEN;
 
 AG_FAST uintptr_t ag_process_life(void) {

@@ -129,7 +129,7 @@ struct ag_recorder {
 extern struct ag_recorder ag_recorder AG_HIDDEN;
 _Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2 &&
                    AG_RECORDER_ACTIVE < AG_RECORDER_OFF && AG_RECORDER_SAMPLING > AG_RECORDER_OFF,
-               "as the entry stubs have it");
+               "the entry stubs use the same offset and numbers");
 
 /* Whether the recorder records (all events, or samples). */
 AG_FAST bool ag_recorder_is_active(void) {

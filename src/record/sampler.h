@@ -18,7 +18,7 @@
  * whose sampler has not begun, left_bytes is 0, so that its first allocation calls
  * ag_sampler_selects. Entry stubs in assembly subtract from left_bytes. */
 extern __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
-_Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry.S has it");
+_Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "entry.S uses the same offset");
 
 /* Whether this block is a sample. *ret_interval_bytes is the interval by which it was selected. The
  * first call in a thread begins the thread's sampler. If the session's interval has changed, the

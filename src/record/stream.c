@@ -77,7 +77,7 @@ __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-e
 
 /* A state is one page, followed by its stack walker on separate pages, which can be filled with
  * zeros separately. */
-_Static_assert(sizeof(struct ag_thread) <= AG_PAGE_BYTES, "a thread state fits its page");
+_Static_assert(sizeof(struct ag_thread) <= AG_PAGE_BYTES, "a thread state fits into a page");
 
 static size_t walker_bytes(void) {
     return ag_page_after(ag_recorder.walker_bytes);

@@ -28,7 +28,7 @@ enum {
 
 _Static_assert((int)AG_GATE_OPEN == (int)AG_LIFE_BEGUN &&
                    (int)AG_GATE_ABSENT != (int)AG_LIFE_FORKED,
-               "a gate is compared with the life of the process");
+               "a comparison of a gate with the life of the process is valid");
 
 enum { AG_EVENT_MAX_WORDS = 3 }; /* the words of ALLOC_BIG; `limit` leaves room for so many */
 

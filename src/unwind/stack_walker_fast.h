@@ -62,7 +62,7 @@ struct ag_cached_stack {
     uint32_t reads_rbp;
     struct ag_cached_words blocks[AG_CACHED_BLOCKS];
 };
-_Static_assert(sizeof(struct ag_cached_stack) == 576, "an odd number of cache lines");
+_Static_assert(sizeof(struct ag_cached_stack) == 576, "a stack has 9 cache lines, an odd number");
 /* An entry of the walker's own cache of pcs: a copy of the result of a recent lookup. */
 struct ag_near_pc {
     uintptr_t pc;

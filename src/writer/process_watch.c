@@ -180,7 +180,7 @@ struct pidfd_facts {
     uint32_t pid, tgid, parent, users[8];
     int32_t exit_code; /* valid once the parent has waited for the process */
 };
-_Static_assert(sizeof(struct pidfd_facts) == 64, "the kernel's");
+_Static_assert(sizeof(struct pidfd_facts) == 64, "the kernel expects a structure of 64 bytes");
 
 static bool status_of_reaped(int pidfd, uint32_t *ret_status) {
     enum { EXIT_CODE = 1 << 3 };

@@ -43,7 +43,7 @@ static struct clue look_at(const char *path) {
     } live;
     _Static_assert(offsetof(struct ag_segment_header, session) ==
                        offsetof(struct segment_start, session),
-                   "its start");
+                   "segment_start is the beginning of the segment header");
     struct ag_trace_header trace;
     struct stat status;
     struct clue clue = {0};

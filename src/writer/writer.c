@@ -67,7 +67,7 @@ enum {
 };
 
 _Static_assert(sizeof(((struct ag_writer_report *)0)->strangers) == AG_STRANGERS_NAMES_BYTES,
-               "as it is filled");
+               "the writer fills all bytes of `strangers`");
 
 /* ---- start and end ---- */
 

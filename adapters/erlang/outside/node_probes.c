@@ -33,7 +33,7 @@ static const struct {
     {"erts_garbage_collect_hibernate", false},
 };
 enum { N_COLLECTING = sizeof collecting / sizeof *collecting };
-_Static_assert(2 * N_COLLECTING <= NODE_PROBES_MOST, "a link for each end");
+_Static_assert(2 * N_COLLECTING <= NODE_PROBES_MOST, "each function has room for two probes");
 
 struct place {
     char path[PATH_MAX];

@@ -37,7 +37,8 @@ enum {
     /* events of a row (section 1); the memory that they use fits into a cache of 32 KiB */
     AHEAD = 128,
 };
-_Static_assert((int)EVENT_BYTES <= (int)AG_BODY_PADDING, "an event at the end reads zeros");
+_Static_assert((int)EVENT_BYTES <= (int)AG_BODY_PADDING,
+               "an event at the end of the body reads only padding after it");
 
 struct pass_state { /* state of a run, kept in registers where possible */
     struct ag_ledger *ledger;

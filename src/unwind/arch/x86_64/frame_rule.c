@@ -192,7 +192,8 @@ bool ag_signal_register_offset(uint32_t reg, uintptr_t *ret_offset) {
         [9] = 1,  [10] = 2, [11] = 3, [12] = 4, [13] = 5, [14] = 6, [15] = 7, [16] = 16,
     };
     enum { FIRST_OFFSET = 40 };
-    _Static_assert(FIRST_OFFSET + 8 * 16 == AG_SIGNAL_RIP, "rip is the last of them");
+    _Static_assert(FIRST_OFFSET + 8 * 16 == AG_SIGNAL_RIP,
+                   "rip is the last of the saved registers");
     if (reg >= sizeof place) {
         return false;
     }
