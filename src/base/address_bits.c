@@ -2,9 +2,10 @@
  * table from region numbers to regions of bits, and a list of the used slots of the table. With the
  * list, the time of a walk over all addresses is proportional to the size of the heap, not of the
  * table; this matters because small heaps are collected thousands of times a second. Entries are
- * never removed. A slot is listed before its region can be found. If two threads add the same slot,
- * it may be listed and walked twice; the second walk then finds the addresses again, or no address
- * if the first walk cleared them. */
+ * never removed. A slot is listed before it gets its key, so before its region can be found, and
+ * only once: a thread that lists a slot and then finds that another thread has given the slot a key
+ * clears its own element of the list. A slot whose region cannot be mapped stays listed and gets
+ * its region later. */
 #include "address_bits.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ enum {
 };
 
 struct ag_address_slot {
-    _Atomic uint64_t key; /* number of the region plus 1; 0: free */
+    /* number of the region plus 1; 0: free. Release: the slot is listed. */
+    _Atomic uint64_t key;
     /* array of n_sets * REGION_WORDS words: first the words of set 0, then those of set 1 ... */
     _Atomic(_Atomic uint64_t *) region;
 };
@@ -41,24 +43,41 @@ int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool fo
     return bits->slots && bits->listed ? 0 : -ENOMEM;
 }
 
+/* Gives the free slot a key, and lists the slot. Returns the slot's key: KEY, or the key that
+ * another thread gave it meanwhile; 0: the list is full. */
+AG_COLD static uint64_t take_slot(struct ag_address_bits *bits, uint32_t slot, uint64_t key) {
+    const uint32_t at = atomic_load_explicit(&bits->n_listed, memory_order_relaxed) < LISTED_MOST
+                            ? atomic_fetch_add_explicit(&bits->n_listed, 1, memory_order_relaxed)
+                            : LISTED_MOST;
+    if (at >= LISTED_MOST) {
+        return 0;
+    }
+    uint64_t found = 0;
+    atomic_store_explicit(&bits->listed[at], slot + 1, memory_order_release);
+    /* release: pairs with the acquire in find_slot, so that a walk after a thread has found the key
+     * finds the slot in the list */
+    if (atomic_compare_exchange_strong_explicit(&bits->slots[slot].key, &found, key,
+                                                memory_order_release, memory_order_acquire)) {
+        return key;
+    }
+    atomic_store_explicit(&bits->listed[at], 0, memory_order_relaxed);
+    return found;
+}
+
 static struct ag_address_slot *find_slot(struct ag_address_bits *bits, uint64_t key,
                                          bool makes_one) {
     struct ag_address_slot *slots = bits->slots;
     uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 47);
     for (int i = 0; i < PROBES_MOST; i++, at = (at + 1) & (SLOTS - 1)) {
-        uint64_t found = atomic_load_explicit(&slots[at].key, memory_order_relaxed);
-        if (found == key) {
-            return &slots[at];
-        }
+        uint64_t found = atomic_load_explicit(&slots[at].key, memory_order_acquire);
         if (found == 0) {
-            if (!makes_one) {
+            found = makes_one ? take_slot(bits, at, key) : 0;
+            if (found == 0) {
                 return NULL;
             }
-            if (atomic_compare_exchange_strong_explicit(
-                    &slots[at].key, &found, key, memory_order_relaxed, memory_order_relaxed) ||
-                found == key) {
-                return &slots[at];
-            }
+        }
+        if (found == key) {
+            return &slots[at];
         }
     }
     return NULL;
@@ -67,17 +86,11 @@ static struct ag_address_slot *find_slot(struct ag_address_bits *bits, uint64_t 
 AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
                                              struct ag_address_slot *slot) {
     _Atomic uint64_t *expected = NULL;
-    const uint32_t at = atomic_fetch_add_explicit(&bits->n_listed, 1, memory_order_relaxed);
-    _Atomic uint64_t *made = at >= LISTED_MOST       ? NULL
-                             : bits->forgets_on_fork ? ag_own_memory_take_wiped(region_bytes(bits))
-                                                     : ag_own_memory_take(region_bytes(bits));
+    _Atomic uint64_t *made = bits->forgets_on_fork ? ag_own_memory_take_wiped(region_bytes(bits))
+                                                   : ag_own_memory_take(region_bytes(bits));
     if (!made) {
         return NULL;
     }
-    /* The slot is listed before the region is stored in it: so a walk that starts when the region
-     * can already be found visits the region. */
-    atomic_store_explicit(&bits->listed[at], (uint32_t)(slot - bits->slots) + 1,
-                          memory_order_release);
     /* release: pairs with the acquire in find_word, so that a thread that finds the region sees
      * zeroed memory */
     if (atomic_compare_exchange_strong_explicit(&slot->region, &expected, made,

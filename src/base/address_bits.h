@@ -13,7 +13,7 @@
 struct ag_address_slot;
 struct ag_address_bits {
     struct ag_address_slot *slots;
-    _Atomic uint32_t *listed; /* index of each used slot, plus 1; 0: not written yet */
+    _Atomic uint32_t *listed; /* index of each used slot, plus 1; 0: nothing */
     _Atomic uint32_t n_listed;
     uint32_t n_sets;
     bool forgets_on_fork;

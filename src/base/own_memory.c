@@ -3,6 +3,7 @@
 #include "own_memory.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "compiler.h"
@@ -39,11 +40,18 @@ static struct piece *piece_list(void) {
 
 void *ag_own_memory_take(size_t bytes) {
     struct piece *pieces = piece_list();
-    const uint32_t at = pieces ? atomic_fetch_add_explicit(&taken.n, 1, memory_order_relaxed) : 0;
-    void *memory = pieces && at < PIECES_MOST ? ag_pages_map(bytes) : NULL;
-    if (memory) {
-        pieces[at] = (struct piece){(uintptr_t)memory, bytes};
+    const bool has_room = atomic_load_explicit(&taken.n, memory_order_relaxed) < PIECES_MOST;
+    /* mapped before an element of the list is taken, so that failed maps take no elements */
+    void *memory = pieces && has_room ? ag_pages_map(bytes) : NULL;
+    if (!memory) {
+        return NULL;
     }
+    const uint32_t at = atomic_fetch_add_explicit(&taken.n, 1, memory_order_relaxed);
+    if (at >= PIECES_MOST) {
+        ag_pages_unmap(memory, bytes);
+        return NULL;
+    }
+    pieces[at] = (struct piece){(uintptr_t)memory, bytes};
     return memory;
 }
 
