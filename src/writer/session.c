@@ -514,6 +514,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     }
     if (r < 0 && !folder) {
         ag_descriptor_close(session->fd); /* the file in shared memory that could not be enlarged */
+        session->fd = -1; /* the number may soon be that of another thread's descriptor */
         r = make_in(session, output_folder, options->keeper);
     }
     if (r == -EFBIG) {

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +29,38 @@
 #include "writer/trace_index.h"
 #include "writer/writer.h"
 #include "writer/writer_state.h"
+
+/* ---- closed descriptors ---- */
+
+static int n_wrong_closes;
+
+/* Replaces libc's close: counts the calls with a descriptor that is not open. */
+int close(int fd) {
+    const int r = (int)syscall(SYS_close, fd);
+    n_wrong_closes += r < 0 && errno == EBADF;
+    return r;
+}
+
+/* The file in shared memory cannot be enlarged, and the folder of the output cannot hold a live
+ * file. The descriptor of the first file must not be closed again: its number may be that of
+ * another thread's file. */
+static void a_session_that_cannot_be_created_closes_its_file_once(void **state) {
+    (void)state;
+    const struct ag_session_options options = {
+        .size = sizeof(options), .output_pattern = "/proc/no_such_folder/%p.allogram"};
+    struct ag_session *made = NULL;
+    char message[512] = "";
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    n_wrong_closes = 0;
+    assert_int_equal(ag_session_create(&options, &made, message), -ENOENT);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_null(made);
+    assert_int_equal(n_wrong_closes, 0);
+}
 
 /* ---- a session in its own folder ---- */
 
@@ -861,6 +895,7 @@ static void a_snapshot_shows_one_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_that_cannot_be_created_closes_its_file_once),
         cmocka_unit_test_setup_teardown(one_thread_is_recorded_whole, begin, end),
         cmocka_unit_test_setup_teardown(threads_that_free_each_others_blocks_leave_no_ghosts, begin,
                                         end),
