@@ -9,6 +9,7 @@
 #include "page/slice_log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,7 +219,7 @@ static void note_others(struct folding *folding) {
 }
 
 static int fold(struct folding *folding, size_t most_entries) {
-    static const unsigned levels[] = {1, 2, 4, 8, 16, 64, 65536}; /* 65536 steps lead to the root */
+    static const unsigned levels[] = {1, 2, 4, 8, 16, 64, UINT_MAX}; /* UINT_MAX: to the root */
     struct ag_outline *outline = folding->outline;
     uint32_t *ranked = malloc((folding->n_groups + 1) * sizeof(*ranked));
     if (!ranked) {

@@ -266,6 +266,40 @@ static void folding_leaves_few_entries_and_keeps_the_sums(void **state) {
     trace_end(&trace);
 }
 
+/* Two groups of one function whose callers differ up to the root, in stacks of 70,000 nodes. Only
+ * folding at the root makes one group of them. */
+static void folding_reaches_the_root_of_deep_stacks(void **state) {
+    (void)state;
+    enum { DEEP = 70000, GROUPS = 2, ROOM = 1 << 18 }; /* ROOM: what AG_ARRAY_ADD assumes */
+    struct ag_outline outline = {.nodes = calloc(ROOM, sizeof(*outline.nodes)),
+                                 .groups = calloc(16, sizeof(*outline.groups)),
+                                 .n_nodes = 1,
+                                 .n_groups = GROUPS};
+    outline.nodes[0] = (struct ag_outline_node){.frame = AG_OUTLINE_ROOT};
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        for (uint32_t depth = 0; depth < DEEP; depth++) {
+            const uint32_t at = (uint32_t)outline.n_nodes++;
+            outline.nodes[at] = (struct ag_outline_node){.parent = depth > 0 ? at - 1 : 0,
+                                                         .frame = depth + 1 < DEEP ? i : GROUPS};
+        }
+        outline.groups[i] = (struct ag_outline_group){.node = (uint32_t)outline.n_nodes - 1};
+    }
+    static const struct ag_history_entry entries[GROUPS] = {{.group = 0, .allocated_blocks = 1},
+                                                            {.group = 1, .allocated_blocks = 1}};
+    struct ag_slice_log log = {0};
+    assert_int_equal(ag_slice_log_init(&log, 1, GROUPS), 0);
+    assert_int_equal(ag_slice_log_add(&log, 0, entries, GROUPS), 0);
+    uint32_t target[GROUPS];
+    assert_int_equal(ag_slice_log_fold(&log, &outline, 1, target), 0);
+    assert_int_equal(target[0], target[1]);
+    const uint32_t other = outline.nodes[outline.groups[target[0]].node].parent;
+    assert_int_equal(outline.nodes[other].frame, AG_OUTLINE_OTHER);
+    assert_int_equal(outline.nodes[other].parent, 0);
+    ag_slice_log_done(&log);
+    free(outline.nodes);
+    free(outline.groups);
+}
+
 /* A program that served 2,000 requests, each of which allocated in the same 30 functions. Request i
  * (from 1) allocates i bytes in each function, under its label. Each function also allocates 1,000
  * bytes without a label. */
@@ -424,6 +458,7 @@ int main(void) {
         cmocka_unit_test(slices_show_changes_peaks_and_blocks),
         cmocka_unit_test(an_outline_keeps_total_and_own_sums),
         cmocka_unit_test(folding_leaves_few_entries_and_keeps_the_sums),
+        cmocka_unit_test(folding_reaches_the_root_of_deep_stacks),
         cmocka_unit_test(small_labels_are_merged_before_stacks_are_folded),
         cmocka_unit_test(a_type_that_is_known_late_brings_a_block_to_its_group),
         cmocka_unit_test(a_page_holds_no_byte_that_could_be_markup),
