@@ -96,7 +96,9 @@ static int process_map_parse(ag_mapping_fn *visit, void *context, struct wanted_
     bool goes_on = true;
     long n = 1;
     while (goes_on && n > 0) {
-        n = ag_syscall3(SYS_read, fd, (long)buffer, sizeof(buffer));
+        do {
+            n = ag_syscall3(SYS_read, fd, (long)buffer, sizeof(buffer));
+        } while (n == -EINTR);
         for (long i = 0; i < n && goes_on; i++) {
             if (line_parse_letter(&line, buffer[i])) {
                 goes_on = visit(context, &line.mapping);
@@ -105,7 +107,7 @@ static int process_map_parse(ag_mapping_fn *visit, void *context, struct wanted_
         }
     }
     (void)ag_syscall1(SYS_close, fd); /* opened for reading only */
-    return ag_syscall_failed(n) && n != -EINTR ? (int)n : 0;
+    return ag_syscall_failed(n) ? (int)n : 0;
 }
 
 int ag_process_map_walk(ag_mapping_fn *visit, void *context) {
