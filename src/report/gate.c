@@ -426,6 +426,9 @@ static int compute(struct ag_gate_result *result, const struct ag_gate_expressio
         }
         if (!is_known && result->unknown_site == NULL) {
             result->unknown_site = strdup(terms[i].site);
+            if (result->unknown_site == NULL) {
+                return -ENOMEM;
+            }
             result->is_counted = terms[i].key == AG_GATE_FUNCTION;
         }
     }

@@ -70,6 +70,9 @@ static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *fram
     }
     const uint32_t made = (uint32_t)table->n_frames;
     if (ag_index_map_insert(&table->by_hash, hash, made) < 0) {
+        if (made % AG_FRAME_PAGE == 0) {
+            free(table->pages[n_pages - 1]); /* the page added above, which has no frame */
+        }
         return AG_INDEX_NONE;
     }
     const struct ag_text_store *texts = &table->definitions->texts;
