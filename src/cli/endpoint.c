@@ -78,11 +78,12 @@ static void end_it(int signal) {
 static bool send_all(int client, const char *bytes, size_t length) {
     while (length > 0) {
         const ssize_t n = send(client, bytes, length, MSG_NOSIGNAL);
-        if (n <= 0 && errno != EINTR) {
+        if (n > 0) {
+            bytes += n;
+            length -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
             return false; /* the client closed the connection, or has not read for too long */
         }
-        bytes += n > 0 ? n : 0;
-        length -= n > 0 ? (size_t)n : 0;
     }
     return true;
 }
