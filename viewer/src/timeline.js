@@ -108,7 +108,7 @@ export class Timeline {
       hooks: {
         setSelect: [() => this.selected(false)],
         setCursor: [() => this.reportPoint()],
-        draw: [() => this.drawMarks()],
+        draw: [() => this.drawPeak()],
       },
     }, this.data(), this.host);
     this.plot.over.addEventListener("pointermove", (event) => {
@@ -118,9 +118,8 @@ export class Timeline {
     this.showRange();
   }
 
-  // Draws a mark for the peak, and a mark for each garbage collection in facts.gc. (src/page/page_facts.c
-  // does not write the key "gc", so pages have no marks of collections.)
-  drawMarks() {
+  // Draws a mark for the peak.
+  drawPeak() {
     const { ctx, bbox } = this.plot;
     const { peak_time_ns: peakNs, peak_bytes: peak } = this.trace.facts.summary;
     const ratio = window.devicePixelRatio || 1;
@@ -143,11 +142,6 @@ export class Timeline {
     ctx.lineJoin = "round";
     ctx.strokeText(text, textX, textY);
     ctx.fillText(text, textX, textY);
-    ctx.fillStyle = colour("--curve-gc");
-    for (const gc of this.trace.facts.gc ?? []) {
-      const at = this.plot.valToPos(gc.start_ns / 1e9, "x", true);
-      ctx.fillRect(at, bbox.top + bbox.height - 7 * ratio, ratio, 7 * ratio);
-    }
     ctx.restore();
   }
 
