@@ -126,6 +126,11 @@ static bool must_read_soon(const struct ag_observation *observation) {
     return false;
 }
 
+/* How many bytes of a stack a CPU sample copies. */
+static uint32_t sampled_stack_bytes(const struct ag_observation *observation) {
+    return observation->options.rate < FAST_RATE ? STACK_BYTES : STACK_BYTES_FAST;
+}
+
 static int open_sources(struct ag_observation *observation, char message[512]) {
     struct ag_perf_source sources[AG_PERF_SOURCES];
     const unsigned what = observation->options.what;
@@ -133,9 +138,7 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
                &(struct ag_perf_source){.type = PERF_TYPE_SOFTWARE,
                                         .config = PERF_COUNT_SW_CPU_CLOCK,
                                         .rate = observation->options.rate,
-                                        .stack_bytes = observation->options.rate < FAST_RATE
-                                                           ? STACK_BYTES
-                                                           : STACK_BYTES_FAST});
+                                        .stack_bytes = sampled_stack_bytes(observation)});
     if ((what & AG_OBSERVE_GROWTH) != 0) {
         add_source(observation, sources, AG_SEEN_GROWTH, 0,
                    &(struct ag_perf_source){.type = PERF_TYPE_SOFTWARE,
@@ -535,7 +538,7 @@ static void observation_loop(struct ag_observation *observation) {
 
 int ag_observation_run(struct ag_observation *observation, char ret_message[512]) {
     struct ag_observation_facts *facts = &observation->facts;
-    facts->sample_cost_ns = ag_sample_cost_measure(STACK_BYTES);
+    facts->sample_cost_ns = ag_sample_cost_measure(sampled_stack_bytes(observation));
     if (observation->n_sources > 1) {
         facts->record_cost_ns = ag_record_cost_measure(GROWTH_STACK_BYTES);
     }

@@ -136,8 +136,7 @@ const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *obse
 void ag_observed_names_done(struct ag_observation *observation);
 
 /* ---- sample_cost.c ---- */
-/* Returns what a sample that copies STACK_BYTES (but at most 2 KiB) costs the interrupted thread,
- * in ns; 0: unknown. */
+/* Returns what a sample that copies STACK_BYTES costs the interrupted thread, in ns; 0: unknown. */
 double ag_sample_cost_measure(uint32_t stack_bytes);
 /* Returns what recording one page fault with STACK_BYTES of the stack costs the thread, in ns; 0:
  * unknown. */
