@@ -208,8 +208,11 @@ static void wait_for_end(struct request *request) {
         }
         struct signalfd_siginfo info;
         while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-            is_over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
-                       info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
+            if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
+                info.ssi_signo == SIGQUIT) {
+                ag_end_guard_note((int)info.ssi_signo);
+                is_over = true;
+            }
         }
         is_over |= fds[1].revents != 0 || ag_attach_is_gone(request->attach);
     }

@@ -15,13 +15,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 
 enum {
     /* less than a second, because the kernel needs some ms to end the process */
     MOST_NS = 950 * 1000 * 1000,
     LOOK_MS = 10,
-    STATUS = 128 + SIGINT,
 };
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 static struct end_guard {
     const char *name;
@@ -29,6 +30,7 @@ static struct end_guard {
     void *context;
     int fd;
     _Atomic uint64_t asked_ns; /* relaxed: no other data depends on it */
+    _Atomic int signal_number; /* of the first signal; 0: not known yet */
     _Atomic int is_over;
 } guard = {.fd = -1};
 
@@ -42,7 +44,19 @@ static void end_all(void) {
                            "could not be read\n",
                            guard.name);
     (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
-    _exit(STATUS);
+    const int number = atomic_load_explicit(&guard.signal_number, memory_order_relaxed);
+    _exit(128 + (number != 0 ? number : SIGINT));
+}
+
+/* Finds out which signal was sent. It is pending until the command reads it from a signalfd. */
+static void note_pending(void) {
+    sigset_t pending;
+    (void)sigpending(&pending); /* fails only for an invalid address */
+    for (size_t i = 0; i < AG_ARRAY_SIZE(end_signals); i++) {
+        if (sigismember(&pending, end_signals[i]) == 1) {
+            ag_end_guard_note(end_signals[i]);
+        }
+    }
 }
 
 static void *keep_guard(void *unused) {
@@ -51,6 +65,7 @@ static void *keep_guard(void *unused) {
     while (poll(&asked, 1, -1) < 0 && errno == EINTR) {
     }
     const uint64_t begin_ns = ag_monotonic_ns();
+    note_pending();
     atomic_store_explicit(&guard.asked_ns, begin_ns, memory_order_relaxed);
     while (ag_monotonic_ns() - begin_ns < MOST_NS) {
         (void)poll(NULL, 0, LOOK_MS);
@@ -65,9 +80,9 @@ int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), voi
     sigset_t set;
     pthread_t thread;
     (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(end_signals); i++) {
+        (void)sigaddset(&set, end_signals[i]);
+    }
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
         return -errno;
     }
@@ -88,6 +103,12 @@ int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), voi
 uint64_t ag_end_guard_asked_ns(void *unused) {
     (void)unused;
     return atomic_load_explicit(&guard.asked_ns, memory_order_relaxed);
+}
+
+void ag_end_guard_note(int signal_number) {
+    int none = 0;
+    (void)atomic_compare_exchange_strong_explicit(&guard.signal_number, &none, signal_number,
+                                                  memory_order_relaxed, memory_order_relaxed);
 }
 
 void ag_end_guard_end(void) {

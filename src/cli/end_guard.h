@@ -6,8 +6,9 @@
  * FUSE file system that does not answer, or for a page of memory that the examined process (the
  * target) has to provide itself (userfaultfd) and does not provide. Such waits end only when the
  * waiting process ends. So when the second is nearly over, the thread calls the function
- * last_resort, which removes the command's files. Then the thread ends the command's process, and
- * the kernel resumes the threads of the target that this process had stopped with ptrace. */
+ * last_resort, which removes the command's files. Then the thread ends the command's process, with
+ * status 128 + N after signal N, and the kernel resumes the threads of the target that this process
+ * had stopped with ptrace. */
 #ifndef AG_END_GUARD_H
 #define AG_END_GUARD_H
 
@@ -20,6 +21,9 @@
 int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), void *context);
 /* Returns the time of the first signal, in ns of CLOCK_MONOTONIC; 0: no signal was received. */
 uint64_t ag_end_guard_asked_ns(void *unused);
+/* Called by a command that has read a signal from a signalfd: the guard, which looks at pending
+ * signals, cannot see this signal any more. */
+void ag_end_guard_note(int signal_number);
 /* Ends the guard: the rest of the command does not depend on another process, so it may take longer
  * than a second. */
 void ag_end_guard_end(void);

@@ -195,6 +195,16 @@ def observe_memory_that_never_comes():
 
 
 @test
+def a_forced_end_has_the_status_of_its_signal():
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        with Hostile("fault") as target:
+            ended = Ended(["observe", str(target.pid), "--duration=20s"], 1, number)
+            if "perf events" in ended.text:
+                raise Skip(ended.text.strip())
+            assert (ended.status, "ended by a signal while" in ended.text) == (128 + number, True), (ended.status, ended.text)
+
+
+@test
 def observe_a_thousand_symbol_tables():
     observe("tables")
 
