@@ -4,6 +4,7 @@
 Each program must continue to give the right answers. After the last detach its mapped files, its code and its memory maps must be the same
 as before the first attach. With AG_TEST_SCALE=full there are 10,000 cycles with the program hammer, and 1,000 with each other program."""
 
+import fcntl
 import math
 import os
 import re
@@ -420,6 +421,20 @@ def every_end_of_the_program_is_reported_as_what_it_is():
             assert attached.process.wait(timeout=60) == 0, rest
             assert "has ended" in rest or "executed another program" in rest, rest
             assert attached.report("--view=summary")["trace"]["end"] == end, last
+
+
+@test
+def attach_waits_for_another_allogram_for_as_long_as_that_may_search():
+    """A search for a safe point may take 30 s. Here another process has the claim on the program for 12 s."""
+    with hammer() as target, tempfile.TemporaryDirectory() as folder:
+        with open(f"/proc/{target.pid}/auxv", "rb") as claimed:
+            fcntl.flock(claimed, fcntl.LOCK_EX)
+            command = [ALLOGRAM, "attach", str(target.pid), "--duration=50ms", "-o", os.path.join(folder, "late.allogram")]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as attaching:
+                time.sleep(12)
+                assert attaching.poll() is None, attaching.stderr.read()
+                fcntl.flock(claimed, fcntl.LOCK_UN)
+                assert attaching.wait(timeout=60) == 0, attaching.stderr.read()
 
 
 @test
