@@ -142,7 +142,7 @@ static void set_window(struct ag_profile *profile) {
                                          .is_reset = profile->is_reset,
                                          .knows_before = index->has_summary};
     for (size_t i = 0; i < index->n_timeline && window->from_ns > 0; i++) {
-        if (index->timeline[i].time_ns <= profile->pass.from_ns) {
+        if (index->timeline[i].time_ns < profile->pass.from_ns) {
             window->in_use_bytes_before = index->timeline[i].in_use_bytes;
             window->in_use_blocks_before = index->timeline[i].in_use_blocks;
         }

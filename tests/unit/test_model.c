@@ -380,6 +380,38 @@ static void an_index_is_believed_unless_a_pass_is_asked_for(void **state) {
     trace_end(&trace);
 }
 
+/* A point of the timeline at the time at which the window begins may contain events of the window.
+ */
+static void what_was_in_use_before_a_window_is_read_before_its_beginning(void **state) {
+    (void)state;
+    static const struct ag_timeline_point points[] = {
+        {.time_ns = 5, .in_use_bytes = 100, .in_use_blocks = 1},
+        {.time_ns = 10, .in_use_bytes = 1000, .in_use_blocks = 2}};
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    TRACE_EVENTS(&trace, 0, STAMP(5), ALLOC(0x10, 100, 101), STAMP(10), ALLOC(0x20, 900, 101),
+                 STAMP(12));
+    struct ag_blob index = {0};
+    const struct ag_record summary = {
+        .kind = AG_RECORD_SUMMARY,
+        .u.summary = {.allocated_bytes = 1000, .allocated_blocks = 2, .unique_stacks = 1}};
+    assert_int_equal(ag_record_append(&index, &summary), 0);
+    assert_int_equal(ag_record_append_timeline(&index, points, COUNT(points)), 0);
+    trace_finish(&trace, 20, &index);
+    ag_blob_done(&index);
+    struct ag_profile_options options = all();
+    options.from_ns = 10;
+    struct ag_profile *profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 900);
+    const struct ag_profile_window *window = ag_profile_window(profile);
+    assert_true(window->knows_before);
+    assert_int_equal(window->in_use_bytes_before, 100);
+    assert_int_equal(window->in_use_blocks_before, 1);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
 /* ---- hostile nodes ---- */
 
 static void cycles_orphans_and_strange_images_are_harmless(void **state) {
@@ -788,6 +820,7 @@ int main(void) {
         cmocka_unit_test(lifetimes_are_counted_by_site_and_in_all),
         cmocka_unit_test(one_thread_within_and_tail_need_the_events),
         cmocka_unit_test(an_index_is_believed_unless_a_pass_is_asked_for),
+        cmocka_unit_test(what_was_in_use_before_a_window_is_read_before_its_beginning),
         cmocka_unit_test(cycles_orphans_and_strange_images_are_harmless),
         cmocka_unit_test(a_stack_too_deep_for_recursion_is_walked_in_loops),
         cmocka_unit_test(many_chunks_of_many_streams_give_what_one_ledger_gives),
