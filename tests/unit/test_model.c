@@ -412,6 +412,39 @@ static void what_was_in_use_before_a_window_is_read_before_its_beginning(void **
     trace_end(&trace);
 }
 
+/* The type of a stack without a node for its type is in a stack_type record. A name of # and a
+ * number is a runtime's own number, and no name of a type. */
+static void a_stack_type_record_names_the_type_of_a_stack(void **state) {
+    (void)state;
+    const struct ag_record records[] = {
+        {.kind = AG_RECORD_TYPE, .u.type = {.type = 7, .name = {"Leaf", 4}, .runtime = {"toy", 3}}},
+        {.kind = AG_RECORD_TYPE, .u.type = {.type = 8, .name = {"#187", 4}, .runtime = {"toy", 3}}},
+        {.kind = AG_RECORD_STACK_TYPE, .u.stack_type = {.stack = 101, .type = 7}},
+        {.kind = AG_RECORD_STACK_TYPE, .u.stack_type = {.stack = 102, .type = 8}}};
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    for (size_t i = 0; i < COUNT(records); i++) {
+        trace_record(&trace, &records[i]);
+    }
+    TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 100, 101), ALLOC(0x20, 30, 102), STAMP(2));
+    trace_finish(&trace, 10, NULL);
+    struct ag_profile *profile = open_all(&trace);
+    assert_string_equal(ag_profile_stack_type(profile, 101), "Leaf");
+    assert_null(ag_profile_stack_type(profile, 102));
+    const struct ag_type_row *rows;
+    size_t n;
+    assert_int_equal(ag_profile_types(profile, &rows, &n), 0);
+    assert_int_equal(n, 2);
+    for (size_t i = 0; i < n; i++) {
+        const bool is_named = rows[i].type != NULL;
+        assert_string_equal(rows[i].runtime, is_named ? "toy" : "c");
+        assert_int_equal(rows[i].metrics.allocated_bytes, is_named ? 100 : 30);
+    }
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
 /* ---- hostile nodes ---- */
 
 static void cycles_orphans_and_strange_images_are_harmless(void **state) {
@@ -821,6 +854,7 @@ int main(void) {
         cmocka_unit_test(one_thread_within_and_tail_need_the_events),
         cmocka_unit_test(an_index_is_believed_unless_a_pass_is_asked_for),
         cmocka_unit_test(what_was_in_use_before_a_window_is_read_before_its_beginning),
+        cmocka_unit_test(a_stack_type_record_names_the_type_of_a_stack),
         cmocka_unit_test(cycles_orphans_and_strange_images_are_harmless),
         cmocka_unit_test(a_stack_too_deep_for_recursion_is_walked_in_loops),
         cmocka_unit_test(many_chunks_of_many_streams_give_what_one_ledger_gives),

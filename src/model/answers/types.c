@@ -97,20 +97,26 @@ static bool find_place(struct ag_profile *profile, uint32_t node, struct place *
     return true;
 }
 
-/* Returns the type number that the process recorded for the blocks of a stack; 0: none. The
- * recorded text is "#187", or "#187 Point" if the process knew the name. *ret_name: the recorded
- * name, or NULL. */
-static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
-                              const char **ret_name) {
+/* Returns the type that the process recorded for the blocks of a stack: by a node of the stack, or
+ * by a stack_type record; NULL: none. */
+static const struct ag_model_type *reported_definition(const struct ag_profile *profile,
+                                                       uint32_t stack) {
     const struct ag_definitions *definitions = &profile->definitions;
     uint32_t type = ag_stack_nodes_leaf(&definitions->nodes, stack).type;
     if (type == 0) {
         const uint32_t at = ag_index_map_find(&definitions->stack_type_index, stack);
         type = at != AG_INDEX_NONE ? at : 0;
     }
-    const struct ag_model_type *reported =
-        type != 0 ? ag_definitions_type(definitions, type) : NULL;
-    const char *name = reported ? ag_text(&definitions->texts, reported->name) : "";
+    return type != 0 ? ag_definitions_type(definitions, type) : NULL;
+}
+
+/* Returns the type number that the process recorded for the blocks of a stack; 0: none. The
+ * recorded text is "#187", or "#187 Point" if the process knew the name. *ret_name: the recorded
+ * name, or NULL. */
+static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
+                              const char **ret_name) {
+    const struct ag_model_type *reported = reported_definition(profile, stack);
+    const char *name = reported ? ag_text(&profile->definitions.texts, reported->name) : "";
     char *end = NULL;
     const uint32_t number = name[0] == '#' ? (uint32_t)strtoul(name + 1, &end, 10) : 0;
     *ret_name = number != 0 && end[0] == ' ' ? end + 1 : NULL;
@@ -343,13 +349,6 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     return text_of(profile, &reading);
 }
 
-/* The type that the program reported for a stack's blocks; NULL: none. */
-static const struct ag_model_type *reported_definition(const struct ag_profile *profile,
-                                                       uint32_t stack) {
-    const uint32_t type = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type;
-    return type != 0 ? ag_definitions_type(&profile->definitions, type) : NULL;
-}
-
 int ag_profile_prepare_types(struct ag_profile *profile) {
     int r = ag_profile_resolve(profile);
     if (r == 0 && !profile->site_types) {
@@ -365,6 +364,10 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
 static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t node,
                         const char **ret_runtime) {
     const struct ag_model_type *reported = reported_definition(profile, stack);
+    const bool has_node = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type != 0;
+    if (reported && !has_node && ag_text(&profile->definitions.texts, reported->name)[0] == '#') {
+        reported = NULL; /* a runtime's own number, for which only runtime_type knows a name */
+    }
     *ret_runtime = reported && reported->runtime[0] ? reported->runtime : "c";
     const uint32_t text = runtime_type(profile, stack, node, ret_runtime);
     return text != 0 ? text : reported ? reported->name : type_of_node(profile, node);
