@@ -94,8 +94,8 @@ static int set_metric(struct request *request, const char *value) {
                ? AG_EXIT_OK
                : ag_fail(
                      AG_EXIT_USAGE,
-                     "export: --metric=%s: an export has the counts of each path alone, and its "
-                     "viewer adds up those of the callees; use own_%s",
+                     "export: --metric=%s: an export contains the own counts of each call path, to "
+                     "which its viewer adds the counts of the callees; use own_%s",
                      value, value + strlen("acc_"));
 }
 
