@@ -297,7 +297,7 @@ static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     }
     const uint64_t elsewhere = ag_bdwgc_own_bytes() + ag_bdwgc_left_bytes();
     const uint64_t total = counted_bytes();
-    ret_runtime->told = ag_bdwgc_reported_bytes();
+    ret_runtime->reported = ag_bdwgc_reported_bytes();
     ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
 }
 

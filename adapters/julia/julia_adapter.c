@@ -276,7 +276,7 @@ void ag_julia_end(struct ag_runtime_definition *ret_runtime) {
     const struct counts counts = is_paused ? at_pause : counts_now();
     const uint64_t counted = counts.counted - left_out.counted;
     const uint64_t own_calls = counts.own_calls - left_out.own_calls;
-    ret_runtime->told = counts.calls - left_out.calls;
+    ret_runtime->reported = counts.calls - left_out.calls;
     ret_runtime->counted = counted > own_calls ? counted - own_calls : 0;
 }
 

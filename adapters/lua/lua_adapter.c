@@ -254,20 +254,20 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
-/* Adds the bytes in use of one state at the end of the recording: the adapter's count to `told`,
- * and Lua's own count to `counted`. */
+/* Adds the bytes in use of one state at the end of the recording: the adapter's count to
+ * `reported`, and Lua's own count to `counted`. */
 static void add_state(void *context, const struct ag_lua_state *state) {
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {
         const void *L = (const char *)state->first_block + AG_LUA_BEFORE_STATE;
         const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
-        runtime->told += (uint64_t)state->in_use_bytes;
+        runtime->reported += (uint64_t)state->in_use_bytes;
         runtime->counted += (uint64_t)ag_lua_total_bytes(global);
     }
 }
 
 static void lua_end(struct ag_runtime_definition *ret_runtime) {
-    ret_runtime->told = ret_runtime->counted = 0;
+    ret_runtime->reported = ret_runtime->counted = 0;
     ag_lua_states_visit(add_state, ret_runtime);
     if (ret_runtime->counted > 0) {
         ag_lua_report_memory();

@@ -310,12 +310,12 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 /* Sets the bytes in use at the end, by the adapter's count and by LuaJIT's. */
 static void luajit_end(struct ag_runtime_definition *ret_runtime) {
     enum { KIB = 1024 };
-    ret_runtime->told = ret_runtime->counted = 0;
+    ret_runtime->reported = ret_runtime->counted = 0;
     for (struct luajit_state *state = atomic_load_explicit(&newest, memory_order_acquire); state;
          state = state->next) {
         lua_State *L = atomic_load_explicit(&state->L, memory_order_relaxed);
         if (L && atomic_load_explicit(&state->is_taken, memory_order_acquire)) {
-            ret_runtime->told += (uint64_t)state->in_use_bytes;
+            ret_runtime->reported += (uint64_t)state->in_use_bytes;
             ret_runtime->counted +=
                 (uint64_t)api.collect(L, COUNT, 0) * KIB + (uint64_t)api.collect(L, COUNT_BYTES, 0);
         }

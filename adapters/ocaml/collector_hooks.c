@@ -71,7 +71,7 @@ static void slice_ends(void) {
  * Gc.major. So the runtime's functions that these call have detours. The minor collections and
  * slices inside of a whole cycle are recorded as well. */
 struct cycle {
-    struct ag_host_collection told;
+    struct ag_host_collection collection;
     uintptr_t resumed;
 };
 
@@ -81,9 +81,9 @@ static struct cycle cycle_begins(const uintptr_t *sp, uintptr_t rbp) {
     (void)ag_ocaml_counters_read(&counters);
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
-        cycle.told.stack = ag_record_stack(sp, rbp);
-        cycle.told.start_raw = ag_host_elapsed_raw();
-        cycle.told.heap_before_bytes = in_use_bytes(&counters);
+        cycle.collection.stack = ag_record_stack(sp, rbp);
+        cycle.collection.start_raw = ag_host_elapsed_raw();
+        cycle.collection.heap_before_bytes = in_use_bytes(&counters);
     }
     return cycle;
 }
@@ -91,10 +91,10 @@ static struct cycle cycle_begins(const uintptr_t *sp, uintptr_t rbp) {
 static void cycle_ends(struct cycle *cycle, const char *kind) {
     struct ag_ocaml_counters counters = {0};
     (void)ag_ocaml_counters_read(&counters);
-    if (cycle->told.stack != 0 && allogram_mode_ & ALLOGRAM_TELLS_) {
-        cycle->told.end_raw = ag_host_elapsed_raw();
-        cycle->told.heap_after_bytes = in_use_bytes(&counters);
-        ag_host_report_collection(major_heap, &cycle->told, kind);
+    if (cycle->collection.stack != 0 && allogram_mode_ & ALLOGRAM_TELLS_) {
+        cycle->collection.end_raw = ag_host_elapsed_raw();
+        cycle->collection.heap_after_bytes = in_use_bytes(&counters);
+        ag_host_report_collection(major_heap, &cycle->collection, kind);
     }
     ag_ocaml_suppress(cycle->resumed);
 }

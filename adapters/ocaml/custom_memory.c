@@ -57,13 +57,13 @@ static void name_memory(const char *identifier, size_t bytes, const uintptr_t *s
     struct ag_newest_alloc newest;
     ag_host_get_ready();
     if (!ag_record_newest_alloc(bytes, &newest) || newest.via >= AG_VIA_HOST ||
-        !is_inside(newest.told.stack, call_from_ocaml(ag_record_stack(sp, rbp)))) {
+        !is_inside(newest.recorded.stack, call_from_ocaml(ag_record_stack(sp, rbp)))) {
         return;
     }
     const allogram_type type = allogram_register_type(identifier, "ocaml");
     const uint32_t site = ag_defined_names_site(&ag_host.types, type);
     if (site != 0) {
-        ag_record_block_type(newest.address, newest.via, &newest.told, bytes, site);
+        ag_record_block_type(newest.address, newest.via, &newest.recorded, bytes, site);
     }
 }
 

@@ -372,7 +372,7 @@ static void ocaml_end(struct ag_runtime_definition *ret_runtime) {
         return;
     }
     if (!ag_recorder_is_sampling() && has_start && ag_ocaml_counters_read(&now)) {
-        ret_runtime->told = 8 * words;
+        ret_runtime->reported = 8 * words;
         ret_runtime->counted =
             8 * (now.allocated_words - at_start.allocated_words -
                  atomic_load_explicit(&ag_ocaml_reported.own_words, memory_order_relaxed) -

@@ -38,9 +38,9 @@ struct ag_adapter {
      * _exit, _Exit or quick_exit was called. _exit may be called anywhere: in a signal handler,
      * inside of the runtime's own allocator with its lock held, while other threads run. So this
      * function only reads, and calls nothing that takes a lock of the host. If the runtime keeps
-     * counts, the function sets two fields of ret_runtime: `told`, the allocations that the adapter
-     * has reported, and `counted`, all allocations that the runtime has counted. Both are in bytes,
-     * or in blocks if the runtime counts no bytes. */
+     * counts, the function sets two fields of ret_runtime: `reported`, the allocations that the
+     * adapter has reported, and `counted`, all allocations that the runtime has counted. Both are
+     * in bytes, or in blocks if the runtime counts no bytes. */
     void (*end)(struct ag_runtime_definition *ret_runtime);
     /* NULL: the adapter cannot be attached to a running program */
     const struct ag_late_adapter *late;

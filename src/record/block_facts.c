@@ -64,24 +64,24 @@ bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest) {
     const uint64_t *words = thread->cursor - n_words;
     const uint32_t kind = is_big ? AG_WORD_ALLOC_BIG : AG_WORD_ALLOC;
     const uint32_t stack = (uint32_t)(words[1] >> 32);
-    const uint64_t told_bytes = is_big ? words[2] : (uint32_t)words[1];
-    if (AG_WORD_KIND(words[0]) != kind || told_bytes != bytes || stack < AG_NODE_FIRST) {
+    const uint64_t recorded_bytes = is_big ? words[2] : (uint32_t)words[1];
+    if (AG_WORD_KIND(words[0]) != kind || recorded_bytes != bytes || stack < AG_NODE_FIRST) {
         return false;
     }
     *ret_newest = (struct ag_newest_alloc){.address = (uintptr_t)(words[0] >> 16),
                                            .via = AG_WORD_VIA(words[0]),
-                                           .told = {stack, ag_recorder_is_sampling()
-                                                               ? thread->written_interval_bytes
-                                                               : AG_INTERVAL_UNKNOWN}};
+                                           .recorded = {stack, ag_recorder_is_sampling()
+                                                                   ? thread->written_interval_bytes
+                                                                   : AG_INTERVAL_UNKNOWN}};
     return true;
 }
 
-void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *told,
+void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *recorded,
                           size_t bytes, uint32_t site) {
     const uint64_t words[] = {head_of(address, via, AG_WORD_TYPED),
-                              (uint64_t)ag_stack_with_leaf(told->stack, site) << 32, bytes};
+                              (uint64_t)ag_stack_with_leaf(recorded->stack, site) << 32, bytes};
     if (ag_recorder_is_active() && is_recorded(address, via)) {
-        ag_stream_append_words(words, AG_ARRAY_SIZE(words), told->interval_bytes);
+        ag_stream_append_words(words, AG_ARRAY_SIZE(words), recorded->interval_bytes);
     }
 }
 

@@ -482,7 +482,7 @@ void ag_record_runtime(const struct ag_runtime_definition *runtime) {
                       .name = ag_bytes_of(runtime->name, NAME_MOST_BYTES),
                       .version = ag_bytes_of(runtime->version, NAME_MOST_BYTES),
                       .note = ag_bytes_of(runtime->note, NAME_MOST_BYTES),
-                      .told = runtime->told,
+                      .reported = runtime->reported,
                       .counted = runtime->counted}};
     ag_recorder_append(&record);
 }

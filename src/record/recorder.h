@@ -47,9 +47,9 @@ struct ag_via_definition {
 struct ag_runtime_definition {
     const char *name, *version, *note; /* static strings */
     bool is_hooked;
-    /* counted: allocations by the runtime's own count, in its own unit; told: the part of them that
-     * is in the trace; both 0: the runtime does not count */
-    uint64_t told, counted;
+    /* counted: allocations by the runtime's own count, in its own unit; reported: the part of them
+     * that is in the trace; both 0: the runtime does not count */
+    uint64_t reported, counted;
 };
 typedef void ag_report_fn(void); /* appends records by ag_recorder_append */
 struct ag_announcement {         /* an adapter has one, in static memory */
@@ -270,7 +270,7 @@ void ag_record_reported_promote(uintptr_t address, uint32_t via);
 struct ag_newest_alloc {
     uintptr_t address;
     uint32_t via;
-    struct ag_block_site told;
+    struct ag_block_site recorded;
 };
 bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest);
 
@@ -278,9 +278,9 @@ bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest);
  * (block_facts.c). In a sampled recording, these events are recorded only for samples. */
 void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via);
 void ag_record_promote(uintptr_t address, uint32_t via);
-/* told: the stack and interval that were recorded at the allocation; site: the site of the block's
- * type. */
-void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *told,
+/* recorded: the stack and interval that were recorded at the allocation; site: the site of the
+ * block's type. */
+void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *recorded,
                           size_t bytes, uint32_t site);
 /* Records a reset: reports count only the events after this moment. */
 void ag_record_reset(void);

@@ -959,10 +959,10 @@ static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, u
                              uintptr_t address, uint32_t via) {
     uint64_t *cursor = ag_stream_reserve_fast(thread);
     if (cursor != NULL) {
-        const enum ag_word_kind told =
+        const enum ag_word_kind written =
             kind == AG_WORD_FREE ? AG_WORD_FREE_FROM : AG_WORD_REALLOC_FREE_FROM;
         cursor[1] = (uint64_t)stack << 32;
-        cursor[0] = (uint64_t)address << 16 | via << 8 | told;
+        cursor[0] = (uint64_t)address << 16 | via << 8 | written;
         ag_stream_commit_fast(thread, cursor + 2);
     }
 }

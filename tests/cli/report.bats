@@ -210,9 +210,9 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
 
 @test "the status is 3 if the condition of a gate holds, otherwise 0; the report is printed in both cases" {
     run bash -c "'$ALLOGRAM' report jq.allogram --json --fail-if='allocated_blocks >= 1' --fail-if='allocated_blocks < 1' \
-        2>'$BATS_TEST_TMPDIR/told'"
+        2>'$BATS_TEST_TMPDIR/errors'"
     [ "$status" -eq 3 ]
-    stderr=$(cat "$BATS_TEST_TMPDIR/told")
+    stderr=$(cat "$BATS_TEST_TMPDIR/errors")
     [ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ]
     blocks=$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["allocated_blocks"])')
     [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' holds: allocated_blocks = $blocks" ]]

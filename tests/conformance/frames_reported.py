@@ -15,8 +15,8 @@ TWO = ["make_block", "paint:5", "interpret_paint", "draw", "paint_natively", *RU
 STACKS = { # case: (blocks, innermost frames) of each stack of the heap
     "one_run": [(1, ONE)],
     "two_runs": [(1, [*TWO, "two_runs"])],
-    "nobody_runs": [(1, ["make_block", "nobody_runs"])],
-    "taken_away": [(1, ["make_block", "interpret", "taken_away"])],
+    "no_run": [(1, ["make_block", "no_run"])],
+    "walk_removed": [(1, ["make_block", "interpret", "walk_removed"])],
     "together": [(1, ["paint:7", "dispatch:8", "make_three", *RUN]), (1, ["paint:7", "dispatch:8", "make_three", "together"]),
                  (1, ["make_three", *RUN]), (1, ["make_three", "together"]), (1, ["paint:7", "make_three", *RUN]),
                  (1, ["paint:7", "make_three", "together"])],

@@ -191,7 +191,7 @@ def a_callback_that_leaves_keeps_no_frames(tools):
 
 
 def coverage_is_reported(tools):
-    """At the end of the program, the bytes in use in the trace (told) equal those that Lua itself counts (counted)."""
+    """At the end of the program, the bytes in use in the trace (reported) equal those that Lua itself counts (counted)."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         guest = [tools.program("lua_guest"), SCRIPT, "counts"]
@@ -202,8 +202,8 @@ def coverage_is_reported(tools):
         runtime = [row for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"][0]
         failures.require("hooked: %s" % runtime, runtime["hooked"])
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
-        failures.require("told and counted are both %d" % heap["in_use_bytes"],
-                         "told=%d counted=%d" % (heap["in_use_bytes"], heap["in_use_bytes"]) in dump)
+        failures.require("reported and counted are both %d" % heap["in_use_bytes"],
+                         "reported=%d counted=%d" % (heap["in_use_bytes"], heap["in_use_bytes"]) in dump)
     return failures
 
 

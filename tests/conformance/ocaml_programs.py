@@ -67,9 +67,9 @@ def runtime(summary, name="ocaml"):
 
 
 def expect_all_reported(failures, tools, trace):
-    """Checks that the words that were reported to the recorder (told) equal those that the runtime counted (counted)."""
+    """Checks that the words that were reported to the recorder (reported) equal those that the runtime counted (counted)."""
     dumped = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
-    found = re.findall(r'runtime .*name="ocaml".* told=(\d+) counted=(\d+)', dumped)
+    found = re.findall(r'runtime .*name="ocaml".* reported=(\d+) counted=(\d+)', dumped)
     failures.expect("reported and counted by the runtime", found[-1:], [(found[-1][1], found[-1][1])] if found else None)
 
 

@@ -531,7 +531,7 @@ def main():
     tools = recorded.tools_of_arguments()
     cases = [("periodic sizes", lambda: estimates_hold(tools, "periodic")), ("powers of two", lambda: estimates_hold(tools, "powers")),
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
-             ("heaps of the program's own", lambda: estimates_hold(tools, "told", program="sampled_heap")),
+             ("heaps of the program's own", lambda: estimates_hold(tools, "reported", program="sampled_heap")),
              ("heaps of the program's own, with a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("one huge block hides no small ones", lambda: one_huge_block_hides_no_small_ones(tools)),

@@ -49,7 +49,7 @@ static void *be_busy(void *unused) {
     return unused;
 }
 
-static void told(GC_EventType event) {
+static void count_event(GC_EventType event) {
     atomic_fetch_add(&was_notified, event == GC_EVENT_END);
 }
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
                 kept[n_kept] = NULL;
             }
         } else if (strcmp(line, "listen") == 0) {
-            GC_set_on_collection_event(told);
+            GC_set_on_collection_event(count_event);
         }
         puts(line);
     }

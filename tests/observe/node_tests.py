@@ -90,12 +90,12 @@ WITHOUT_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-bpf,-sy
 def processes_are_reported(node):
     failures = tap.Failures()
     held = node.ask("hold").split()
-    told = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
+    answers = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
     seen = {row["id"]: row for row in observe(node, "--duration=100ms", "--processes")["processes"]}
-    failures.expect("ids of the processes", sorted(seen), sorted(told))
+    failures.expect("ids of the processes", sorted(seen), sorted(answers))
     failures.require("both processes that the command hold names are reported", all(pid in seen for pid in held))
     wrong = []
-    for pid, (name, function, heap, stack, queue) in told.items():
+    for pid, (name, function, heap, stack, queue) in answers.items():
         row = seen.get(pid, {})
         if name == "user" or function.startswith(("observed_node:serve", "io:")) or "describe" in function:
             continue  # this process was answering the test
@@ -103,7 +103,7 @@ def processes_are_reported(node):
         if got != (name, function, int(heap), int(stack), int(queue)):
             wrong.append((pid, got, (name, function, heap, stack, queue)))
     # a few processes may have run between the node's answer and the observation
-    failures.fail_unless("of %d processes %d differ: %s" % (len(told), len(wrong), wrong[:4]), len(wrong) <= len(told) // 20)
+    failures.fail_unless("of %d processes %d differ: %s" % (len(answers), len(wrong), wrong[:4]), len(wrong) <= len(answers) // 20)
     failures.expect("queue of the named process", seen[held[1]]["queue"], 37)
     failures.expect("name of the named process", seen[held[1]]["name"], "observed_holder")
     return failures
@@ -304,9 +304,9 @@ def many_collections_are_sampled(node):
     before = int(node.ask("collections"))
     result, mine, bytes_of = watch_collections(node, "allocate", 300000)
     due_collections = int(node.ask("collections")) - before
-    told, seen = len(result["gc"]["collections"]), result["gc"]["seen"]
+    reported, seen = len(result["gc"]["collections"]), result["gc"]["seen"]
     failures.require("the observer has counted the collections: %d of %d" % (seen, due_collections), abs(seen - due_collections) <= 0.02 * due_collections + 50)
-    failures.require("a part of the collections is reported: %d of %d" % (told, seen), 100 < told < seen / 2)
+    failures.require("a part of the collections is reported: %d of %d" % (reported, seen), 100 < reported < seen / 2)
     rows = {row["function"]: row for row in result["gc"]["functions"]}
     squares = sum(row["weight_bytes"] ** 2 for row in mine)
     due = sum(bytes_of.values())

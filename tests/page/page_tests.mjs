@@ -181,12 +181,12 @@ const tests = {
     const names = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks"];
     const rows = await page.evaluate(async (wanted) => {
       const { allogram: app } = window;
-      const told = {};
+      const sums = {};
       for (const row of app.siteRows("function")) {
-        told[row.name] = wanted.map((name) => ["own", "total"].map((part) =>
+        sums[row.name] = wanted.map((name) => ["own", "total"].map((part) =>
           [row[part][name], ...row.bounds(name, part)]));
       }
-      return told;
+      return sums;
     }, names);
     let compared = 0;
     for (const { function: name, own, total } of report("sampled.allogram", "--view=sites").sites) {
@@ -449,8 +449,8 @@ const tests = {
   "the page of a filtered recording shows the filter, and says that excluded blocks are not counted": async (browser, urls) => {
     const page = await open(browser, urls.filtered);
     equal(await page.locator("#recorded code").innerText(), "--filter=size=1K..,!type=list*", "the filter");
-    const told = await page.locator("#recorded").innerText();
-    check(told.includes("only blocks that match") && told.includes("in none of its numbers"), told);
+    const text = await page.locator("#recorded").innerText();
+    check(text.includes("only blocks that match") && text.includes("in none of its numbers"), text);
     const warned = await page.locator("#warnings").innerText();
     check(warned.includes("without a filter"), `the page does not say that the earlier trace has no filter: ${warned}`);
     const { allocated_blocks: blocks } = report("filtered.allogram");
@@ -667,8 +667,8 @@ const tests = {
     const at = await page.locator(".scatter .marked").first().boundingBox();
     await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
     await page.waitForFunction(() => /^(hungry|slow) /.test(document.querySelector(".plot .point").textContent));
-    const told = await page.textContent(".plot .point");
-    check(/times the words of the line|the line has/.test(told), told);
+    const point = await page.textContent(".plot .point");
+    check(/times the words of the line|the line has/.test(point), point);
     await page.mouse.click(at.x + at.width / 2, at.y + at.height / 2);
     await page.waitForSelector("#view[data-view=call]");
     const text = await page.locator("#view").innerText();

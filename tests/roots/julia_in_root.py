@@ -68,13 +68,13 @@ def numbers(line):
     return {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
 
 
-def told_between_marks(tools, trace):
+def allocs_between_marks(tools, trace):
     """Returns the number of blocks of each heap that were allocated between the last marks "begin" and "end" in the output of `allogram dump`."""
     dump = recorded.run([tools.allogram, "dump", trace]).stdout
     heaps = {int(number): name.decode() for number, name in re.findall(rb' heap heap=(\d+) [^\n]*? name="([^"]*)"', dump)}
     begin, end = dump.rfind(b' mark name="begin"'), dump.rfind(b' mark name="end"')
-    told = collections.Counter(int(via) for via in re.findall(rb" alloc [^\n]* via=(\d+)", dump[begin:end])) if begin >= 0 else {}
-    return {name: told.get(heap, 0) for heap, name in heaps.items() if name in HEAPS}
+    counts = collections.Counter(int(via) for via in re.findall(rb" alloc [^\n]* via=(\d+)", dump[begin:end])) if begin >= 0 else {}
+    return {name: counts.get(heap, 0) for heap, name in heaps.items() if name in HEAPS}
 
 
 def counted(tools, root):
@@ -89,9 +89,9 @@ def counted(tools, root):
         gc, end = numbers(lines[0]), numbers(lines[2])
 
         # The numbers equal Julia's own counters, to the unit. A string that Julia moves counts as a realloc and as a block of the big heap.
-        told = told_between_marks(tools, case.trace)
-        failures.expect("pool objects", told["julia pool"], gc["pool"])
-        failures.expect("blocks of big, malloc and realloc", told["julia big"] + told["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
+        counts = allocs_between_marks(tools, case.trace)
+        failures.expect("pool objects", counts["julia pool"], gc["pool"])
+        failures.expect("blocks of big, malloc and realloc", counts["julia big"] + counts["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
         failures.require("the program has arrays in malloc's memory", gc["malloc"] >= 24 and gc["realloc"] >= 16)
         julia = case.runtime("julia")
         failures.expect("version, hooked", (julia.get("version"), julia.get("hooked")), ("1.5.3", True))

@@ -141,7 +141,7 @@ static void counts_come_with_a_later_record_of_the_runtime(void **state) {
         .kind = AG_RECORD_RUNTIME,
         .u.runtime = {.hooked = 1, .name = {"lua", 3}, .version = {"5.4.4", 5}}};
     trace_record(&trace, &runtime);
-    runtime.u.runtime.told = 999;
+    runtime.u.runtime.reported = 999;
     runtime.u.runtime.counted = 1000;
     trace_record(&trace, &runtime);
     trace_finish(&trace, 10, NULL);

@@ -35,17 +35,17 @@ static void without_a_period_all_collections_are_reported(void **state) {
 static void weights_add_up_to_what_was_allocated(void **state) {
     static const uint64_t periods[] = {0, 1, 10000, 1000000, 0, 50000, UINT32_MAX, 0};
     struct node_pace pace = {0};
-    uint64_t allocated = 0, told = 0;
+    uint64_t allocated = 0, reported = 0;
     (void)state;
     for (size_t i = 0; i < sizeof periods / sizeof *periods; i++) {
         for (int n = 0; n < 20000; n++) {
             const uint64_t bytes = draw() % 20000;
             allocated += bytes;
-            told += take(&pace, bytes, periods[i]);
-            assert_true(told <= allocated + periods[i] + periods[i] / 2 + 1);
+            reported += take(&pace, bytes, periods[i]);
+            assert_true(reported <= allocated + periods[i] + periods[i] / 2 + 1);
         }
     }
-    assert_int_equal(told, allocated); /* at the end no bytes wait to be reported */
+    assert_int_equal(reported, allocated); /* at the end no bytes wait to be reported */
 }
 
 /* Processes with small and with large collections, in turn. A process with small collections would
@@ -54,16 +54,16 @@ static void each_process_gets_its_share(void **state) {
     static const uint64_t bytes_of[] = {100, 3000, 10000, 70000};
     enum { N = sizeof bytes_of / sizeof *bytes_of, ROUNDS = 1000000, PERIOD = 10000 };
     struct node_pace pace = {0};
-    double told[N] = {0};
+    double reported[N] = {0};
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < N; i++) {
-            told[i] += (double)take(&pace, bytes_of[i], PERIOD);
+            reported[i] += (double)take(&pace, bytes_of[i], PERIOD);
         }
     }
     for (int i = 0; i < N; i++) {
         /* the sum of the weights is right within four standard deviations */
-        const double due = (double)bytes_of[i] * ROUNDS, off = told[i] - due;
+        const double due = (double)bytes_of[i] * ROUNDS, off = reported[i] - due;
         assert_true(off * off < 16 * PERIOD * due);
     }
 }

@@ -63,8 +63,8 @@ static uint64_t bytes_of(const struct ag_mapping_ledger *ledger, uint32_t node) 
 
 static void tell(struct ag_mapping_ledger *ledger, uint64_t time_ns, enum ag_mapping_call call,
                  uint64_t first, uint64_t second, uint64_t third, uint64_t result, uint32_t node) {
-    const struct ag_ledger_call told = {time_ns, {first, second, third}, result, node, call};
-    assert_int_equal(ag_mapping_ledger_notify(ledger, &told), 0);
+    const struct ag_ledger_call reported = {time_ns, {first, second, third}, result, node, call};
+    assert_int_equal(ag_mapping_ledger_notify(ledger, &reported), 0);
 }
 
 static void unmapping_cuts_ranges_at_both_ends_and_in_the_middle(void **state) {

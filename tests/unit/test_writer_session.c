@@ -819,8 +819,8 @@ static struct ag_chunk_control *control_of(uint64_t sequence) {
 }
 
 /* Starts a process whose thread allocates `count` blocks, and as many again after a byte in the
- * pipe `tell`. */
-static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_t count) {
+ * pipe `request`. */
+static pid_t start_thread_in_turns(const int request[2], const int answer[2], uint64_t count) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -830,9 +830,9 @@ static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_
         fake_stream_begin(&stream, session, slot);
         const uint32_t stack = fake_node(session, (uint32_t)slot, 0, AG_ROOT_COMPLETE);
         play_blocks(&stream, stack, 0, count);
-        bool is_good = write(told[1], "", 1) == 1 && read(tell[0], &byte, 1) == 1;
+        bool is_good = write(answer[1], "", 1) == 1 && read(request[0], &byte, 1) == 1;
         play_blocks(&stream, stack, count, count);
-        is_good = is_good && write(told[1], "", 1) == 1 && read(tell[0], &byte, 1) == 1;
+        is_good = is_good && write(answer[1], "", 1) == 1 && read(request[0], &byte, 1) == 1;
         _exit(!is_good);
     }
     return pid;
@@ -844,12 +844,12 @@ static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_
 static void a_snapshot_shows_one_moment(void **state) {
     enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
     (void)state;
-    int tell[2], told[2];
+    int request[2], answer[2];
     char byte = 0;
     struct ag_writer frozen;
-    assert_int_equal(pipe2(tell, O_CLOEXEC) | pipe2(told, O_CLOEXEC), 0);
-    const pid_t pid = start_thread_in_turns(tell, told, COUNT);
-    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(pipe2(request, O_CLOEXEC) | pipe2(answer, O_CLOEXEC), 0);
+    const pid_t pid = start_thread_in_turns(request, answer, COUNT);
+    assert_int_equal(read(answer[0], &byte, 1), 1);
     assert_int_equal(ag_writer_start(&frozen, session), 0);
     ag_writer_adopt(&frozen);
     assert_ptr_equal(mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
@@ -861,8 +861,8 @@ static void a_snapshot_shows_one_moment(void **state) {
     atomic_store_explicit(&control->used_words, WORDS_AT_THE_LOOK, memory_order_relaxed);
     frozen.slots[0].has_ended = true;
     assert_int_equal(ag_writer_freeze(&frozen), 0);
-    assert_int_equal(write(tell[1], "", 1), 1);
-    assert_int_equal(read(told[0], &byte, 1), 1); /* the thread has gone on */
+    assert_int_equal(write(request[1], "", 1), 1);
+    assert_int_equal(read(answer[0], &byte, 1), 1); /* the thread has gone on */
     int64_t taken = 1;
     while (taken > 0) {
         taken = ag_writer_round(&frozen);
@@ -870,7 +870,7 @@ static void a_snapshot_shows_one_moment(void **state) {
     assert_int_equal(taken, 0);
     assert_int_equal(ag_writer_finish_ended(&frozen, 0), 1);
     ag_writer_done(&frozen);
-    assert_int_equal(write(tell[1], "", 1), 1);
+    assert_int_equal(write(request[1], "", 1), 1);
     wait_for(pid);
     const struct contents contents = read_traces(2 * (uint64_t)COUNT);
     uint64_t n_begun = 0; /* number of blocks in the snapshot; block n is the n-th block of the
@@ -888,8 +888,8 @@ static void a_snapshot_shows_one_moment(void **state) {
     free(contents.allocs);
     free(contents.frees);
     for (int i = 0; i < 2; i++) {
-        close(tell[i]);
-        close(told[i]);
+        close(request[i]);
+        close(answer[i]);
     }
 }
 

@@ -159,7 +159,7 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
         .version = definitions_keep_text(definitions, record->u.runtime.version),
         .note = definitions_keep_text(definitions, record->u.runtime.note),
         .hooked = record->u.runtime.hooked != 0,
-        .recorded = record->u.runtime.told,
+        .recorded = record->u.runtime.reported,
         .counted = record->u.runtime.counted};
     uint32_t at;
     const int r = ag_index_map_number(&definitions->runtime_index, (uintptr_t)runtime.name, &at);

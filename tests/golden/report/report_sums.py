@@ -314,7 +314,7 @@ class Check:
                    sum(row["allocated_blocks"] for (stack, _), row in program.rows.items() if stack == NOT_KEPT))
         self.equal("summary: peak range", found.get("peak_bytes_range", [program.peak[0]] * 2), [program.peak[0], program.peak_high])
         self.equal("summary: runtimes", [(row["name"], row["coverage"]) for row in found["runtimes"]],
-                   [(row["name"], row["told"] / row["counted"] if row.get("counted") else None) for row in program.all("runtime")])
+                   [(row["name"], row["reported"] / row["counted"] if row.get("counted") else None) for row in program.all("runtime")])
 
     def stacks(self):
         return [key for key, row in self.program.rows.items() if row["allocated_blocks"]]

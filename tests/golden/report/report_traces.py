@@ -88,7 +88,7 @@ STRING, PAIRS, UNKNOWN, OTHER_STRING, SCRIPT = 28, 30, 24, 27, 32  # stacks of a
 def define_jq(trace):
     trace.record("thread", stream=1, thread_id=4711, name="jq")
     trace.record("runtime", hooked=1, name="libc", version="2.36")
-    trace.record("runtime", hooked=1, name="lua", version="5.4", told=3, counted=4)
+    trace.record("runtime", hooked=1, name="lua", version="5.4", reported=3, counted=4)
     trace.heap(0, "malloc", "glibc", "c", {MALLOC: "malloc", REALLOC: "realloc"})
     trace.heap(1, "tables", "lua", "lua", {NEW: "new"})
     trace.heap(2, "mappings", "kernel", "c", {MMAP: "mmap"}, is_backing=1)

@@ -320,7 +320,7 @@ static void snapshots(void) {
 
 static _Atomic int has_ended;
 
-static void *allocate_until_told(void *number) {
+static void *allocate_until_stopped(void *number) {
     const uint64_t base = (uint64_t)(uintptr_t)number << 32;
     for (uint64_t i = 1; !has_ended; i++) { /* at most one block lives at any time */
         allogram_alloc(heap, base + i % 512 * 16, 8, kind);
@@ -338,7 +338,7 @@ static void busy_snapshots(void) {
     pthread_t threads[2];
     start();
     for (uintptr_t t = 0; t < 2; t++) {
-        require(pthread_create(&threads[t], NULL, allocate_until_told, (void *)(t + 1)) == 0,
+        require(pthread_create(&threads[t], NULL, allocate_until_stopped, (void *)(t + 1)) == 0,
                 "a thread");
     }
     for (int i = 1; i <= 4; i++) {

@@ -190,7 +190,7 @@ static void reset(void) {
     finish();
 }
 
-static void told_time(void) {
+static void counted_time(void) {
     start();
     allogram_count_time(set, 1000); /* no function is open */
     allogram_enter(set, f);
@@ -574,7 +574,7 @@ static const struct {
     {"folded", folded},
     {"folded_reset", folded_reset},
     {"apart", apart},
-    {"told_time", told_time},
+    {"counted_time", counted_time},
     {"threads", threads},
     {"processes", processes},
     {"many", many},

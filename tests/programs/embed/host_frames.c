@@ -115,13 +115,13 @@ static void two_runs(void) {
     finish();
 }
 
-static void nobody_runs(void) {
+static void no_run(void) {
     start();
     make_block();
     finish();
 }
 
-static void taken_away(void) {
+static void walk_removed(void) {
     start();
     (void)allogram_walk_set(NULL, NULL);
     interpret(make_block);
@@ -257,8 +257,8 @@ static const struct {
 } cases[] = {
     {"one_run", one_run},
     {"two_runs", two_runs},
-    {"nobody_runs", nobody_runs},
-    {"taken_away", taken_away},
+    {"no_run", no_run},
+    {"walk_removed", walk_removed},
     {"together", together},
     {"strange_frames", strange_frames},
     {"deep", deep},

@@ -1,10 +1,10 @@
 /* sampled_heap.c: the same allocations as in sampled.c, but of blocks in a heap of the program,
  * which reports them with allogram.h.
  *
- * sampled_heap MODE: `told` (152 and 1048 bytes in turn, each from a function of its own, half of
- * the blocks freed), `tracked` (as `told`, and during the second third of the rounds a tracker,
- * which calls functions of the program for sampled blocks, is active), `speed` (prints ns per
- * call). Prints per function: blocks, bytes, freed blocks, freed bytes. */
+ * sampled_heap MODE: `reported` (152 and 1048 bytes in turn, each from a function of its own, half
+ * of the blocks freed), `tracked` (as `reported`, and during the second third of the rounds a
+ * tracker, which calls functions of the program for sampled blocks, is active), `speed` (prints ns
+ * per call). Prints per function: blocks, bytes, freed blocks, freed bytes. */
 #include <allogram/allogram.h>
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void rounds(int is_tracked) {
 
 /* The CPU time of a call, the best of 15 rounds of two million calls, without the time of the loop
  * itself. */
-static double best_ns(int is_told) {
+static double best_ns(int is_reported) {
     enum { CALLS = 2000000 };
     double best = 1e9;
     for (int round = 0; round < 15; round++) {
@@ -63,7 +63,7 @@ static double best_ns(int is_told) {
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
         for (int i = 0; i < CALLS; i++) {
             __asm__ volatile("" ::: "memory");
-            if (is_told) {
+            if (is_reported) {
                 allogram_alloc(heap, next_address, 64, 0);
             }
         }
