@@ -186,7 +186,7 @@ TINY_NS = 150
 def times_are_right(erlang):
     """Runs nodes beside an endless loop on each core. Three calls that take some 10 ms of CPU time each have the time of the program's own clock,
     and five hundred calls of a function that does nothing take nearly no time. When the kernel preempts a scheduler in one of the five hundred
-    calls, that wait counts as time of the empty function, so some runs may have more."""
+    calls, that wait counts as time of the empty function, so up to half of the runs may have more."""
     failures = tap.Failures()
     n_warned, tiny = 0, []
     with busy_cores():
@@ -203,7 +203,7 @@ def times_are_right(erlang):
             os.remove(trace)
     failures.require("%d of %d runs have a warning" % (n_warned, RUNS_UNDER_LOAD), n_warned <= RUNS_UNDER_LOAD // 20)
     failures.require("ns of a call that does nothing, in each run: %s" % [round(ns) for ns in tiny],
-                     sum(ns > TINY_NS for ns in tiny) <= RUNS_UNDER_LOAD // 3)
+                     sum(ns > TINY_NS for ns in tiny) <= RUNS_UNDER_LOAD // 2)
     return failures
 
 
