@@ -4,9 +4,10 @@
  * 1. Deaths. At the event RECLAIM_END the mark bits say which blocks live. Marking is over, and the
  * finalizer queue is marked as well, so the death of a block that a finalizer will see is not
  * recorded before the finalizer has run. GC_base returns NULL for memory without live blocks, which
- * the collector has released. No other memory is reused yet, since the collector holds its lock
- * throughout. The collector also marks the blocks in the free lists of threads. The adapter checks
- * all blocks that are live in the trace, in the order of their addresses.
+ * the collector has released. The collector reuses no memory before this file has recorded the
+ * deaths, since it holds its lock until then. The collector also marks the blocks in the free lists
+ * of threads. The adapter checks all blocks that are live in the trace, in the order of their
+ * addresses.
  *
  * 2. While the collector has stopped all threads, the adapter only reads the clock: a thread may be
  * stopped inside of the recorder.
@@ -16,7 +17,7 @@
  *
  * 4. The pause is the time from when the collector stops all threads until it starts them again. If
  * a collection stops the threads more than once, the pause is the sum. The cause of the collection
- * is the outermost call of the thread that collects.
+ * is the outermost call of the collector's library in the thread that collects.
  *
  * 5. An incremental collection (GC_enable_incremental) has no event START and no event END (alloc.c
  * of bdwgc 8.0 to 8.2): its last step stops all threads, and the
@@ -72,8 +73,9 @@ static void bury(void *context, uintptr_t address) {
     }
 }
 
-/* Called for each waiting block. The collector counted a waiting block when it put the block into a
- * list. If the block is swept now, the collector will count it again at the next refill. */
+/* Called for each waiting block: a block in a thread's free list that was not handed out yet. The
+ * collector counted the block as allocated when it put the block into the list. If the block is
+ * swept now, the collector will count it again when it next fills the list. */
 static void forget_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
     if (!is_alive(address) && ag_address_bits_clear(&ag_held, AG_HELD_WAITING, address)) {

@@ -6,7 +6,7 @@
 /* The listener of the collector's events. The collector calls it with its lock held
  * (GC_set_on_collection_event). */
 void ag_bdwgc_cycle_event(int event);
-/* Counts the blocks that still wait in free lists as never handed out. */
+/* Counts the blocks that are still in the free lists of threads: the program never got them. */
 void ag_bdwgc_cycle_count_waiting(void);
 
 #endif

@@ -38,7 +38,8 @@ enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 struct heaptrack {
     struct ag_export *export;
     struct ag_call_tree tree;
-    /* numbers of texts; of places and marks; of allocations (bytes, stack) */
+    /* numbers of texts; of places, and of frames without a place (such as "[no stack]"); of
+     * allocations (bytes, stack) */
     struct ag_numbering strings, places, allocations;
     struct ag_image_row *images;
     size_t n_images;

@@ -11,10 +11,13 @@
  *     for each event: ag_decode_form_fast, then the function of the form
  *     ag_decode_end_fast
  *
- * No byte is trusted. A distance must be less than the number of events so far and less than the
- * ring's size. A tuple's number must be at most that of the next new tuple. A chunk's first
- * allocation must give its tuple. A violation sets run.bad; then the caller must not use the event.
- * A track is the sequence of the chunk's allocations, or of its frees. Section 3 of
+ * No byte is trusted. A tuple is the stack, the size and the function of an allocation; it has a
+ * number, and an allocation contains the number or follows a prediction. An event may refer to an
+ * earlier event of its track by a distance, the number of events in between; a ring keeps the
+ * latest events. A distance must be less than the number of events so far and less than the ring's
+ * size. A tuple's number must be at most that of the next new tuple. A chunk's first allocation
+ * must contain the number of its tuple. A violation sets run.bad; then the caller must not use the
+ * event. A track is the sequence of the chunk's allocations, or of its frees. Section 3 of
  * docs/reference/trace-format.md specifies the bytes and explains tuples, places and forms. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
@@ -132,7 +135,8 @@ AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event
 
 /* Returns the tuple of an allocation. is_given 0: the tuple is the successor of the last
  * allocation's tuple; 1: the bytes contain the number of the tuple, and the tuple itself if it is
- * new. Updates the successor and the trust of the last allocation's tuple. The result is never
+ * new. Updates the predicted successor of the last allocation's tuple, and the
+ * counter that says how reliable this prediction was (trust). The result is never
  * NULL; at damage the content of the tuple is arbitrary. */
 AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run,

@@ -24,8 +24,8 @@ struct ag_managed_frame {
 
 /* A run: the managed frames that belong to one native frame. A source keeps the run between walks,
  * because most of its frames do not change. The frames of a run are in the order of their calls,
- * the outermost first. The merge keeps the nodes of the frames, so only frames that changed cost
- * time in a walk. */
+ * the outermost first. When the frames are joined with the native frames, the nodes of unchanged
+ * frames are used again, so only frames that changed cost time in a walk. */
 struct ag_run_frame {
     uint32_t function, line; /* as in ag_managed_frame */
     uint32_t site;           /* of function and line; 0: not interned yet */
@@ -52,9 +52,10 @@ AG_FAST void ag_run_set(struct ag_frame_run *run, uint32_t index, uint32_t funct
 /* Fills ret_frames with at most MOST frames, innermost first, and returns their number. natives:
  * all native frames, innermost first. A source may list a run in place of a frame: the source then
  * stores the run in ret_runs[i] (NULL before the call), and only the position of ret_frames[i]
- * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording); the source
- * drops them when that number changes. The source is called during an allocation, maybe in a signal
- * handler, so it must not allocate, take a lock or leave by longjmp. */
+ * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording returns its
+ * number); the source drops them when this number changes. The source is called during an
+ * allocation, maybe in a signal handler, so it must not allocate, take a lock or leave by longjmp.
+ * */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,
                                     struct ag_frame_run **ret_runs, uint32_t most);
@@ -75,7 +76,8 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source);
 bool ag_frame_sources_are_there(void);
 
 /* Returns the node of the stack at sp, with the native frames that the stack walker finds and the
- * frames of all sources. pc: as in ag_typed_place; 0: none. */
+ * frames of all sources. pc: an address in the calling function, for the frame of
+ * the call itself, if it is known; 0: unknown. */
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
                          uintptr_t pc);
 /* Returns the node of STACK with N more frames, which the innermost frame of STACK called. FRAMES

@@ -16,8 +16,8 @@ void ag_self_check_start(ag_judge_fn *judge);
 bool ag_self_check_is_on(void);
 
 /* Compares STACK with the stack that the other unwinder finds at sp. The thread's gate must be
- * closed (it says that the thread is recording an event), so allocations of the other unwinder are
- * recorded like those of a signal handler. */
+ * closed: a closed gate says that the thread is recording an event. So the other unwinder's
+ * allocations are treated like those of a signal handler that interrupted the event. */
 void ag_self_check_stack(uint32_t stack, const uintptr_t *sp);
 /* Counts a comparison that another part of the recorder made. */
 void ag_self_check_count(bool is_same);

@@ -52,8 +52,8 @@ void ag_remote_elf_close(struct ag_remote_elf *elf);
 const Elf64_Phdr *ag_remote_elf_segment(const struct ag_remote_elf *elf, uint32_t type);
 /* The loaded segment that contains ADDRESS, or NULL. */
 const Elf64_Phdr *ag_remote_elf_loaded(const struct ag_remote_elf *elf, uint64_t address);
-/* The loaded segment with this protection bit (PF_X ...) for which the file's page at OFFSET is
- * mapped, or NULL. */
+/* The loaded segment that has this protection bit (PF_X ...) and contains the page of the file at
+ * OFFSET; NULL: there is none. */
 const Elf64_Phdr *ag_remote_elf_segment_at(const struct ag_remote_elf *elf, uint64_t offset,
                                            uint32_t flag);
 /* Finds the section of this name, and its address. Returns false if there is none. */

@@ -12,7 +12,8 @@ struct ag_node_connection {
     ei_cnode self; /* allogram's own node */
     int fd;
     bool is_gone;
-    uint32_t events; /* bits 1 << enum ag_link_event: events that the node's keeper has sent */
+    uint32_t events; /* bits 1 << enum ag_link_event: events that have come from allogram's
+                      * process in the node */
 };
 
 /* Returns 0, or a negative errno with a line in ret_text. */

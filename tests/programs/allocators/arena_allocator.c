@@ -38,8 +38,8 @@ void *moz_arena_malloc(arena_id arena, size_t bytes) {
 }
 
 void *moz_arena_calloc(arena_id arena, size_t count, size_t bytes) {
-    return moz_arena_malloc(arena, count * bytes); /* memory of the arena that was never used is
-                                                    * zero */
+    return moz_arena_malloc(arena, count * bytes); /* the arena never uses memory again, and
+                                                    * fresh memory is zero */
 }
 
 void *moz_arena_realloc(arena_id arena, void *block, size_t bytes) {

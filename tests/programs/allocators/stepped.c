@@ -9,9 +9,9 @@
  *     return    at each STRIDE-th instruction the handler allocates and returns
  *     altstack  as return, on an alternate stack
  *     twice     at each STRIDE-th instruction the handler single-steps its own calls as well
- *     jump      for each STRIDE-th instruction, from the FIRST on, there is a new thread, which
- *               allocates before: the handler leaves that instruction by siglongjmp, and the
- *               thread allocates again
+ *     jump      for each STRIDE-th instruction, from the FIRST on, a new thread allocates, and then
+ *               makes the calls up to that instruction. The handler leaves the instruction by
+ *               siglongjmp, and the thread allocates again
  *     coldjump  as jump, in a thread that has not allocated before
  *     fork      at each STRIDE-th instruction the handler forks by a raw system call, at most
  *               FORKS_EACH times at the same instruction; parent and child then continue to the end

@@ -165,7 +165,8 @@ static void late_types(void) {
     alloc(0x4000, 8, 0);
     alloc(0x5000, 16, 0);
     alloc(0x6000, 32, pair);
-    require(allogram_block_type(heap, 0x1000, 0) == 0, "no type (0) is refused");
+    require(allogram_block_type(heap, 0x1000, 0) == 0,
+            "the number 0, which means no type, is refused");
     require(allogram_block_type(heap, 0x1000, 4711) == 0,
             "a type that was never registered is refused");
     require(allogram_block_type(heap, 0x1000, pair) == 1, "a registered type is accepted");

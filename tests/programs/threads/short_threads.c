@@ -1,8 +1,9 @@
 /* short_threads.c: 300 threads, ten at a time; each allocates 11 x 21 bytes, frees 10 of them and
  * ends.
  *
- * In the counts below, `runtime` stands for further blocks that the C library or the language's
- * runtime allocates; the judge (counting_preload.c) counts them.
+ * In the counts below, a ghost free is a free of a block whose allocation was not recorded, and
+ * `runtime` stands for further blocks that the C library or the language's runtime allocates; the
+ * judge (counting_preload.c) counts them.
  *
  * @allocated_blocks 3300 + runtime
  * @allocated_bytes  3300 * 21 + runtime

@@ -1,5 +1,6 @@
-/* kept_call.S: the entry code of detours that hook/kept_call.h declares, and ag_kept_original. A
- * detour is a jump at the start of a function that leads to other code. */
+/* kept_call.S: code that detours of functions with a kept frame enter (hook/kept_call.h), and
+ * ag_kept_original, through which that code calls the original function. A detour is a jump at the
+ * start of a function that leads to other code. A kept frame stores all registers of the caller. */
 #include "kept_frame.S"
 
     .hidden ag_call_keeping_vectors
