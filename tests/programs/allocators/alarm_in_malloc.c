@@ -6,6 +6,8 @@
  * 2000 signals have arrived. The program counts its own calls in variables that a handler may
  * change, and writes the counts at its end.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @counts_itself    allocated_blocks allocated_bytes freed_blocks in_use_blocks in_use_bytes
  * @ghost_frees      0
  * @threads          1

@@ -5,6 +5,8 @@
  * (counting_preload.c) counts them. The sites view must show each plugin's function with its own
  * blocks:
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 50 * 30 + runtime
  * @allocated_bytes  50 * (400 + 1000) + runtime
  * @ghost_frees      0

@@ -10,6 +10,8 @@
  * In the counts below, `runtime` stands for further blocks that the C library or the language's
  * runtime allocates; the judge (counting_preload.c) counts them.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 3 + 2 + 1 + 4 + 5 + 6 + 1 + 7 + runtime
  * @allocated_bytes  303 + 204 + 103 + 416 + 525 + 636 + 107 + 756 + runtime
  * @freed_blocks     3 + runtime

@@ -2,6 +2,8 @@
  * blocks are freed. An atexit handler (run only by exit and by return) allocates one block of 7
  * bytes, an at_quick_exit handler one of 13.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 1000 + handler
  * @freed_blocks     400
  * @ghost_frees      0

@@ -13,6 +13,8 @@
  *
  * Then all blocks of the first malloc are freed but 3; free(NULL) does nothing.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 11 + 6 + 2 + 5 + 2 + 5 + 2
  * @allocated_bytes  1000 + 600 + 128 + 311100 + 153 + 258 + (9 << 30) - 1
  * @in_use_blocks    3

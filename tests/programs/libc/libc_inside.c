@@ -5,6 +5,8 @@
  * In the counts below, `runtime` stands for further blocks that the C library or the language's
  * runtime allocates; the judge (counting_preload.c) counts them.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 100 + runtime
  * @ghost_frees      0
  * @threads          1

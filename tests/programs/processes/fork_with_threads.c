@@ -3,6 +3,8 @@
  * lock that another thread holds at the fork would block the child forever. Children never free a
  * block of their parent.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @traces           21
  * @process          parent
  * @ghost_frees      0

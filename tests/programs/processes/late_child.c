@@ -5,6 +5,8 @@
  * allocates 10 x 13 bytes and frees 4 of them. C's stacks must be its own, although the stack tree
  * of B, which C would have used, is gone.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @process          A
  * @allocated_blocks 2
  * @process          B

@@ -11,6 +11,8 @@
  * In the counts below, `runtime` stands for further blocks that the C library or the language's
  * runtime allocates; the judge (counting_preload.c) counts them.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 4 * 50000 + 6 * 4 + 3 + runtime
  * @in_use_blocks    6 * 3 + 3 + runtime
  * @ghost_frees      0

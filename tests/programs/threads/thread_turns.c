@@ -9,6 +9,8 @@
  * In the counts below, `runtime` stands for further blocks that the C library or the language's
  * runtime allocates; the judge (counting_preload.c) counts them.
  *
+ * A ghost free is a free of a block whose allocation was not recorded.
+ *
  * @allocated_blocks 40100 + runtime
  * @allocated_bytes  20000 * 1500 + 4000 + runtime
  * @freed_blocks     40100 + runtime
