@@ -12,7 +12,7 @@
 #include "hook/kept_call.h"
 #include "object_reader.h"
 
-enum { AG_BDWGC_ENTRY_BYTES = 288 };
+enum { AG_BDWGC_ENTRY_BYTES = 288 }; /* size of the code of an entry in collector_entry.S */
 
 struct ag_bdwgc_statistics { /* the first fields of struct GC_prof_stats_s of gc.h */
     uint64_t heap_bytes, free_bytes, unmapped_bytes, since_collection_bytes,
@@ -62,8 +62,8 @@ const char *ag_bdwgc_call_name(size_t row);
 int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const char **ret_reason,
                   const char **ret_name);
 
-/* Sums of the recorded bytes, and of the bytes that the collector allocated for itself, in bytes of
- * its blocks. */
+/* Sums of the sizes of the collector's blocks: the first of the recorded blocks, the second of the
+ * blocks that the collector allocated for itself. */
 uint64_t ag_bdwgc_reported_bytes(void);
 uint64_t ag_bdwgc_own_bytes(void);
 /* The first function adds to, and the second returns, the number of bytes that the collector's

@@ -15,7 +15,8 @@ enum ag_crystal_place {
     AG_CRYSTAL_SHIM,     /* a wrapper of the collector's functions: the caller of the wrapper
                           * allocates */
     AG_CRYSTAL_OBJECT,   /* makes an object of the type */
-    AG_CRYSTAL_BUFFER,   /* makes memory for elements; the type is that of the pointer */
+    AG_CRYSTAL_BUFFER,   /* makes memory for elements; the type is that of the pointer to the
+                          * elements */
 };
 /* Classifies a frame by the block that it allocates. ret_type: the name of the type; "": unknown.
  * function: as returned by ag_crystal_name, or the short name of an inlined function. */

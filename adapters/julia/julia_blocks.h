@@ -11,7 +11,8 @@ enum ag_julia_block {
     AG_JULIA_BLOCK_OWN,   /* from posix_memalign, and not recorded as a block of malloc */
     AG_JULIA_BLOCK_BIG,   /* recorded in the heap of big objects */
     AG_JULIA_BLOCK_STD,   /* recorded as memory of an array */
-    AG_JULIA_BLOCK_STACK, /* a task's stack, recorded as mapped by the heap of stacks */
+    AG_JULIA_BLOCK_STACK, /* a task's stack, recorded as memory that the heap of stacks has
+                           * mapped */
     AG_JULIA_BLOCKS
 };
 extern struct ag_address_bits ag_julia_blocks AG_HIDDEN;

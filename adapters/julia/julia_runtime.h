@@ -56,8 +56,8 @@ struct ag_julia_objects {
     struct ag_julia_chunk *first, *last; /* chunks before last are full */
 };
 
-struct ag_julia_node { /* for a stack and a type (tag): the stack's node with a further node for the
-                        * type */
+struct ag_julia_node { /* entry of a cache: for a stack and the type of a block (tag), the node of
+                        * the stack tree that means both */
     uintptr_t tag;
     uint32_t stack, node;
 };

@@ -1,5 +1,6 @@
-/* event_clock.h: reads the time of the tracer's events, and subtracts the time that an event itself
- * takes; see event_clock.c. */
+/* event_clock.h: reads the time of the events of the tracer (the code that Erlang's call tracing
+ * calls at each call and return), and subtracts the time that an event itself takes; see
+ * event_clock.c. */
 #ifndef AG_BEAM_EVENT_CLOCK_H
 #define AG_BEAM_EVENT_CLOCK_H
 

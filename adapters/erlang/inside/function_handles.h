@@ -1,4 +1,5 @@
-/* function_handles.h: maps {Module, Function, Arity} to the handle of a function in allogram.h. */
+/* function_handles.h: maps {Module, Function, Arity} of an Erlang function to the number that
+ * allogram_register_function (allogram.h) returned for the function, its handle. */
 #ifndef AG_BEAM_FUNCTION_HANDLES_H
 #define AG_BEAM_FUNCTION_HANDLES_H
 

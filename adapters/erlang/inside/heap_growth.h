@@ -1,5 +1,5 @@
 /* heap_growth.h: computes how many words an Erlang process allocated between two events of the
- * tracer; see heap_growth.c. */
+ * tracer (the code that Erlang's call tracing calls); see heap_growth.c. */
 #ifndef AG_BEAM_HEAP_GROWTH_H
 #define AG_BEAM_HEAP_GROWTH_H
 

@@ -28,8 +28,9 @@ struct ag_traced_process {
     ERL_NIF_TERM spawned; /* the process that it has spawned since the last event; 0: none */
     /* The process was started with a fun. Its first calls are those of erlang:apply/2 and of the
      * function of the fun. Its counters are made at the second call, so that they have the name of
-     * this function: see ag_traced_process_begin. Until then, what will be counted: words of the
-     * arguments, tuples of the tracer, words before the first call, and the first function. */
+     * this function: see ag_traced_process_begin. Until then, the four members `early_` keep what
+     * the counters will count: words of the arguments, tuples that the tracer made, words before
+     * the first call, and the first function. */
     bool is_unnamed;
     uint32_t early_tuples;
     uint64_t early_argument_words, early_words;

@@ -26,7 +26,8 @@ void ag_node_disconnect(struct ag_node_connection *connection);
  * node is gone; -ETIMEDOUT. The caller frees ret_answer in any case. */
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at);
-/* Waits up to MS milliseconds for one message, and notes the event that it contains. */
+/* Waits up to MS milliseconds for one message, and sets the bit of the message's event in
+ * connection->events. */
 void ag_node_listen(struct ag_node_connection *connection, unsigned ms);
 
 /* Reads the string at AT and advances AT. Returns false if there is none. Characters that are not

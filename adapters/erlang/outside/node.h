@@ -87,13 +87,14 @@ struct node {
     struct node_collections *collections;     /* NULL: collections are not watched */
 };
 
-/* Returns 0, or the error of reading. */
+/* Reads the word at ADDRESS of the target. Returns 0, or the negative errno of the read. */
 int node_read_word(struct node *node, uint64_t address, uint64_t *ret_word);
 
 /* ---- one process ------------------------------------------------------------------------- */
 
 uint64_t node_process_word(const struct node_process *process, uint32_t offset);
-/* Returns 0, or the error of reading. Check the copy with node_process_is_sound before use. */
+/* Returns 0, or the negative errno of the read. Check the copy with node_process_is_sound before
+ * use. */
 int node_read_process(struct node *node, uint64_t address, struct node_process *ret_process);
 /* heap <= heap top <= stack top <= heap end, and the sizes agree. */
 bool node_process_is_sound(const struct node *node, const struct node_process *process);
@@ -109,8 +110,8 @@ int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYT
 /* Writes "module:function/arity" for the three words at ADDRESS. */
 int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_FUNCTION_BYTES]);
 
-/* Reads the code map again if the map has changed, at a limited rate. Returns true if the map was
- * read. */
+/* Reads the code map (the target's list of generated functions with their addresses) again if the
+ * map has changed, at a limited rate. Returns true if the map was read. */
 bool node_code_catch_up(struct node *node);
 
 /* ---- parts of the inspector ---------------------------------------------------------------- */

@@ -22,7 +22,8 @@ struct node_captured {
 const struct node_captured *node_capture_find(struct node *node,
                                               const struct allogram_sample *sample);
 
-/* See allogram_inspector.capture_program. */
+/* The member capture_program of the inspector, the struct by which `allogram observe` calls the
+ * code for a runtime (allogram/inspector.h): returns the descriptor of the kernel's program. */
 int node_capture_program(void *state, char *ret_problem, size_t problem_bytes);
 void node_capture_close(struct node *node);
 

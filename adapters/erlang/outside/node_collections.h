@@ -5,7 +5,8 @@
 
 #include "node.h"
 
-/* See allogram_inspector.watch_collections and .collections. */
+/* The members watch_collections and collections of the inspector, the struct by which `allogram
+ * observe` calls the code for a runtime (allogram/inspector.h). */
 int node_collections_watch(void *state, char *ret_problem, size_t problem_bytes);
 int node_collections_report(void *state, struct allogram_answers *answers);
 void node_collections_close(struct node *node);

@@ -16,8 +16,8 @@ enum {
     NODE_PROCESS_WORDS = 128, /* words of struct process, from its start on, that are read */
 };
 
-/* Offsets in struct process, and the ranges of generated code; written before anything is attached,
- * and again when code is added or the period changes. */
+/* Offsets in struct process, and the ranges of generated code; written before the kernel half is
+ * attached to events, and again when code is added or the period changes. */
 struct node_bpf_settings {
     __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
         minor_count, abandoned_heap, fragment_words, state;
@@ -57,7 +57,8 @@ struct node_process_copy {
 struct node_watched { /* a thread that collects; used only in the kernel */
     struct node_pace pace;
     __u64 n_seen;                          /* collections, reported or not */
-    __u64 depth;                           /* calls inside of the reported collection; 0: none */
+    __u64 depth;                           /* number of nested calls of the collector since the
+                                            * reported collection began; 0: none is running */
     __u64 id, heap, heap_top, minor_count; /* of the process of the thread's last call */
     struct node_process_copy copy;
     struct node_event event;

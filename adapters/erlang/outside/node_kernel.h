@@ -14,7 +14,7 @@ void node_kernel_stop(struct node *node);
  * readable when the ring has records. */
 int node_kernel_sample_program(struct node *node);
 int node_kernel_readable(struct node *node);
-/* Writes the ranges of generated code and the scheduler threads to the kernel half again. */
+/* Passes the ranges of generated code and the scheduler threads to the programs again. */
 void node_kernel_update(struct node *node);
 /* Starts watching collections: all of them, until a period is set. */
 int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t problem_bytes);

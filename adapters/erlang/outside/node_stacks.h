@@ -38,7 +38,7 @@ int node_stack_of_waiting(struct node *node, const struct node_process *process,
 /* The address of the word in which the scheduler of the thread with this name stores its process;
  * 0: it is not a scheduler. */
 uint64_t node_current_process_word(const struct node *node, const char *thread_name);
-/* allogram_inspector.stack */
+/* Reports the stack of a sample: the member `stack` of the inspector (allogram/inspector.h). */
 enum allogram_stack_verdict node_stack_of_sample(void *state, const struct allogram_sample *sample,
                                                  struct allogram_stack *stack);
 

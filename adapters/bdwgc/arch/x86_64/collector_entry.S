@@ -3,10 +3,10 @@
  *
  * The collector's functions call each other by their public names. So an entry jumps to the
  * original at once if the thread is inside of the collector already, except for the AG_BDWGC_ALWAYS
- * rows. Otherwise the entry keeps all registers (hook/kept_call.h) and calls
- * ag_bdwgc_call with the number of its row (the datum of the call). It saves vector registers only
- * if the collector is linked into the program: callers of a library's function do not rely on them,
- * nor on rax, r10 and r11.
+ * rows. Otherwise the entry saves all general registers (hook/kept_call.h) and calls ag_bdwgc_call
+ * with the number of its row (the datum of the call). The entry saves vector registers only if the
+ * collector is linked into the program: callers of a library's function do not rely on vector
+ * registers, nor on rax, r10 and r11.
  *
  * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
  * its size from the bytes that the thread skips before its next sample; a free looks its block up
@@ -14,11 +14,11 @@
  * original; that of an allocation marks the thread as inside of the collector and calls the
  * original. The lowest bit of this mark is set, so that ag_bdwgc_find_cause (collector_calls.c)
  * finds the arguments, which the short path pushes below the marked address. If the recorder is
- * off, the entry only compares its state. A tracker (callbacks of the program, allogram.h), or a
- * Crystal object whose type number is not written yet, has to see each call and disables the short
- * path. The short path uses rax, r10, r11 and the flags. It saves them in the red zone, because it
- * calls no function before the original. The original finds the stack aligned as its caller left
- * it. */
+ * off, the entry only compares the recorder's state and jumps to the original. A tracker (callbacks
+ * of the program, allogram.h), or a Crystal object whose type number is not written yet, has to see
+ * each call and disables the short path. The short path uses rax, r10, r11 and the flags. It saves
+ * them in the red zone, because it calls no function before the original. The original finds the
+ * stack aligned as its caller left it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
@@ -151,7 +151,8 @@ enter_from_scratch:
     jnz 1f
     .endm
 
-    /* Jumps to label 1 if the block in rdi may be a sample, as ag_sampled_may_hold_fast. */
+    /* Jumps to label 1 if the block in rdi may be a sample. The C function ag_sampled_may_hold_fast
+     * computes the same. */
     .macro unsampled_or_1f
     imul $0x10001, %rdi, %rax
     shr $20, %rax
