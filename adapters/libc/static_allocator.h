@@ -20,8 +20,9 @@ struct ag_static_answer {
 
 /* Looks for allocation functions that the program defines itself and puts detours into them.
  * malloc_address: the address of a library's malloc that is hooked like the program's; or NULL.
- * Called once, before the program has a second thread, or while detours are prepared and
- * not yet written into the code (hook/detour.h). */
+ * Called once. In a program that starts, this must be before its second thread. In a running
+ * program, the detours (jumps at the start of functions) are only prepared by this function, and
+ * written into the code later (hook/detour.h). */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
 /* Hooks the functions that only certain allocators have, in all objects. Called after
@@ -31,7 +32,7 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
 /* Calls CALL once, in the first thread that enters a detour. The compiler may have inlined a
- * program's malloc into all its callers: then its detour is never entered. */
+ * program's malloc into all its callers: then the detour of malloc is never entered. */
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 

@@ -1,4 +1,6 @@
-/* lua_call_memo.h: remembers the Lua calls of a state between two walks of a thread's stack. */
+/* lua_call_memo.h: remembers the Lua calls of a state between two walks of a thread's stack. A run
+ * is the Lua calls that one call of Lua's interpreter (luaV_execute, a native function)
+ * executes. */
 #ifndef AG_LUA_CALL_MEMO_H
 #define AG_LUA_CALL_MEMO_H
 
@@ -9,7 +11,8 @@
 struct ag_lua_call_memo {
     const lua_State *L; /* NULL: empty */
     const struct ag_lua_state *state;
-    uint32_t recording; /* ag_stacks_recording() when the nodes in the runs were made */
+    uint32_t recording; /* ag_stacks_recording() when the runs got their nodes; the number changes
+                         * when nodes become invalid */
     uint32_t capacity;  /* elements of each array; the arrays are one mapping */
     uint32_t n_calls, n_runs;
     bool is_partial;  /* L has callers of calls[0] that are not in the memo */
@@ -31,7 +34,8 @@ struct ag_lua_call_memos { /* of one thread */
  * walk uses all memos. */
 struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
                                              struct ag_lua_state *state, lua_State *L);
-/* Sets the innermost frame of a run of the memo. end: as in ag_lua_place_of (lua_functions.h). */
+/* Sets the innermost frame of a run of the memo. end: the address after the bytecode instruction
+ * that the call of this frame executes; 0: Lua saved the call's pc. */
 void ag_lua_run_settle(struct ag_lua_call_memo *memo, struct ag_lua_state *state, uint32_t run,
                        uintptr_t end);
 /* The walk has ended: every memo may be replaced again. */

@@ -1,4 +1,5 @@
-/* lua_calls.h: counts calls and words of the functions of a state, with --calls. */
+/* lua_calls.h: counts the calls and the allocated words of the functions of a Lua state, if the
+ * option --calls was given. */
 #ifndef AG_LUA_CALLS_H
 #define AG_LUA_CALLS_H
 
@@ -7,7 +8,7 @@
 extern bool ag_lua_calls_are_wanted AG_HIDDEN;
 
 /* Sets the hook that counts calls, if L has no hook. Called before Lua code runs with L, and only
- * with --calls. */
+ * if --calls was given. */
 void ag_lua_calls_follow(lua_State *L);
 /* The next two functions are called only for a state with counters. The first counts the bytes as
  * words of the running function; the second is called when a block is freed, and forgets the Lua

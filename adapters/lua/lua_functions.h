@@ -5,16 +5,16 @@
 #include "lua_states.h"
 
 /* The function that a call of Lua code runs, and the line that the call executes. function 0: it
- * cannot be determined.
- * end: the end of the instruction that the call executes, see lua_pcs.h; 0: Lua saved the pc. */
+ * cannot be determined. ci: the call's CallInfo, Lua's data of a call. end: the address after the
+ * bytecode instruction that the call executes; 0: Lua saved the pc of the call. */
 struct ag_lua_place {
     allogram_function function;
     uint32_t line;
 };
 struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci,
                                     uintptr_t end);
-/* Like ag_lua_place_of, but returns only the function. PROTO is the proto of CI, a call
- * of L. */
+/* Like ag_lua_place_of, but returns only the function. PROTO is the proto (Lua's compiled code of a
+ * function) that CI, a call of L, runs. */
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci);
 /* Called when a block that may be a proto is freed: if a known function has this proto, forgets the

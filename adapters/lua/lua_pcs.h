@@ -13,7 +13,8 @@
  * saved the pc, or the place where it holds the pc is unknown. The caller checks the value by
  * ag_lua_unsaved_pc. Callable from any thread and signal handler. */
 uintptr_t ag_lua_end_at(const struct ag_walked_frame *natives, uint32_t frame);
-/* Forgets where functions push registers. Called when shared objects were unloaded. */
+/* Forgets which functions push which registers, and where. Called when shared objects were
+ * unloaded. */
 void ag_lua_pcs_forget_rules(void);
 
 /* ---- the calibration ---- */

@@ -29,6 +29,8 @@ void ag_ocaml_lives_place_young(struct ag_ocaml_lives *lives, uintptr_t start, u
 uint64_t ag_ocaml_lives_add_old(struct ag_ocaml_lives *lives, enum ag_ocaml_heap heap,
                                 uintptr_t header);
 uint64_t ag_ocaml_lives_add_young_slow(void);
+/* Removes the young blocks at the address of ENTRY and at lower addresses: the runtime has reset
+ * its young pointer and so taken them back. */
 void ag_ocaml_lives_take_back(struct ag_ocaml_lives *lives, uint32_t entry);
 AG_FAST uint64_t ag_ocaml_lives_add_young(struct ag_ocaml_lives *lives, enum ag_ocaml_heap heap,
                                           uintptr_t header) {
@@ -45,7 +47,7 @@ AG_FAST uint64_t ag_ocaml_lives_add_young(struct ag_ocaml_lives *lives, enum ag_
 }
 
 /* The minor heap was collected: its blocks have moved to the major heap or are dead. young_pointer:
- * its value before the collection; 0: unknown. */
+ * the address of the block that was allocated last, before the collection; 0: unknown. */
 void ag_ocaml_lives_minor_ends(struct ag_ocaml_lives *lives, uintptr_t young_pointer);
 /* The major heap was marked: a block whose header has these bits of color is dead. */
 void ag_ocaml_lives_major_ends(struct ag_ocaml_lives *lives, uint64_t dead_bits);

@@ -5,7 +5,8 @@
 
 #include "ocaml_runtime.h"
 
-/* Recorded amounts, in the runtime's words (with headers), for coverage. */
+/* Recorded amounts, in words of the runtime and with the headers of blocks, to be compared with
+ * what the runtime itself counted. */
 struct ag_ocaml_reported {
     _Atomic uint64_t words;     /* blocks in OCaml's heap */
     _Atomic uint64_t own_words; /* blocks that Memprof allocated for its callbacks */

@@ -47,12 +47,13 @@ struct ag_ocaml_walked {
     uintptr_t pc;           /* the return address */
     uint32_t node;          /* the stack of this frame and its callers */
 };
-struct ag_ocaml_cut {
+struct ag_ocaml_cut { /* cache of stacks that were cut: hash of the return addresses -> stack */
     uint64_t hash;
     uint32_t stack;
 };
 struct ag_ocaml_walk {
-    uint32_t recording; /* value of ag_stacks_recording() when the nodes were made */
+    uint32_t recording; /* ag_stacks_recording() when the nodes were made; the number changes when
+                         * nodes become invalid */
     uint32_t n;         /* number of elements of `frames` */
     /* the outer end of the walked frames: the place of the return address into the runtime's code
      * that called OCaml code */

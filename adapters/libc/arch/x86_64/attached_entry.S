@@ -5,7 +5,8 @@
  * free's public address. The free of these chunks was recorded when the program freed them, so this
  * entry passes calls from the allocator's own code, [ag_own_low, ag_own_low + ag_own_bytes), to the
  * original free without recording them. */
-#define SLOT_FREE 3         /* of ag_next, asserted in attached.c */
+#define SLOT_FREE 3         /* index of free in ag_next, the table of the libc's functions; asserted
+                             * in attached.c */
 
     .hidden ag_own_low
     .hidden ag_own_bytes

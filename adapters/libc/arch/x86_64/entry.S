@@ -58,8 +58,8 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     .endm
 
     /* Subtracts SIZE from the bytes that the thread skips before its next sample; jumps to label 1
-     * if a sample is due (as ag_skip_take_fast). rax and r11 are free here. A thread that has not
-     * begun has no bytes left to skip. */
+     * if a sample is due. The C function ag_skip_take_fast does the same. rax and r11 are free
+     * here. A thread that the recorder does not know yet has no bytes left to skip. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r11
@@ -69,7 +69,8 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     mov %r11, %fs:LEFT_BYTES(%rax)
     .endm
 
-    /* Jumps to TARGET if the block in rdi may be a sample (as ag_sampled_may_hold_fast). */
+    /* Jumps to TARGET if the block in rdi may be a sample. The C function ag_sampled_may_hold_fast
+     * computes the same. */
     .macro unsampled_or target
     imul $0x10001, %rdi, %rax
     shr $20, %rax
