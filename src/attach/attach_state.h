@@ -28,7 +28,8 @@ struct ag_attach {
     struct ag_code_range agent;      /* the agent's code */
     struct ag_attachment attachment; /* copy of the agent's variable, which the agent filled */
     bool is_on;                      /* the jumps of the hooks are written */
-    bool is_learnt;                  /* a stack was found safe once (attaching.c, section 1) */
+    bool is_learnt;                  /* a stack of the target was once found safe for loading the
+                                      * agent (attaching.c, section 1) */
     uint32_t random;                 /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;
 };
@@ -66,6 +67,7 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
 
 /* ---- attaching.c ---- */
 
+/* Prepares THREAD, which is stopped, for calls of functions. Returns 0 or a negative errno. */
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread);
 void ag_attach_unload(struct ag_attach *attach); /* after ag_attach_begin_call */
 void ag_attach_pause(struct ag_attach *attach);  /* a pause of random length */

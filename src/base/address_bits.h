@@ -13,15 +13,16 @@
 struct ag_address_slot;
 struct ag_address_bits {
     struct ag_address_slot *slots;
-    _Atomic uint32_t *listed; /* index of each used slot, plus 1; 0: nothing */
+    _Atomic uint32_t *listed; /* index of each used slot (a slot has the bits of one region), plus
+                               * 1; 0: nothing */
     _Atomic uint32_t n_listed;
     uint32_t n_sets;
     bool forgets_on_fork;
 };
 
-/* Called once for each table, before any other function. Sets are numbers below n_sets.
- * forgets_on_fork: true: a forked child begins with empty sets (the kernel wipes them); false: it
- * begins with the sets of its parent. Returns 0 or -ENOMEM. */
+/* Called once for each struct ag_address_bits, before any other function. Sets are numbers below
+ * n_sets. forgets_on_fork: true: a forked child begins with empty sets (the kernel wipes them);
+ * false: it begins with the sets of its parent. Returns 0 or -ENOMEM. */
 int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool forgets_on_fork);
 /* Adds the address to the set. Returns false if there is no memory. */
 bool ag_address_bits_set(struct ag_address_bits *bits, uint32_t set, uintptr_t address);

@@ -16,8 +16,9 @@ struct ag_endpoint {
     pid_t server; /* pid of the server process; 0: none */
 };
 
-/* Binds PORT on loopback (0: any free port), and makes the token. Called before the program and the
- * writer are started. Returns 0, or a negative errno with one line in ret_message. */
+/* Binds PORT on loopback (0: any free port), and makes the token, a random text that every request
+ * to the server must contain. Called before the program and the writer are started. Returns 0, or a
+ * negative errno with one line in ret_message. */
 int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_message[512]);
 /* Starts a process that serves requests until it is stopped or its parent ends. Closes the
  * listening socket in this process. Returns 0 or a negative errno. */

@@ -25,7 +25,7 @@ struct allogram_counters {
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;     /* functions entered and not left */
     uint64_t beyond;    /* number of those functions, the innermost ones, that have no node */
-    uint64_t since_raw; /* time is counted up to this moment, in raw clock ticks */
+    uint64_t since_raw; /* time is counted up to this moment, in units of the session's clock */
     uint32_t current;   /* number of a node; 0: outside of all functions */
     /* The part of the set that is in the live segment, the memory shared with the writer process;
      * it refers to all nodes. NULL: none yet. */
@@ -37,8 +37,8 @@ struct allogram_counters {
     _Atomic uint32_t *table;
     uint32_t *places;  /* hash table: node of (parent, function); 0: free */
     uint32_t n_places; /* a power of two, more than twice the nodes */
-    /* With folded recursion: the node that was current before each entered function that has a
-     * node; `depth - beyond` entries. */
+    /* If the levels of a recursion share a path (ALLOGRAM_FOLD_RECURSION): the node that was
+     * current before each entered function that has a node; `depth - beyond` entries. */
     uint32_t *levels;
     uint64_t n_levels;                                /* capacity */
     struct {                                          /* the garbage collection in progress */

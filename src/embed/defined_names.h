@@ -1,7 +1,8 @@
 /* defined_names.h: names that a program defined, numbered from 1: its types and its labels.
  *
- * In each recording a name has another site, which is a number in the stack tree (see "leaf" in
- * base/stack_tree.h). The site of the last recording is stored with the name. */
+ * In each recording a name gets a new site, the number under which the stack tree (the table of all
+ * stacks of the recording) has this name. The site of the last recording is stored with the
+ * name. */
 #ifndef AG_DEFINED_NAMES_H
 #define AG_DEFINED_NAMES_H
 

@@ -15,8 +15,8 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
                         const struct ag_block_site *block_site);
 void ag_late_types_died(allogram_heap heap, uint64_t address);
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address);
-/* Records the type of a block. site: the type's site (ag_defined_names_site). Returns false if the
- * block is not known. */
+/* Records the type of a block. site: the number of the type in the stack tree of this recording
+ * (ag_defined_names_site). Returns false if the block is not known. */
 bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site);
 
 #endif

@@ -30,7 +30,8 @@ struct ag_tracked { /* 56 bytes */
             uint32_t stack, recording;
         } born;
     };
-    /* place of the next entry in the hash list, or in the list of free entries; 0: none */
+    /* place (number, from 1) of the next entry in the hash list, or in the list of free entries; 0:
+     * none */
     uint32_t next;
     uint32_t state, tracker; /* enum ag_tracked_state; number of the tracker */
     /* RUNNING: tid of the thread that runs the callback; is_queued: place of the next entry in the

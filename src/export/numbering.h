@@ -28,8 +28,8 @@ void ag_numbering_done(struct ag_numbering *numbering);
 static inline uint64_t ag_numbering_pointer(const void *pointer) {
     return (uint64_t)(uintptr_t)pointer;
 }
-/* Returns the number of a frame's function. Functions are distinguished by name and image, as in
- * the sites of a profile. Equal texts have equal addresses, so addresses are compared. */
+/* Returns the number of a frame's function. Two frames have the same function if name and image
+ * (the loaded file) are equal. Equal texts have equal addresses, so addresses are compared. */
 static inline uint32_t ag_numbering_function(struct ag_numbering *functions,
                                              const struct ag_frame *frame) {
     return ag_numbering_of(functions, ag_numbering_pointer(frame->label),
