@@ -53,7 +53,8 @@ enum {
     /* number of the frame for calls and words that belong to no registered function */
     AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
-/* What a chunk of counters contains; stored in the field `stream` of the chunk's control. */
+/* What a chunk of counters contains; stored in the field `stream` of the chunk's struct
+ * ag_chunk_control. */
 enum ag_counter_chunk { AG_COUNTER_CHUNK_NODES = 0, AG_COUNTER_CHUNK_SETS = 1 };
 
 /* A node: the path of calls of the parent node, extended by a call of `function`. Only the thread
@@ -85,7 +86,7 @@ struct ag_counter_set {
     _Atomic uint32_t n_resets;
     _Atomic uint32_t n_nodes; /* nodes [0, n_nodes) are complete; node 0 is the root */
     /* lost calls (without a node) that are not yet included in the field `lost` of the process'
-     * slot */
+     * slot (its entry in the segment) */
     _Atomic uint64_t n_lost;
     /* words that are attributed to no function; index: enum allogram_apart of allogram.h */
     struct {

@@ -11,14 +11,17 @@
  *     for each event: ag_decode_form_fast, then the function of the form
  *     ag_decode_end_fast
  *
- * No byte is trusted. A tuple is the stack, the size and the function of an allocation; it has a
- * number, and an allocation contains the number or follows a prediction. An event may refer to an
- * earlier event of its track by a distance, the number of events in between; a ring keeps the
- * latest events. A distance must be less than the number of events so far and less than the ring's
- * size. A tuple's number must be at most that of the next new tuple. A chunk's first allocation
+ * A tuple is the stack, the size and the function of an allocation; it has a number. An allocation
+ * either contains the number of its tuple, or has the tuple that the decoder predicts. A track is
+ * the sequence of the chunk's allocations, or of its frees. An allocation may refer to an earlier
+ * free, and a free to an earlier allocation, by a distance, the number of later events of that
+ * track. A ring keeps the addresses of the track's latest events. The form of an event, the low
+ * bits of its first byte, says which of these references it contains. No byte is trusted: a
+ * distance must be less than the number of events of the track so far and less than the ring's
+ * size; a tuple's number must be at most that of the next new tuple; a chunk's first allocation
  * must contain the number of its tuple. A violation sets run.bad; then the caller must not use the
- * event. A track is the sequence of the chunk's allocations, or of its frees. Section 3 of
- * docs/reference/trace-format.md specifies the bytes and explains tuples, places and forms. */
+ * event. Section 3 of docs/reference/trace-format.md specifies the bytes and explains tuples,
+ * places and forms. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
 

@@ -82,6 +82,8 @@ int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
  * the first file; the trace writer owns FD. */
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
+/* The events of a chunk of the file come from `sequences` chunks of the live segment.
+ * first_sequence: the number of the first of these (see ag_trace_writer_last_sequence). */
 struct ag_chunk_info {
     uint8_t kind; /* enum ag_chunk_kind */
     uint32_t stream, thread_id, sequences;

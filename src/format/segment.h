@@ -18,6 +18,9 @@
  *                                                                   one of four sizes
  *     header.chunks_offset   chunk x n_chunks                       64 KiB each, to the end
  *
+ * A slot describes one process, and a control the state of one chunk. A stack tree contains the
+ * call stacks of a process and of its forks (base/stack_tree.h).
+ *
  * 2. Trust
  *
  * Each side treats data that the other side wrote as untrusted: the writer copies data, checks the
@@ -27,10 +30,10 @@
  *
  * Each thread of each process has a stream of events, which is identified by the process' slot and
  * a number. The thread owns one ACTIVE chunk and appends 64-bit words to it. The words before
- * control.used_words are complete, because they are written before the release store of used_words.
- * They do not change until the writer returns the chunk. When a chunk is full, the recorder marks
- * it FULL and takes another chunk, with the next control.sequence (from 0). The ACTIVE chunks of a
- * dead process are read up to used_words, like FULL ones.
+ * control.used_words are complete (committed), because they are written before the release store of
+ * used_words. They do not change until the writer returns the chunk. When a chunk is full, the
+ * recorder marks it FULL and takes another chunk, with the next control.sequence (from 0). The
+ * ACTIVE chunks of a dead process are read up to used_words, like FULL ones.
  *
  * 4. Unpopulated memory
  *

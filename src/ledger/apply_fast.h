@@ -206,7 +206,8 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
 
 /* Apply the events of a stream one after the other, between ag_ledger_begin and ag_ledger_end.
  * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp (a clock value), an
- * undo, an alloc of a live address, a free of a dead address.
+ * undo (the realloc that freed a block has failed), an alloc at an address with a live block, a
+ * free at an address without one.
  *
  *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,

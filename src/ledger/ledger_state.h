@@ -90,7 +90,8 @@ struct ag_waiting {
     uint32_t free_stack; /* of a free; 0: unknown */
     /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: applied or canceled, to be recycled */
     uint8_t kind;
-    uint8_t n_passed_on; /* how many events were displaced in sequence, up to this one */
+    uint8_t n_passed_on; /* an event may displace another event at its address, and that event a
+                          * third one: the number of such steps up to this event */
 };
 struct ag_waiting_line { /* the events of one stream that wait at one address */
     uint64_t address;
@@ -178,7 +179,8 @@ struct ag_ledger {
     struct ag_repair repair;
     struct ag_open_deaths open_deaths;
     struct ag_order_bounds bounds;
-    /* bytes of late events (order_bounds.c, section 5), passed to bounds after the window */
+    /* bytes that late events (events that waited for their partner; order_bounds.c, section 5)
+     * added and removed; passed to `bounds` after the window */
     int64_t late_plus, late_minus;
 
     uint64_t now_ns; /* newest stamp of all streams */

@@ -171,6 +171,8 @@ struct ag_profile_runtime {
 };
 size_t ag_profile_runtimes(const struct ag_profile *profile,
                            const struct ag_profile_runtime **ret_runtimes);
+/* cpu_ns and rss_bytes: CPU time and largest resident memory of the writer, the process that made
+ * the trace. target_cpu_ns: CPU time of the recorded process. */
 struct ag_profile_cost {
     uint64_t rss_bytes, cpu_ns, target_cpu_ns;
 };

@@ -93,7 +93,8 @@ struct ag_record { /* one record, of any kind that is not an event */
  * and the executed line; these fit into the 48 bits that the recorder stores of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
-enum { AG_FRAME_NOT_KEPT = 0 }; /* the number that readers use for stacks with AG_ROOT_NOT_KEPT */
+/* the number of the only frame of stacks that could not be stored (AG_ROOT_NOT_KEPT) */
+enum { AG_FRAME_NOT_KEPT = 0 };
 /* frame: 1 to AG_FRAME_MOST. line: 0 means the line of the FRAME record; a line above 2^24 - 1 is
  * stored as 0. */
 static inline uint64_t ag_managed_pc(uint32_t frame, uint32_t line) {

@@ -38,12 +38,12 @@ struct ag_mapped_memory_note {
     const struct ag_profile *mappings;
     uint32_t frame;
 };
-/* mappings.c describes the rule. If the rule needs no mappings to decide, no event is read. Returns
- * 0 or a negative errno. */
+/* Decides whether there is a note. program_mappings.c describes the rule. If the rule can decide
+ * without the mappings, no event is read. Returns 0 or a negative errno. */
 int ag_profile_mapped_memory_note(struct ag_profile *profile, enum ag_mappings_reach reach,
                                   struct ag_mapped_memory_note *ret_note);
-/* Whether the rule can apply to a process with these numbers, for callers that have no profile
- * yet. */
+/* Whether the rule of ag_profile_mapped_memory_note can find a note for a process with these
+ * numbers, for callers that have no profile yet. */
 bool ag_mappings_may_explain(uint64_t resident_peak_bytes, uint64_t blocks_peak_bytes);
 
 #endif

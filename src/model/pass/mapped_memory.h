@@ -16,7 +16,8 @@
 struct ag_mapped_memory;
 struct ag_mapped_memory *ag_mapped_memory_new(void); /* NULL: no memory */
 struct ag_mapped_memory *ag_mapped_memory_free(struct ag_mapped_memory *memory);
-struct ag_mapping_origin { /* who made a mapping */
+struct ag_mapping_origin { /* who made a mapping: call stack, via (the called function: mmap ...)
+                            * and stream (thread) */
     uint32_t stack, via, stream;
 };
 /* Maps [address, address + bytes) at TIME_NS, over whatever was mapped there. Calls must be in the

@@ -6,8 +6,9 @@
 #include "model/pass/event_pass.h"
 #include "model/pass/sampled_pass.h"
 
-/* Names of the vias of mappings that are not private memory of the program. All other mappings have
- * the via of the function that made them: mmap, mremap, brk, sbrk. */
+/* The via of a mapping is the function that made it: mmap, mremap, brk or sbrk. Mappings of files,
+ * and mappings that were made without access (PROT_NONE), have vias of their own, with these
+ * names: */
 #define AG_VIA_OF_FILE "mmap of a file"
 #define AG_VIA_WITHOUT_ACCESS "mmap without access"
 
