@@ -19,7 +19,8 @@
 #include "unwind/stack_walker_fast.h"
 
 /* The slow path, for events that the fast path cannot record: the first event of a thread, events
- * in a forked child, and events in a signal handler that interrupted a hook. */
+ * in a forked child, and events in a signal handler that interrupted a hook. place: the type and
+ * additional frames of the block (recorder.h); NULL: none. */
 void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                           uint32_t via, const struct ag_typed_place *place);
 void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,

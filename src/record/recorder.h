@@ -111,8 +111,8 @@ struct ag_recorder {
     uint32_t tree_index, tree_generation;
     struct ag_unwind_space *space;
     size_t walker_bytes;
-    uint32_t depth, stamp_words;
-    bool has_free_stacks;                /* a free carries the stack of its caller */
+    uint32_t depth, stamp_words; /* most frames of a stack; most words between two stamps (times) */
+    bool has_free_stacks;        /* a free carries the stack of its caller */
     _Atomic(struct ag_thread *) threads; /* all thread states of this process, newest first */
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
     _Atomic uint32_t n_announcements;

@@ -38,7 +38,8 @@ struct ag_report_options {
     double
         min_share_percent; /* trees: nodes with a smaller share are left out; negative: 1 % in text,
                             * 0 % in JSON */
-    const char *suppressions_path; /* --view=leaks: a file as in suppression.h; NULL: none */
+    const char *suppressions_path; /* --view=leaks: a file with patterns of leaks that are left out
+                                    * (suppression.h); NULL: none */
     const char *filter;    /* a description of the profile's filters for the heading; NULL: none */
     bool has_window;       /* --from, --to or --at was given */
     bool has_stack_filter; /* --focus, --ignore or --runtime was given; views that cannot apply it

@@ -71,12 +71,14 @@ ag_view_write ag_timeline_view_text, ag_timeline_view_json;
 ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
 ag_view_write ag_mappings_view_text, ag_mappings_view_json;
-/* Write the summary's line about memory that the program mapped itself, if there is a reason. */
+/* Write the summary's line about memory that the program mapped itself, if this memory explains why
+ * the process had much more resident memory than blocks. */
 ag_view_write ag_mappings_summary_text, ag_mappings_summary_json;
 /* Writes "142 MiB at the peak, 18.0 MiB at the end; 3.10 GiB in 40 mappings in all". */
 void ag_mappings_amounts_text(struct ag_page *page, size_t indent,
                               const struct ag_metrics *metrics);
-/* Writes the metrics of mappings: the keys of blocks, and the two with the words of mappings. */
+/* Writes the metrics of mappings under the same keys as those of blocks, and in addition n_mappings
+ * and mapped_bytes. */
 void ag_mappings_numbers_json(const struct ag_view *view, const struct ag_metrics *metrics);
 ag_view_write ag_gc_view_text, ag_gc_view_json;
 /* Write what the summary says about garbage collection: a line for each runtime in text, an entry

@@ -61,8 +61,10 @@ struct ag_recording {
     /* Keeps the totals. NULL: memory was short, or a previous writer took some of the events. Then
      * the sums are computed from the file at the end. */
     struct ag_ledger *ledger;
-    struct ag_merge *merge; /* made and freed together with `ledger` */
-    bool has_threads;       /* events reach the ledger through the merge */
+    struct ag_merge *merge; /* brings the events of several threads into one order for `ledger`;
+                             * made and freed together with it */
+    bool has_threads;       /* the process has had a second thread: the ledger gets the events from
+                             * `merge` */
 
     struct { /* the process' runtimes (languages' virtual machines), as last reported */
         char name[24];

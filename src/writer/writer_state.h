@@ -33,7 +33,8 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
     bool is_first;           /* the process that `run` started, even after it called exec */
-    bool lives_on;           /* the writer is offline, and leaves out this living process */
+    bool lives_on;           /* the process lives, and this writer, which is offline, leaves it
+                              * out */
     bool has_ended;          /* the process has ended; its chunks will not change any more */
     bool has_unread;         /* the last round left chunks of the process unread */
     /* CLOCK_MONOTONIC when the process' end was seen, or when the slot retired */
@@ -64,7 +65,8 @@ struct ag_writer {
     uint64_t n_missing;     /* recordings without a file: none was created, or it was deleted */
     uint32_t missing_error; /* errno of the first missing trace; 0: the trace was deleted */
     bool is_frozen;         /* in a snapshot: only the chunks of ag_writer_freeze are taken */
-    bool is_offline;        /* in ag_writer_drain: no clock; all processes have ended */
+    bool is_offline;        /* in ag_writer_drain: there is no clock, and only the processes that
+                             * have ended are handled */
     int epoll_fd;
 
     struct ag_strangers strangers;
