@@ -1,5 +1,5 @@
-/* collector_calls.h: the functions of the Boehm collector that the adapter calls, and those that it
- * hooks. */
+/* collector_calls.h: the functions of the Boehm collector that the adapter (allogram's code for the
+ * collector) calls, and those that it hooks. */
 #ifndef AG_BDWGC_CALLS_H
 #define AG_BDWGC_CALLS_H
 

@@ -1,7 +1,7 @@
 /* held_blocks.h: two sets of addresses in the Boehm collector's heap. AG_HELD_ALIVE: the blocks
  * that are live in the trace. AG_HELD_WAITING: the blocks that the collector has put into the free
  * lists of threads and that the program has not received yet. Both sets are made when the adapter
- * starts, and are empty in a forked child. */
+ * (allogram's code for the collector) starts, and are empty in a forked child. */
 #ifndef AG_HELD_BLOCKS_H
 #define AG_HELD_BLOCKS_H
 

@@ -1,6 +1,6 @@
 /* julia_blocks.h: sets of the addresses that libjulia got from malloc and mmap, one set for each
- * use of the memory. The sets are made when the adapter starts. A forked child begins with its
- * parent's sets. */
+ * use of the memory. The sets are made when the adapter (allogram's code for Julia) starts. A
+ * forked child begins with its parent's sets. */
 #ifndef AG_JULIA_BLOCKS_H
 #define AG_JULIA_BLOCKS_H
 

@@ -7,7 +7,7 @@
 int ag_julia_imports_follow(const void *inside, const char **ret_name);
 
 /* For a program that was already running: registers the code that was generated before the adapter
- * was installed. Called while a collection has stopped all threads. */
+ * (allogram's code for Julia) was installed. Called while a collection has stopped all threads. */
 void ag_julia_imports_follow_earlier_code(void);
 
 /* Records how much memory Julia's heaps hold. Called at the end of the recording. */

@@ -1,5 +1,5 @@
-/* julia_runtime.h: the functions of Julia that the adapter calls, and the state that it keeps for
- * each of Julia's threads. */
+/* julia_runtime.h: the functions of Julia that the adapter (allogram's code for Julia) calls, and
+ * the state that the adapter keeps for each of Julia's threads. */
 #ifndef AG_JULIA_RUNTIME_H
 #define AG_JULIA_RUNTIME_H
 
@@ -77,8 +77,8 @@ struct ag_julia_thread {
      * since a collection. */
     uintptr_t last_object;
     uintptr_t resized, resized_tag; /* array memory that is being resized, and its type; 0: none */
-    uintptr_t fresh; /* a block that libjulia got from posix_memalign and that no detour has taken
-                      * yet; 0: none */
+    uintptr_t fresh;    /* a block that libjulia got from posix_memalign, until a hook of the
+                         * adapter learns what the block is for; 0: none */
     size_t fresh_bytes; /* the requested size */
     /* The caller of the collector's function that is running, and the requested size; sp NULL: none
      * is running. */

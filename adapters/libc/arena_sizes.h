@@ -2,8 +2,8 @@
 #ifndef AG_LIBC_ARENA_SIZES_H
 #define AG_LIBC_ARENA_SIZES_H
 
-/* Finds out whether the malloc that the agent calls is glibc's and has mallinfo2. Called at the
- * start. */
+/* Finds out whether the malloc that the agent (allogram's library in the program) calls is glibc's,
+ * and whether there is a function mallinfo2. Called at the start. */
 void ag_libc_arenas_find(void);
 /* Records how much memory malloc holds. Called while exit runs destructors, in that thread. Takes
  * malloc's locks. */

@@ -1,5 +1,6 @@
-/* attached.h: the two halves of the agent that is loaded into a running process: the libc's hooks
- * (attached.c), and the adapters of runtimes (attached_runtimes.c) or none (attached_alone.c). */
+/* attached.h: the two halves of the agent, the library that `allogram attach` loads into a running
+ * process: the libc's hooks (attached.c), and the adapters of runtimes (attached_runtimes.c) or
+ * none (attached_alone.c). */
 #ifndef AG_ATTACHED_H
 #define AG_ATTACHED_H
 

@@ -5,8 +5,9 @@
 
 /* Looks for such a library among the objects that the loader searches after the agent. Redirects
  * the library's own calls of malloc and its relatives, and the pointers in ag_next (the functions
- * that the agent calls, next.h), so that calls inside of the allocator are not recorded. Called
- * once, when ag_next is known and before the program has a second thread. */
+ * that the agent calls, next.h), so that calls inside of the allocator are not recorded. (The agent
+ * is allogram's library in the program.) Called once, when ag_next is known and before the program
+ * has a second thread. */
 void ag_foreign_allocator_lead(void);
 
 /* Makes the functions in ag_next mark the thread as inside of an allocator (see

@@ -1,5 +1,6 @@
-/* next.h: the functions of the host (the profiled program with its libraries) that the agent calls,
- * and the start of the recorder at the first call of any of them. */
+/* next.h: the functions of the host (the profiled program with its libraries) that the agent
+ * (allogram's library in it) calls, and the start of the recorder at the first call of any of
+ * them. */
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 

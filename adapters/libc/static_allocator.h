@@ -1,5 +1,6 @@
-/* static_allocator.h: hooks the allocation functions that the agent cannot interpose: those of
- * programs that contain their allocator, and functions that only certain allocators have. */
+/* static_allocator.h: hooks the allocation functions that the agent (allogram's library in the
+ * program) cannot interpose: those of programs that contain their allocator, and functions that
+ * only certain allocators have. */
 #ifndef AG_STATIC_ALLOCATOR_H
 #define AG_STATIC_ALLOCATOR_H
 
@@ -18,11 +19,11 @@ struct ag_static_answer {
     char note[256]; /* a line for the trace: what was hooked, or what was not and why; or "" */
 };
 
-/* Looks for allocation functions that the program defines itself and puts detours into them.
- * malloc_address: the address of a library's malloc that is hooked like the program's; or NULL.
- * Called once. In a program that starts, this must be before its second thread. In a running
- * program, the detours (jumps at the start of functions) are only prepared by this function, and
- * written into the code later (hook/detour.h). */
+/* Looks for allocation functions that the program defines itself and puts detours (jumps at the
+ * start of a function) into them. malloc_address: the address of a library's malloc that is hooked
+ * like the program's; or NULL. Called once. In a program that starts, this must be before its
+ * second thread. In a running program, the detours are only prepared by this function, and written
+ * into the code later (hook/detour.h). */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
 /* Hooks the functions that only certain allocators have, in all objects. Called after

@@ -19,8 +19,9 @@ void ag_lua_pcs_forget_rules(void);
 
 /* ---- the calibration ---- */
 
-/* Compares the places where luaV_execute may hold its pc with the end of INSTRUCTION.
- * natives[frame] belongs to luaV_execute, which runs this instruction and allocates. */
+/* Called while a known script runs (lua_calibration.c), so that the instruction is known. Compares
+ * the places where luaV_execute may hold its pc with the end of INSTRUCTION. natives[frame] belongs
+ * to luaV_execute, which runs this instruction and allocates. */
 void ag_lua_pcs_learn(const struct ag_walked_frame *natives, uint32_t frame,
                       const uint32_t *instruction);
 /* Ends the calibration and keeps the sites (return addresses in luaV_execute) whose place of the pc

@@ -1,5 +1,5 @@
-/* lua_runtime.h: the parts of Lua 5.4 that the adapter uses: the C API, and the fields of Lua's
- * structs.
+/* lua_runtime.h: the parts of Lua 5.4 that the adapter (allogram's code for Lua) uses: the C API,
+ * and the fields of Lua's structs.
  *
  * Lua's own headers are not needed: this file has the ABI that 5.4 keeps (lua.h), and
  * lua_releases.def has the offsets. Fields are read through functions, by the offsets of the
@@ -91,7 +91,8 @@ struct ag_lua_api {
 
 /* The Lua of this process. There is at most one. */
 struct ag_lua {
-    struct ag_lua_api api; /* lua_getallocf and lua_setallocf: their originals, not the detours */
+    struct ag_lua_api api; /* lua_getallocf and lua_setallocf: Lua's functions themselves, not the
+                            * adapter's hooks */
     const struct ag_lua_release *release;
     uintptr_t execute;                 /* where luaV_execute begins */
     uintptr_t step, full;              /* luaC_step and luaC_fullgc */

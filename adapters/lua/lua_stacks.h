@@ -8,7 +8,7 @@
 
 /* Notes that a function of lua_entries.def is called. Called from lua_entry.S. */
 void ag_lua_entered(struct ag_kept_call *call);
-/* The address where each function continues after its detour. */
+/* The address where each function continues after its detour (the jump at its start). */
 extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN;
 /* CALLER is the caller of the adapter's allocator. Between keep and let_go, stacks of this thread
  * that contain CALLER's call of the allocator have the Lua frames of the moment of keep. If that

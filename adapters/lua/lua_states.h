@@ -1,5 +1,5 @@
-/* lua_states.h: the Lua states of this process, and the adapter's allocator, which is called in
- * place of each state's own. */
+/* lua_states.h: the Lua states of this process, and the allocator of the adapter (allogram's code
+ * for Lua), which is called in place of each state's own. */
 #ifndef AG_LUA_STATES_H
 #define AG_LUA_STATES_H
 

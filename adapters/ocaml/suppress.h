@@ -7,7 +7,8 @@
 
 #include "ocaml_runtime.h"
 
-/* Installs detours of the functions through which the runtime enters Memprof. */
+/* Installs detours (jumps at the start) of the functions through which the runtime enters
+ * Memprof. */
 void ag_ocaml_suppress_follow(void);
 /* Between resume and suppress, events are recorded again. resume returns the argument of
  * suppress. */

@@ -15,8 +15,9 @@ enum ag_event_kind { AG_EVENT_CALL, AG_EVENT_RETURN, AG_EVENT_OTHER, AG_EVENT_KI
 struct ag_event_clock {
     uint32_t kind;        /* enum ag_clock_kind */
     uint64_t ns_per_2_32; /* nanoseconds in 2^32 clock ticks */
-    /* The emulator's own work between the end of an event and the beginning of the next event, by
-     * the kinds of the two events, times 2^16 and divided by the pace of the thread. */
+    /* The work of the emulator (Erlang's virtual machine) between the end of an event and the
+     * beginning of the next event, by the kinds of the two events, times 2^16 and divided by the
+     * pace of the thread (ag_event_pace, below). */
     uint64_t costs[AG_EVENT_KINDS][AG_EVENT_KINDS];
     uint64_t usual_pace; /* a typical sample of the pace while costs were measured */
 };

@@ -1,12 +1,13 @@
-/* collector_entry.S: the targets of the detours of the Boehm collector's functions, one entry per
- * row of collector_functions.def.
+/* collector_entry.S: the code to which the detours (jumps at the start of functions) of the Boehm
+ * collector's functions lead, one entry per row of collector_functions.def. The original is the
+ * hooked function without its detour.
  *
  * The collector's functions call each other by their public names. So an entry jumps to the
  * original at once if the thread is inside of the collector already, except for the AG_BDWGC_ALWAYS
  * rows. Otherwise the entry saves all general registers (hook/kept_call.h) and calls ag_bdwgc_call
- * with the number of its row (the datum of the call). The entry saves vector registers only if the
- * collector is linked into the program: callers of a library's function do not rely on vector
- * registers, nor on rax, r10 and r11.
+ * with the number of its row, which the detour passes as its datum. The entry saves vector
+ * registers only if the collector is linked into the program: callers of a library's function do
+ * not rely on vector registers, nor on rax, r10 and r11.
  *
  * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
  * its size from the bytes that the thread skips before its next sample; a free looks its block up

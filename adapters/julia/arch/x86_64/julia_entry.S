@@ -1,8 +1,8 @@
 /* julia_entry.S: hooks of two functions that have to be called with unchanged registers and stack:
  * jl_safe_printf, because its number of arguments is not known here, and dlsym, because it uses its
- * return address. Each hook ends with a jump to the original, except that the hook of
- * jl_safe_printf jumps to ag_julia_printf_answer while this thread asks Julia for the names of
- * functions (julia_code.c). */
+ * return address. Each hook ends with a jump to the original (the hooked function itself), except
+ * that the hook of jl_safe_printf jumps to ag_julia_printf_answer while this thread asks Julia for
+ * the names of functions (julia_code.c). */
     .text
     .hidden ag_julia_asks
     .hidden ag_julia_printf_answer

@@ -1,4 +1,5 @@
-/* attached_entry.S: the agent's free in an attached process: a detour of the libc's free jumps
+/* attached_entry.S: the function by which the agent (the library that `allogram attach` loads into
+ * a running process) replaces free. A jump that is written over the start of the libc's free leads
  * here.
  *
  * When a thread ends, the libc's allocator frees the chunks that the thread had cached, through

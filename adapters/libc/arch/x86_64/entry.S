@@ -1,7 +1,7 @@
-/* entry.S: the entries of the allocation functions that the agent exports. Each entry adds the
- * caller's stack pointer and rbp, as they are on entry, to the arguments, and jumps to the C
- * function that implements it. So the unwinder starts from the exact state of the call, without a
- * frame of the agent, and needs no frame pointer.
+/* entry.S: the entries of the allocation functions that the agent (allogram's library in the
+ * profiled program) exports. Each entry adds the caller's stack pointer and rbp, as they are on
+ * entry, to the arguments, and jumps to the C function that implements it. So the unwinder starts
+ * from the exact state of the call, without a frame of the agent, and needs no frame pointer.
  *
  * Before that jump, each entry decides whether there is anything to record. If the recorder records
  * everything, the entry continues in C. If the recorder is off, the entry compares its state and

@@ -1,6 +1,7 @@
-/* static_entry.S: the entry to which the detours of allocators' functions lead (see
- * static_allocator.c). The detour's datum, a number that its code passes to the entry, is the
- * function's row in static_functions.def.
+/* static_entry.S: the entry to which the detours (jumps at the start of functions) of allocators'
+ * functions lead (see static_allocator.c). The original is the hooked function without its detour.
+ * The detour's datum, a number that its code passes to the entry, is the function's row in
+ * static_functions.def.
  *
  * Vector registers are kept by not using them: the code that runs before and after the original is
  * compiled for general registers only (tools/check_vectors.py). The original is called with all

@@ -1,4 +1,5 @@
-/* lua_entry.S: the targets of the detours of Lua's functions, and the allocator.
+/* lua_entry.S: the code to which the detours (jumps at the start) of Lua's functions lead, and the
+ * allocator of the adapter (allogram's code for Lua).
  *
  *     ag_lua_enter         target of the detours of the functions in lua_entries.def: notes the Lua state and the end of the
  *                          function's frame. The datum of a detour (a number that the detour passes) is the function's row
