@@ -1,5 +1,6 @@
-/* clock.h: reads a clock of the kernel, in ns. Hooks (functions of the agent that the profiled
- * program calls instead of its own) must not use this file, because it calls the C library. */
+/* clock.h: reads a clock of the kernel, in ns. Hooks (functions of allogram's library that the
+ * profiled program calls instead of its own) must not use this file, because it calls the C
+ * library. */
 #ifndef AG_CLOCK_H
 #define AG_CLOCK_H
 

@@ -1,5 +1,5 @@
-/* keyed_hash.h: the hash of every table whose keys come from outside: a trace, a live segment, an
- * ELF file, another process.
+/* keyed_hash.h: the hash of every table whose keys come from outside: a trace, the memory that a
+ * profiled program shares with allogram, an ELF file, another process.
  *
  * With a fixed hash, an attacker who makes the input can choose keys that all fall into one slot; a
  * few kilobytes of input then take minutes. So each process draws a random key when it starts.

@@ -1,10 +1,10 @@
 /* vector_state.h: calls a function and restores the vector and floating-point registers.
  *
- * If a detour replaces a function of the program, the callers of this function may keep values in
- * any register that the original function does not change (hook/kept_call.h). So the code that the
- * detour runs is compiled for general registers only. Where it has to call other code, it uses one
- * of the functions below. Before they return, they restore all registers that FUNCTION may change.
- * Safe in any thread and signal handler. */
+ * If a detour (a jump at the start of a function) replaces a function of the program, the callers
+ * of this function may keep values in any register that the original function does not change
+ * (hook/kept_call.h). So the code that the detour runs is compiled for general registers only.
+ * Where it has to call other code, it uses one of the functions below. Before they return, they
+ * restore all registers that FUNCTION may change. Safe in any thread and signal handler. */
 #ifndef AG_VECTOR_STATE_H
 #define AG_VECTOR_STATE_H
 

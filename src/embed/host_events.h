@@ -17,8 +17,8 @@ extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec")))
 /* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit is changed by one module
  * only, which does so under its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
-/* Called before a record that is not an event: adapts this thread's recorder state if the state
- * belongs to another recording. */
+/* Called before a record that is not an event: adapts the state that this thread needs to record,
+ * if the state belongs to another recording. */
 void ag_host_get_ready(void);
 
 /* A collection, for adapters that do not report it from the frame that caused it. Times are raw

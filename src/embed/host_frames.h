@@ -1,5 +1,5 @@
-/* host_frames.h: the frames that a program reports for its virtual machine, in the recorder's
- * form. */
+/* host_frames.h: the frames that a program reports for its virtual machine, in the form that the
+ * recorder (the code that writes events for the trace) uses. */
 #ifndef AG_HOST_FRAMES_H
 #define AG_HOST_FRAMES_H
 

@@ -63,7 +63,8 @@ uint32_t ag_event_encoder_events(const struct ag_event_encoder *encoder);
 struct ag_trace_writer;
 struct ag_trace_header {
     uint64_t session;
-    uint32_t pid, slot; /* slot: index of the process in the live segment */
+    uint32_t pid, slot; /* slot: index of the process in the live segment, the memory that it shares
+                         * with the writer */
     uint64_t start_realtime_ns;
 };
 /* Reads the header of a trace from the start of fd. Returns 0 or a negative errno. */

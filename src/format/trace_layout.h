@@ -15,7 +15,7 @@
 
 enum {
     AG_TRACE_HEADER_BYTES = 64,
-    /* a later writer may append fields to the header; a reader skips them */
+    /* a later version of allogram may append fields to the header; a reader skips them */
     AG_TRACE_HEADER_MAX_BYTES = 4096,
     AG_CHUNK_HEADER_BYTES = 64,
     AG_TRACE_FOOTER_BYTES = 32,

@@ -6,7 +6,7 @@
  *     tool    dlopen(agent)
  *     tool    writes session_path, calls ag_agent_attach
  *     agent   joins the session, prepares its detours, fills in the rest of the variable
- *     tool    stops all threads, writes the sites' jumps, resumes the threads
+ *     tool    stops all threads, writes the jumps of the detours, resumes the threads
  *     ...
  *     tool    stops all threads, restores the overwritten bytes; when no thread is in the agent:
  *     tool    calls ag_agent_detach, dlclose

@@ -1,6 +1,7 @@
-/* kept_call.h: the code to which a detour leads if the callers of the detoured function may rely on
- * more than the ABI guarantees: callers in the same source file, or in a program that was optimized
- * as a whole (arch/x86_64/kept_frame.S lists what they may rely on).
+/* kept_call.h: the code to which a detour (a jump at the start of a function) leads if the callers
+ * of the detoured function may rely on more than the ABI guarantees: callers in the same source
+ * file, or in a program that was optimized as a whole (arch/x86_64/kept_frame.S lists what they may
+ * rely on).
  *
  * ag_detour_install_kept installs a detour of such a function. Code in the detour's page makes a
  * frame and jumps to entry code, which saves all registers into the frame, a struct ag_kept_call,

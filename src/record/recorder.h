@@ -27,8 +27,8 @@ struct ag_thread;
 enum ag_recorder_state {
     AG_RECORDER_UNBORN = 0, /* not started */
     AG_RECORDER_ACTIVE = 1, /* records every event */
-    /* does not record, until another start: there was no free slot, the segment was damaged, this
-     * is a child that is not followed, or the process has left the session */
+    /* does not record, until another start: the segment had no free slot (entry for a process) or
+     * was damaged, this is a child that is not followed, or the process has left the session */
     AG_RECORDER_OFF = 2,
     AG_RECORDER_SAMPLING = 3, /* records the events of sampled blocks (sampler.c) */
     AG_RECORDER_RECORDS = 1,  /* this bit is set in each state that records */
@@ -230,7 +230,7 @@ struct ag_typed_place {
     /* address in the calling function at which the block was allocated; 0: the return address of
      * the call */
     uintptr_t pc;
-    /* managed frames to add to the stack of this block, innermost first */
+    /* frames of a virtual machine to add to the stack of this block, innermost first */
     const struct ag_managed_frame *frames;
     uint32_t n_frames;
     struct ag_block_site *ret_site; /* filled if the block is recorded; NULL: not wanted */

@@ -23,7 +23,8 @@ struct ag_link_place {
 };
 
 struct ag_link_options {
-    const char *live_path; /* the session's live file, which the machine maps */
+    const char *live_path; /* path of the session's live file (the file of its shared memory), which
+                            * the machine maps */
     bool is_exact;         /* count every call; otherwise only garbage collections are recorded */
     const char *const *processes, *const *functions; /* as typed by the user; none: all */
     size_t n_processes, n_functions;

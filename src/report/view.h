@@ -36,7 +36,8 @@ enum ag_sites_shown {
                         * model/answers/blamed_lines.h */
 };
 int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown);
-struct ag_sites_ranked { /* the rows of a table of sites, and their order */
+struct ag_sites_ranked { /* the rows of a table of sites (functions, lines, threads, types ...), and
+                          * their order */
     const struct ag_site_row *rows;
     size_t n_rows;
     struct ag_site_row *of_blamed_lines; /* owns the rows if they are blamed lines; otherwise

@@ -96,12 +96,13 @@ struct ag_walker {
     uint32_t bypass_length;
     int32_t credit;      /* <= AG_CACHE_CREDIT_MAX */
     uint32_t last;       /* identifies the last stack: its place in the cache, or its node */
-    uint32_t generation; /* generation of the space when memo and near_pcs were filled */
+    uint32_t generation; /* generation of the space when the memo (`frames`) and near_pcs were
+                          * filled */
     uint32_t depth;
     uint32_t n_frames; /* <= depth */
     /* the memo is of a cut stack: its outermost frame is not the outermost frame of the stack */
     bool is_cut;
-    /* the memo: an array of `depth` frames, outermost first */
+    /* the memo, the frames of the last walk: an array of `depth` frames, outermost first */
     struct ag_known_frame *frames;
     struct ag_stack_word *words; /* [depth * (AG_STEP_OTHER_WORDS_MAX + 1)], + 1 for the word that
                                     stopped a walk; compared from the last to the first */

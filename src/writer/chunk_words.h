@@ -1,5 +1,6 @@
-/* chunk_words.h: reads the raw words of a recorder's chunk as untrusted data. A chunk has a part of
- * one stream (the events of one thread): events, records, and stamps (clock values). */
+/* chunk_words.h: reads the raw words of a chunk that a recorder (the code inside a profiled
+ * program) has written, as untrusted data. A chunk has a part of one stream (the events of one
+ * thread): events, records, and stamps (clock values). */
 #ifndef AG_CHUNK_WORDS_H
 #define AG_CHUNK_WORDS_H
 

@@ -1,6 +1,8 @@
-/* session_clock.h: the clock of a session. Recorders store raw values (of the CPU's time stamp
- * counter or CLOCK_MONOTONIC); the writer calibrates the factor that converts them to nanoseconds,
- * and increments header.tick about every millisecond (segment.h, section 5). */
+/* session_clock.h: the clock of a session, the recording of one or more processes. Recorders (the
+ * code inside these processes) store raw values (of the CPU's time stamp counter or
+ * CLOCK_MONOTONIC); the writer, the process that makes the traces, calibrates the factor that
+ * converts them to nanoseconds, and increments header.tick about every millisecond (segment.h,
+ * section 5). */
 #ifndef AG_SESSION_CLOCK_H
 #define AG_SESSION_CLOCK_H
 

@@ -28,7 +28,7 @@ struct ag_trace_names {  /* values for the letters of a pattern */
     uint32_t pid;        /* %p */
     uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
     /* Skips the numbers that are in use, because one name may have thousands of files. NULL: starts
-     * at 1, because another writer may have created the file of this process already. */
+     * at 1, because another writer process may have created the file of this process already. */
     struct ag_trace_numbers *numbers;
 };
 /* 0, or -ENAMETOOLONG. %h is this machine's name. */
@@ -45,8 +45,8 @@ void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096])
 /* The folder of PATH, "." when PATH names none. */
 void ag_trace_file_folder(const char *path, char ret_folder[4096]);
 
-/* Value of header.slot in a trace that was created before its process had a slot. A process without
- * a slot has no number in the session. */
+/* Value of header.slot in a trace that was created before its process had a slot (an entry in the
+ * memory that it shares with the writer). A process without a slot has no number in the session. */
 #define AG_NUMBER_FIRST UINT32_MAX
 
 /* Creates the trace with the lowest free number, or opens the trace that a previous writer created

@@ -1,5 +1,6 @@
-/* trace_index.h: makes the sums in the index at the end of a trace: from the writer's totals
- * (running sums), or, if there are none, from the events in the file. */
+/* trace_index.h: makes the sums in the index at the end of a trace: from the totals (running sums)
+ * of the writer, the process that makes the traces, or, if there are none, from the events in the
+ * file. */
 #ifndef AG_TRACE_INDEX_H
 #define AG_TRACE_INDEX_H
 

@@ -8,9 +8,9 @@
 #include "model/profile.h"
 
 /* Returns a profile of the same trace and with the same filters, whose blocks are the mappings
- * (ag_profile_options.of_mappings). Its via names are mmap, mremap, brk, sbrk, and those of
- * pass/mapping_pass.h. The first call reads all events of the trace. PROFILE owns the result.
- * Returns 0, or a negative errno with a message. */
+ * (ag_profile_options.of_mappings). Its vias (allocation functions) are named mmap, mremap, brk,
+ * sbrk, or by a name of pass/mapping_pass.h. The first call reads all events of the trace. PROFILE
+ * owns the result. Returns 0, or a negative errno with a message. */
 int ag_profile_mappings(struct ag_profile *profile, struct ag_profile **ret_mappings,
                         char ret_message[512]);
 

@@ -49,8 +49,8 @@ struct ag_pass_options {
      * gets in place of stacks. Code that uses the ledger's blocks or sums has to convert them to
      * estimates, as ag_profile_pass does. NULL: every block counts once. */
     struct ag_weights *weights;
-    /* made by ag_pass_group: (stack, via) of a block -> the group that replaces its stack; NULL:
-     * stacks are not replaced */
+    /* made by ag_pass_group: stack and via (allocation function) of a block -> the group that
+     * replaces its stack; NULL: stacks are not replaced */
     const struct ag_index_map *groups;
     /* The ends of n_periods periods in session time, in rising order. When the pass reaches the end
      * of a period, it calls end_period, except for the last period, which ends when the ledger is

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 enum {
-    AG_JUMP_BYTES = 5,      /* jmp rel32, which a detour writes over the start of a function */
+    AG_JUMP_BYTES = 5,      /* jmp rel32, which is written over the start of a function that is
+                             * hooked */
     AG_FAR_JUMP_BYTES = 14, /* jmp *0(%rip), followed by the address */
     AG_KEPT_FRAME_BYTES = 41,
     AG_LANDING_BYTES = 4, /* endbr64, which CET requires at the target of an indirect branch */
