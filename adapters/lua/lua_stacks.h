@@ -10,10 +10,10 @@
 void ag_lua_entered(struct ag_kept_call *call);
 /* The address where each function continues after its detour (the jump at its start). */
 extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN;
-/* CALLER is the caller of the adapter's allocator. Between keep and let_go, stacks of this thread
- * that contain CALLER's call of the allocator have the Lua frames of the moment of keep. If that
- * call is left by longjmp, let_go must be called before the next reallocation by the same
- * caller. */
+/* CALLER is the caller of the adapter's allocator. From the call of ag_lua_stacks_keep to that of
+ * ag_lua_stacks_let_go, stacks of this thread that contain CALLER's call of the allocator get the
+ * Lua frames that were active at the call of keep. If CALLER's call is left by longjmp, let_go must
+ * be called before the next reallocation by CALLER. */
 void ag_lua_stacks_keep(const struct ag_host_caller *caller);
 void ag_lua_stacks_let_go(const struct ag_host_caller *caller);
 

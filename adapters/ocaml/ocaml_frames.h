@@ -18,7 +18,8 @@ struct ag_ocaml_frame {
 };
 enum { AG_OCAML_HAS_DEBUG = 1, AG_OCAML_HAS_ALLOCATIONS = 2, AG_OCAML_BOUNDARY = 0xffff };
 
-/* Called before any code of the runtime has run. Whether the tables were found. */
+/* Called before any code of the runtime has run: finds the tables of frame descriptors. Returns
+ * whether they were found. */
 bool ag_ocaml_frames_find(void);
 /* The frame descriptor of a return address; NULL: there is none. */
 const struct ag_ocaml_frame *ag_ocaml_find_frame(uintptr_t return_address);
@@ -26,12 +27,13 @@ const struct ag_ocaml_frame *ag_ocaml_find_frame(uintptr_t return_address);
 AG_FAST bool ag_ocaml_has_allocations(const struct ag_ocaml_frame *frame) {
     return frame->frame_bytes != AG_OCAML_BOUNDARY && frame->frame_bytes & AG_OCAML_HAS_ALLOCATIONS;
 }
-/* The lengths of the combined allocations: first their number, then for each allocation the number
- * of its words without the header, minus one. */
+/* The compiler may combine several allocations, which then have one return address. Their lengths:
+ * first the number of allocations, then for each allocation the number of its words without the
+ * header, minus one. */
 AG_FAST const uint8_t *ag_ocaml_lengths(const struct ag_ocaml_frame *frame) {
     return (const uint8_t *)&frame->live[frame->n_live];
 }
-/* The address of the debug information of the combined allocation INDEX; 0: none. */
+/* The address of the debug information of allocation INDEX of the combined ones; 0: none. */
 AG_FAST uintptr_t ag_ocaml_debug_information(const struct ag_ocaml_frame *frame, unsigned index) {
     const uint8_t *lengths = ag_ocaml_lengths(frame);
     const uintptr_t offsets = ((uintptr_t)(lengths + 1 + lengths[0]) + 3) & ~(uintptr_t)3;
