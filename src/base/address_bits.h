@@ -1,4 +1,4 @@
-/* address_bits.h: which addresses of a heap are in one of a few sets.
+/* address_bits.h: a table that says which addresses of a heap are in which of a few sets.
  *
  * A set has one bit per granule of 16 bytes. The bits of each region of 1 MiB of addresses are
  * mapped on first use. The addresses themselves are stored nowhere; so no garbage collector that

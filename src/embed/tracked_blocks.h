@@ -21,7 +21,7 @@ enum ag_tracked_state {
     AG_TRACKED_KEPT = 2,    /* the alloc callback returned `value` */
     AG_TRACKED_DEAD = 3,    /* the block was KEPT and then freed: the callback on_free is due */
 };
-struct ag_tracked { /* 56 bytes */
+struct ag_tracked { /* 56 bytes; a comment "RUNNING: ..." describes the member in this state */
     uint64_t key;   /* AG_VIA_SPACE(heap) << 48 | address */
     union {
         void *value;
@@ -41,7 +41,7 @@ struct ag_tracked { /* 56 bytes */
     bool is_discarded; /* RUNNING or is_queued: the tracker was discarded, so no other callback
                         * may run */
     bool is_queued;    /* KEPT, DEAD: the entry is in the queue of due callbacks */
-    bool is_complete;  /* is_queued: the callback on_complete is due */
+    bool is_complete;  /* if is_queued is set: the callback on_complete is due */
 };
 struct ag_tracked_blocks { /* zero-initialised */
     _Atomic uint32_t heads[1 << AG_TRACKED_BITS];

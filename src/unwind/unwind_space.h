@@ -17,7 +17,7 @@ enum {
      * next level, which is four times larger. */
     AG_PC_LEVELS = 3,
     /* log2 of the slots of the first level. The level takes 256 KiB, but only used pages take
-     * memory; z3 needs 3,829 pcs. */
+     * memory; the large program z3 needs 3,829 pcs. */
     AG_PC_FIRST_BITS = 14,
     AG_PC_BUCKET = 4, /* slots of a bucket */
     AG_PC_SLOTS = (1 << 14) + (1 << 16) + (1 << 18),
