@@ -73,7 +73,7 @@ def a_stack_that_is_not_kept_is_counted(tools):
         sites = {site["function"]: site["own"]["allocated_blocks"] for site in recorded.report(tools, trace, "--view=sites")["sites"]}
         failures.expect("blocks without a stack", sites.get("[stack not kept]"), lost)
         text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
-        failures.fail_unless("the report does not begin with the lost stacks: %s" % text[:200], text.startswith("lost: the stacks of "))
+        failures.fail_unless("the report does not begin with the lost stacks: %s" % text[:200], text.startswith("not stored: the stacks of "))
     return failures
 
 

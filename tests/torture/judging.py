@@ -31,7 +31,7 @@ MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 
 ATTACHED = "allogram: attached to "  # printed by attach as soon as it records
 CLOSED = b"allogram: the live file was removed while the program ran"
-UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded, as ", re.MULTILINE)
+UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded, because ", re.MULTILINE)
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in the behavior of the program itself
 PLAIN_REPEATS = 8
