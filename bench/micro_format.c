@@ -8,7 +8,8 @@
  *     espresso   events like those of espresso: 200,000 stacks, 60 sizes, mixed lifetimes
  *     EVENTS.raw a recorded stream: an array of struct ag_event
  *
- * Targets: encode 5 ns, decode 150 M events/s, 2.5 bytes per event on disk (aim 1.5). The result is
+ * Targets: encode 5 ns, decode 150 M events/s, at most 2.5 bytes per event on
+ * disk, better 1.5. The result is
  * the CPU time of the fastest round. The simulated heap of cfrac and espresso reuses the most
  * recently freed block of a size class, as real heaps do. A chunk has 20,000 events; chunks of the
  * writer (src/writer/) are up to four times as long. The decoded events are compared with the
@@ -41,7 +42,8 @@ struct shape {
     const char *name;
     uint32_t n_routines; /* each has at most ROUTINE_STEPS stacks */
     uint32_t n_sizes, n_alive;
-    /* a block lives until about this number of newer blocks live, too; 0: until its routine ends */
+    /* 0: a block is freed when its routine ends. Otherwise each routine also allocates a block that
+     * remains, and frees a random one of this number of newest remaining blocks. */
     uint32_t keeps;
 };
 
@@ -94,7 +96,7 @@ static uint32_t mix(uint32_t value) {
 
 /* The simulated program consists of loops over routines. A routine is a fixed sequence of steps,
  * each an allocation or a free of one of the routine's newest blocks. If shape.keeps is not 0, the
- * routine's first steps allocate blocks that remain, and free an old one. */
+ * routine's first step allocates a block that remains, and the second step frees an old one. */
 struct step {
     bool is_free;
     uint32_t back; /* free: how many blocks are newer than the freed one */

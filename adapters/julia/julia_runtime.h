@@ -56,8 +56,8 @@ struct ag_julia_objects {
     struct ag_julia_chunk *first, *last; /* chunks before last are full */
 };
 
-struct ag_julia_node { /* entry of a cache: for a stack and the type of a block (tag), the node of
-                        * the stack tree that means both */
+struct ag_julia_node { /* entry of a cache: `node` of the stack tree stands for `stack` with the
+                        * type `tag` of a block */
     uintptr_t tag;
     uint32_t stack, node;
 };
@@ -85,7 +85,7 @@ struct ag_julia_thread {
     const uintptr_t *caller_sp;
     uintptr_t caller_rbp;
     size_t asked_bytes;
-    uint64_t n_calls, n_own_calls; /* calls that Julia counts; own: made by the adapter */
+    uint64_t n_calls, n_own_calls; /* allocations that Julia counts; own: made by the adapter */
     bool makes_stack;              /* the next mapping is the stack of a task */
     bool is_restoring;             /* reading a package from its file */
     struct ag_julia_deferred *deferred;
@@ -113,7 +113,7 @@ bool ag_julia_is_recorded(void) AG_HIDDEN;
 /* Finds the release of Julia and the functions that the adapter needs; changes nothing. If it
  * returns ACTS, ag_julia_follow installs the adapter: before the first line of the program, or
  * while a collection has stopped all threads. If ag_julia_follow returns false, nothing is changed,
- * and the runtime's note says why. */
+ * and the member `note` of *ret_runtime says why. */
 enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;
 bool ag_julia_follow(void) AG_HIDDEN;
 /* For a recording that begins in a running program: Julia's counts from before it are not part of

@@ -4,7 +4,10 @@
  * The agent's own constructor is not early enough: libraries that the agent does not depend on may
  * be initialized before it and allocate (libstdc++ takes 72,704 bytes for emergencies). So the
  * pointers in ag_next begin as functions that start the agent and then call the host's. After the
- * start they are the host's own functions, and this file costs nothing.
+ * start they are the host's own functions, and this file costs nothing. If the program defines
+ * malloc itself, the libraries call that, so what they allocate before the agent's constructor is
+ * missing. (An agent that is initialized first, by -z initfirst, would start before the libc has
+ * set the environment, and the libc would undo the changes that an adapter makes there.)
  *
  * Finding the host's functions calls only the libc's dl_iterate_phdr, which does not allocate. A
  * process whose environment names no session gets the pointers and no recorder. */

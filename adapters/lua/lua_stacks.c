@@ -27,16 +27,16 @@
  * old stack, and cannot be read. (Lua 5.4.4 allocates the new stack before it frees the old one, so
  * there the calls can always be read.) So the frames are read before the move (ag_lua_stacks_keep),
  * and each walk during the move gets these frames. A walk is during the move if its stack contains
- * the native call that moves the Lua stack. A flag would not be enough: a callback of a tracker
- * (allogram.h) may leave that call by longjmp, and the flag would stay set. If such a callback
+ * the native call that moves the Lua stack. A flag would not be enough: a callback that the program
+ * registered by allogram.h may leave that call by longjmp, and the flag would stay set. If such a callback
  * allocates in another Lua state, the block gets the kept frames, of the state whose stack moves.
  *
  * 5. Depth. The calls of each state are remembered between walks (lua_call_memo.c), so a walk reads
  * only those that may have changed. A walk in a signal handler that interrupted another walk of its
  * thread reads all calls and remembers nothing.
  *
- * 6. Registers. The notes are written before functions whose callers may rely on any register, so
- * this file is compiled for general registers only. */
+ * 6. Registers. A note is written when certain functions of Lua are entered, whose callers may rely
+ * on any register being unchanged. So this file is compiled for general registers only. */
 #include "lua_stacks.h"
 
 #include <stdatomic.h>
@@ -302,8 +302,8 @@ static bool has_room(const struct reporting *reporting) {
 }
 
 /* Reports the next run of Lua calls, for the native frame at POSITION. END: the end of the
- * instruction that the innermost call executes, see lua_pcs.h; 0: Lua saved the
- * pc. */
+ * instruction that the innermost call executes, see lua_pcs.h; 0: the pc that Lua saved in the call
+ * is used. */
 static void report_run(struct reporting *reporting, struct ag_lua_state *state,
                        struct cursor *cursor, uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;

@@ -3,7 +3,8 @@
  *
  *     ag_attach_claim       waits until no other allogram attaches to the process
  *     ag_attach_prepare     checks only; the process is not touched
- *     ag_attach_put_in      one thread is stopped while it loads the agent and joins the recording
+ *     ag_attach_put_in      one thread is interrupted and made to load the agent, which joins the
+ *                           recording
  *     ag_attach_switch_on   all threads are stopped briefly: the jumps are written
  *     ...
  *     ag_attach_take_out    all threads are stopped briefly: the overwritten bytes are restored;
@@ -72,8 +73,8 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
 bool ag_attach_is_gone(const struct ag_attach *attach);
 /* Removes the agent. -ESRCH: the process has ended; -ESTALE: it has executed another program; in
  * both cases the agent is gone, too. After any other failure the agent stays in the process, and
- * records no more. -EINTR: the user asked for the end and there was too little time; a caller that
- * has more time may call this function again after ag_attach_take_time. */
+ * records no more. -EINTR: the user asked for the end, and the agent could not be removed in the
+ * short time that is then allowed; a caller that has more time may call this function again after ag_attach_take_time. */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
 /* Makes all later calls ignore the user's request for the end. */

@@ -35,8 +35,8 @@ enum {
      * collisions */
     AG_RECENT_BITS = 13,
     AG_RECENT_SLOTS = 1 << AG_RECENT_BITS,
-    /* bytes of form 1, tuple index 3, stack 5, size 10, via 2, address 10; plus 8 bytes that
-     * ag_encode_number_fast may write after a number */
+    /* the most bytes: 1 for the form, 3 for the tuple index, 5 for the stack, 10 for the size, 2 for
+     * the via, 10 for the address; and 8 that ag_encode_number_fast may write after a number */
     AG_EVENT_MAX_BYTES = 40,
 };
 #define AG_NO_TUPLE UINT32_MAX
@@ -176,7 +176,7 @@ AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
 }
 
 /* Encodes a reference to the event `serial` of the track: writes the form byte at HEAD, and a
- * varint for a long distance. If one byte is enough, there is no branch. */
+ * varint for a long distance. If one byte is enough, no branch depends on the kind of reference. */
 AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_track *track,
                                  uint64_t serial, enum ag_event_form form, uint8_t *head) {
     const uint64_t distance = track->n - 1 - serial;

@@ -31,7 +31,8 @@
 
 enum {
     LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
-    WAY_OFFSET = 0,           /* offset of the jump to the replacement from the entry's start */
+    WAY_OFFSET = 0,           /* of the jump to the replacement; offsets are from the start of the
+                               * entry, the part of a page that belongs to one detour */
     ORIGINAL_OFFSET = 48,
 };
 _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
@@ -40,7 +41,7 @@ _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
 
 /* The code to which a detour leads. */
 struct way {
-    const void *code; /* the replacement, or the entry code of a kept call */
+    const void *code; /* the replacement, or ENTER of ag_detour_install_kept */
     uintptr_t datum;
     bool is_kept;
 };
@@ -205,7 +206,8 @@ static uint8_t *map_page_below(uintptr_t target) {
     return page;
 }
 
-/* Does the same as map_page_below, but finds the free page by reading the process map. */
+/* Maps a free page that it finds by reading the process map: below the target if there is one in
+ * reach, else above it. */
 static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
     struct surroundings around = {.target = target};
     const int code = PROT_READ | PROT_EXEC;
@@ -253,7 +255,7 @@ static void detour_take_effect(struct ag_detour *detour, uint8_t *place, int pro
         return;
     }
     write_code(place, detour->jump);
-    /* If this fails, the pages only stay writable. */
+    /* If this fails, the program works on; the only effect is that the pages stay writable. */
     (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, protection);
 }
 

@@ -38,9 +38,9 @@ struct ag_detour {  /* all zero: not installed */
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
                       void *replacement, void **ret_original);
 
-/* As ag_detour_install, for a function whose callers may rely on more than the ABI guarantees:
- * ENTER is entry code, which finds DATUM, a word of the caller's choice, in the frame
- * (kept_call.h). */
+/* As ag_detour_install, for a function whose callers may rely on registers that the ABI lets a
+ * function change. The detour jumps to ENTER, assembly code that saves all registers into a frame
+ * on the stack (kept_call.h). ENTER finds the word DATUM in this frame. */
 int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target_bytes,
                            const void *enter, uintptr_t datum, void **ret_original);
 

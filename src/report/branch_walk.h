@@ -26,8 +26,8 @@ typedef void ag_branch_visit(void *context, uint32_t node);
 struct ag_branch_walk {
     ag_branch_get *get;
     ag_branch_visit *visit;       /* called for each shown node except node 0, which is the root */
-    void (*leave)(void *context); /* called after the children of the root and each visited node;
-                                   * NULL: none */
+    void (*leave)(void *context); /* called for the root and each visited node when all its
+                                   * children were visited; NULL: none */
     void *context;
     const struct ag_view *view; /* its options limit the number of children and of levels */
     size_t n_nodes;

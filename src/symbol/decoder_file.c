@@ -69,7 +69,7 @@ const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t add
         return NULL;
     }
     const struct ag_decoder_segment *segment = segment_at(file, address);
-    /* before the bytes are used, so that their page faults count as work */
+    /* maps the file, if it is not mapped yet */
     (void)ag_decoder_file_bytes(file);
     if (segment == NULL || file->bytes == NULL || segment->offset > file->n_bytes ||
         address - segment->low >= file->n_bytes - segment->offset) {

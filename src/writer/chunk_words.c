@@ -2,8 +2,9 @@
  * damaged program may change the words while they are read, so a word is copied, and the copy is
  * checked.
  *
- * The words before used_words are complete, unless the program has damaged the segment. So a word
- * that is neither an event nor a record ends the chunk: no word boundary after it can be trusted.
+ * The recorder completes a word before it counts it in the chunk's number of used words. So a word
+ * that is neither an event nor a record means that the program has overwritten the chunk. It ends
+ * the chunk: no word boundary after it can be trusted.
  *
  * Budget: 2 ns per event. This conversion is the first of the writer's passes over every event. */
 #include "chunk_words.h"
@@ -57,8 +58,8 @@ static const struct {
     [AG_WORD_RESET] = {1, AG_RECORD_RESET},
 };
 
-/* Decodes allocations and frees up to the first other word or the last two words; returns their
- * number. Whether an allocation or a free comes next is unpredictable, so the loop does not branch
+/* Decodes allocations and frees until another kind of word comes, or fewer than two words are left;
+ * returns the number of decoded events. Whether an allocation or a free comes next is unpredictable, so the loop does not branch
  * on that: it reads two words, and uses the second word only if the event has one. */
 static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_events,
                           size_t capacity) {
@@ -93,7 +94,8 @@ AG_FAST void rare_event(struct ag_chunk_words *reader, uint64_t word, uint32_t k
     ag_chunk_word_event(word, kind == AG_WORD_MOVE ? 0 : second, record, ret_event);
     if (n_words == 3) {
         ret_event->size = ag_chunk_word(reader, reader->at + 2);
-    } else if (n_words == 2 && kind != AG_WORD_ALLOC) { /* a free has a stack but no size */
+    } else if (n_words == 2 &&
+               kind != AG_WORD_ALLOC) { /* frees of two words have a stack, no size */
         ret_event->size = kind == AG_WORD_MOVE ? AG_WORD_ADDRESS(second) : 0;
     } else if (kind == AG_WORD_RESET) {
         reader->reset_ns = reader->last_ns;

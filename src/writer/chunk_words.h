@@ -19,7 +19,8 @@ struct ag_chunk_words {    /* a reader of one chunk */
     uint64_t ns_per_2_32;  /* factor of the session's clock */
     uint64_t now_ns;       /* current session time; a stamp that is later is reduced to it */
     uint64_t last_ns;      /* last stamp of the stream; a stamp that is earlier is raised to it */
-    uint64_t reset_ns;     /* time of the stamp before the last RESET; 0: there was no RESET */
+    uint64_t reset_ns;     /* time of the stamp before the last AG_WORD_RESET (`control
+                            * reset`); 0: there was none */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
 struct ag_copied_record { /* a record among the words, copied before it is checked */

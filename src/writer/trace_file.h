@@ -27,8 +27,9 @@ struct ag_trace_names {  /* values for the letters of a pattern */
     const char *program; /* %e: any path; at most 200 bytes of its last part are used */
     uint32_t pid;        /* %p */
     uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
-    /* Skips the numbers that are in use, because one name may have thousands of files. NULL: starts
-     * at 1, because another writer process may have created the file of this process already. */
+    /* The search for a free number begins after numbers->last, because one name may have thousands
+     * of files. NULL: it begins at 1, so that the file is found if a previous writer has already
+     * created it for the same profiled process. */
     struct ag_trace_numbers *numbers;
 };
 /* 0, or -ENAMETOOLONG. %h is this machine's name. */
@@ -46,7 +47,8 @@ void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096])
 void ag_trace_file_folder(const char *path, char ret_folder[4096]);
 
 /* Value of header.slot in a trace that was created before its process had a slot (an entry in the
- * memory that it shares with the writer). A process without a slot has no number in the session. */
+ * memory that it shares with the writer). The index of the slot is the number of the process in the
+ * session. */
 #define AG_NUMBER_FIRST UINT32_MAX
 
 /* Creates the trace with the lowest free number, or opens the trace that a previous writer created

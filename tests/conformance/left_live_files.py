@@ -50,7 +50,8 @@ def live_file(pid):
 
 
 def leave_behind(tools, folder):
-    """Starts a recording and kills it. Returns the path of the live file's folder, which is moved into FOLDER, and the path of the trace."""
+    """Starts a recording into FOLDER and kills it. Then renames FOLDER to FOLDER.moved, and moves the live file's folder into it. Returns the
+    new paths of the live file's folder and of the trace."""
     script = 'read x; "$0" 20000 24 >/dev/null; "$0" 5000 8 >/dev/null & wait; echo done; read y'
     run = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c", script,
                             tools.program("random_paths")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -69,7 +70,7 @@ def leave_behind(tools, folder):
             os.kill(pid, signal.SIGKILL)
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate(timeout=30)
-    # Wait until all processes have ended: a copy of the live file has no locks, by which readers recognize live processes.
+    # Wait until all processes have ended. Readers recognize live processes by locks on the live file, and a copy of the file has no locks.
     wait_for(lambda: all(has_gone(os.kill, pid) for pid in writers) and has_gone(os.killpg, run.pid))
     # Move the trace away from the path that the live file names. Otherwise a reader would complete this trace, not a copy of it.
     moved = folder + ".moved"

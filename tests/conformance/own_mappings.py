@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--view=mappings, and the line of the summary: what a program maps itself. own_mappings.c counts its mappings page by page, and
+"""--view=mappings, and the line `mapped by the program itself` of the summary. own_mappings.c counts its mappings page by page, and
 compares its count with /proc/self/maps; the view must show the same numbers for each of its functions. Programs that use malloc alone
 have no line in the summary."""
 
@@ -70,7 +70,8 @@ def middle_of(tools, trace):
 
 
 def views_agree(tools, trace, total):
-    """Whatever the rows are, they add up to the total; and so do two halves of the recording, or of the stacks."""
+    """Whatever the rows are, they add up to the total; and so do the rows of two halves of the recording, and the rows of some
+    stacks (--focus) with those of the other stacks (--ignore)."""
     failures = tap.Failures()
     for key in ("function", "line", "stack", "image", "thread", "heap", "type", "label"):
         view = mappings(tools, trace, "--by=" + key)
@@ -117,7 +118,8 @@ def threads(tools, seed):
 
 
 def noted(tools, command, *options, has_line, **expected):
-    """Records a command. Whether the summary of `run`, and those of `report` as text and JSON for any process, mention mapped memory."""
+    """Records a command. The summary of `run`, and for every process those of `report` (text and JSON), must mention mapped memory if
+    HAS_LINE, and must not otherwise."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), *options, "--", *command], cwd=folder)
@@ -132,7 +134,7 @@ def noted(tools, command, *options, has_line, **expected):
                 failures.expect(key, note and note[key], value)
             if note is not None:
                 peak = mappings(tools, trace)["total"]["peak_bytes"]
-                failures.require("the line is part of the peak: %s of %d" % (note, peak), 0 < note["line_bytes"] <= note["peak_bytes"] <= peak)
+                failures.require("the bytes of the named line are at most those of the peak: %s, peak of all mappings %d" % (note, peak), 0 < note["line_bytes"] <= note["peak_bytes"] <= peak)
     return failures
 
 

@@ -14,7 +14,7 @@ import tap
 
 EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["--mode=exact", "--free-stacks"]
 OWN, LIBRARY, LUA = "stepped", "stepped_library", "stepped_lua"
-TAKE = "take_new_chunk"  # a function of allogram's library that runs once in 2700 rounds
+TAKE = "take_new_chunk"  # a function of allogram's library that is called once in 2700 rounds of stepped
 ACTS = ("malloc", "family", "operators", "mappings")
 CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
          [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +

@@ -1,9 +1,9 @@
 /* node.h: a running Erlang emulator (BEAM with the JIT), read from outside. A row of
  * layout.def gives the offsets of the fields in the structures of one version.
  *
- * Terms of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
+ * Terms of this folder. *node*: one emulator. *process*: an Erlang process, unless said
  * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
- * *target*: the observed emulator process. This folder's code neither calls functions of the target
+ * *target*: the operating system's process of the observed node. This folder's code neither calls functions of the target
  * nor stops it. The target may change a structure while it is read, so every structure is copied
  * once, checked by its invariants and then used. */
 #ifndef AG_NODE_H
@@ -28,8 +28,8 @@ struct node_layout {
     uint32_t process_heap_top, process_stack_top; /* heap_top: end of the allocated part; stack:
                                                    * [stack top, heap end) */
     uint32_t process_heap, process_heap_end;      /* the block that has the heap and the stack */
-    uint32_t process_abandoned_heap; /* not 0 while a dirty scheduler has to collect the
-                                      * process */
+    uint32_t process_abandoned_heap; /* not 0 while a dirty scheduler (a thread for long
+                                      * native calls) has to collect the process */
     uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
     uint32_t process_instruction;    /* where the process continues, or last called native code */
     uint32_t process_queue;          /* messages that the process has moved to its own queue */
@@ -73,8 +73,8 @@ struct node {
     char version[64]; /* "OTP 25, ERTS 13.1.5" */
     struct node_code code;
     uint64_t code_stamp;                /* changes when the target's list of code changes */
-    uint64_t caught_up_ns;              /* when unknown code last caused the code map to be read
-                                         * again */
+    uint64_t caught_up_ns;              /* time of the last check whether the code map has changed;
+                                         * the check is made for an address in no function */
     uint64_t process_table, no_process; /* no_process marks slots that are being filled */
     uint64_t atom_table;
     struct {
@@ -83,7 +83,8 @@ struct node {
     } schedulers[NODE_SCHEDULER_KINDS];
     struct allogram_target_symbol dirty_main; /* the loop of dirty schedulers */
     struct node_kernel *kernel;               /* programs in the kernel; NULL: not loaded */
-    struct node_capture *capture;             /* NULL: process states are read after the sample */
+    struct node_capture *capture;             /* reads process states at the time of a sample; NULL:
+                                               * they are read afterwards */
     struct node_collections *collections;     /* NULL: collections are not watched */
 };
 

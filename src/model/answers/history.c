@@ -1,5 +1,6 @@
 /* history.c: computes how the memory of a profile changed over time, for the page of `allogram
- * view`. This file makes a second pass over the events, in which every stack is replaced by its
+ * view`. The profile was made by a first pass over the events. This file makes another pass, in
+ * which every stack is replaced by its
  * group of stacks (see outline.h), so that the ledger (the code that computes sums from the events)
  * has some thousand sums instead of a million. At the end of each slice of time the sums are
  * compared with the previous ones; a group whose sums changed gets an entry. The ledger finds the
@@ -12,9 +13,9 @@
  * groups. So the row of a block is prefetched when the ledger reports the block, and the block is
  * counted AHEAD blocks later.
  *
- * For a sampled trace, the ledger has groups of samples with equal weight, the number of blocks
- * that a sample represents (weights.h), in place of the outline's groups. The bytes in the ledger
- * are already estimates. The ledger's numbers of blocks are numbers of samples; this file
+ * In a sampled trace, each sample has a weight: the number of blocks that it represents
+ * (weights.h). There the ledger's groups are not those of the outline: each has the samples of one
+ * weight. The bytes in the ledger are already estimates. The ledger's numbers of blocks are numbers of samples; this file
  * multiplies them by the weights. Single blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK,
  * and rounded once at the end. */
 #include "model/answers/history.h"
