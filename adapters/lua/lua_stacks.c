@@ -28,8 +28,9 @@
  * there the calls can always be read.) So the frames are read before the move (ag_lua_stacks_keep),
  * and each walk during the move gets these frames. A walk is during the move if its stack contains
  * the native call that moves the Lua stack. A flag would not be enough: a callback that the program
- * registered by allogram.h may leave that call by longjmp, and the flag would stay set. If such a callback
- * allocates in another Lua state, the block gets the kept frames, of the state whose stack moves.
+ * registered by allogram.h may leave that call by longjmp, and the flag would stay set. If such a
+ * callback allocates in another Lua state, the block gets the kept frames, of the state whose stack
+ * moves.
  *
  * 5. Depth. The calls of each state are remembered between walks (lua_call_memo.c), so a walk reads
  * only those that may have changed. A walk in a signal handler that interrupted another walk of its

@@ -26,8 +26,8 @@ bool ag_ocaml_memprof_is_ours(void);
  * no function for this question, so this function tries to start Memprof. Called where OCaml code
  * may be called. */
 bool ag_ocaml_memprof_is_free(void);
-/* The C function of one of the adapter's closures, which bytecode.c calls directly, without the interpreter;
- * NULL: the closure is not the adapter's. */
+/* The C function of one of the adapter's closures, which bytecode.c calls directly, without the
+ * interpreter; NULL: the closure is not the adapter's. */
 typedef ag_ocaml_value ag_ocaml_function(ag_ocaml_value argument);
 ag_ocaml_function *ag_ocaml_memprof_function(ag_ocaml_value closure);
 

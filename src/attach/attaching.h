@@ -74,7 +74,8 @@ bool ag_attach_is_gone(const struct ag_attach *attach);
 /* Removes the agent. -ESRCH: the process has ended; -ESTALE: it has executed another program; in
  * both cases the agent is gone, too. After any other failure the agent stays in the process, and
  * records no more. -EINTR: the user asked for the end, and the agent could not be removed in the
- * short time that is then allowed; a caller that has more time may call this function again after ag_attach_take_time. */
+ * short time that is then allowed; a caller that has more time may call this function again after
+ * ag_attach_take_time. */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
 /* Makes all later calls ignore the user's request for the end. */

@@ -35,8 +35,8 @@ enum {
      * collisions */
     AG_RECENT_BITS = 13,
     AG_RECENT_SLOTS = 1 << AG_RECENT_BITS,
-    /* the most bytes: 1 for the form, 3 for the tuple index, 5 for the stack, 10 for the size, 2 for
-     * the via, 10 for the address; and 8 that ag_encode_number_fast may write after a number */
+    /* the most bytes: 1 for the form, 3 for the tuple index, 5 for the stack, 10 for the size, 2
+     * for the via, 10 for the address; and 8 that ag_encode_number_fast may write after a number */
     AG_EVENT_MAX_BYTES = 40,
 };
 #define AG_NO_TUPLE UINT32_MAX

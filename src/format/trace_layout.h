@@ -61,8 +61,8 @@ enum {
     AG_FAR_SHIFT = 4, /* log2 of the unit: allocators align blocks to 16 bytes */
     /* flag in the argument of a special free: a distance follows, not a difference of addresses */
     AG_SPECIAL_NEAR = 2,
-    /* flag in the argument of a special free, which is an undo_free (a free that is taken back) if the
-     * flag is set, else a realloc_free */
+    /* flag in the argument of a special free, which is an undo_free (a free that is taken back) if
+     * the flag is set, else a realloc_free */
     AG_SPECIAL_UNDO = 4,
     AG_OTHER_STAMP = 0,
     AG_OTHER_RECORD = 1,

@@ -59,8 +59,9 @@ static const struct {
 };
 
 /* Decodes allocations and frees until another kind of word comes, or fewer than two words are left;
- * returns the number of decoded events. Whether an allocation or a free comes next is unpredictable, so the loop does not branch
- * on that: it reads two words, and uses the second word only if the event has one. */
+ * returns the number of decoded events. Whether an allocation or a free comes next is
+ * unpredictable, so the loop does not branch on that: it reads two words, and uses the second word
+ * only if the event has one. */
 static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_events,
                           size_t capacity) {
     enum { COMMON = 1 << AG_WORD_ALLOC | 1 << AG_WORD_FREE };

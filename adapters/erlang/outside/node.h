@@ -3,9 +3,9 @@
  *
  * Terms of this folder. *node*: one emulator. *process*: an Erlang process, unless said
  * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
- * *target*: the operating system's process of the observed node. This folder's code neither calls functions of the target
- * nor stops it. The target may change a structure while it is read, so every structure is copied
- * once, checked by its invariants and then used. */
+ * *target*: the operating system's process of the observed node. This folder's code neither calls
+ * functions of the target nor stops it. The target may change a structure while it is read, so
+ * every structure is copied once, checked by its invariants and then used. */
 #ifndef AG_NODE_H
 #define AG_NODE_H
 

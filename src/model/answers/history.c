@@ -15,9 +15,9 @@
  *
  * In a sampled trace, each sample has a weight: the number of blocks that it represents
  * (weights.h). There the ledger's groups are not those of the outline: each has the samples of one
- * weight. The bytes in the ledger are already estimates. The ledger's numbers of blocks are numbers of samples; this file
- * multiplies them by the weights. Single blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK,
- * and rounded once at the end. */
+ * weight. The bytes in the ledger are already estimates. The ledger's numbers of blocks are numbers
+ * of samples; this file multiplies them by the weights. Single blocks are counted in units of 1 /
+ * AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
 #include "model/answers/history.h"
 
 #include <errno.h>

@@ -27,8 +27,9 @@ int ag_mapped_memory_map(struct ag_mapped_memory *memory, uint64_t time_ns, uint
                          uint64_t bytes, const struct ag_mapping_origin *origin);
 /* Unmaps what is mapped in [address, address + bytes). CALL_TIME_NS is the time when the program
  * called munmap. Mappings that other streams than STREAM made after it are kept: the kernel gave
- * them addresses that this call had already unmapped. CALL_TIME_NS UINT64_MAX: nothing is kept. Sets *ret_via to the via of the first mapping in this
- * range; UINT32_MAX: nothing was mapped there. Returns 0 or -ENOMEM. */
+ * them addresses that this call had already unmapped. CALL_TIME_NS UINT64_MAX: nothing is kept.
+ * Sets *ret_via to the via of the first mapping in this range; UINT32_MAX: nothing was mapped
+ * there. Returns 0 or -ENOMEM. */
 int ag_mapped_memory_unmap(struct ag_mapped_memory *memory, uint64_t call_time_ns, uint64_t address,
                            uint64_t bytes, uint32_t stream, uint32_t *ret_via);
 /* From here on the mappings that are made and unmapped are counted from 0, and the peak is the
