@@ -130,7 +130,7 @@ static void one_stack(struct ag_page *page, struct ag_observation *observation, 
     }
 }
 
-static void more_stacks(struct ag_page *page, ssize_t n, size_t limit) {
+static void more_rows(struct ag_page *page, ssize_t n, size_t limit) {
     if (limit > 0 && n > 0 && (size_t)n > limit) {
         ag_page_print(page, AG_STYLE_DIM, "... %zu more; --limit=0 shows all\n", (size_t)n - limit);
     }
@@ -155,7 +155,7 @@ static void text_stacks(struct ag_page *page, struct ag_observation *observation
         }
         one_stack(page, observation, list[i].node);
     }
-    more_stacks(page, n, limit);
+    more_rows(page, n, limit);
     free(list);
 }
 
@@ -173,7 +173,7 @@ static void text_maps(struct ag_page *page, struct ag_observation *observation, 
                       ag_quantity_bytes(&resident, list[i].resident_bytes));
         one_stack(page, observation, list[i].node);
     }
-    more_stacks(page, n, limit);
+    more_rows(page, n, limit);
     free(list);
 }
 
@@ -226,6 +226,9 @@ static void text_processes(struct ag_page *page, struct ag_observation *observat
         ag_table_cell(table, list[i].name != NULL ? list[i].name : "");
     }
     write_table(page, table);
+    if (limit > 0 && n > limit) {
+        more_rows(page, (ssize_t)n, limit);
+    }
 }
 
 static void text_collections_heading(struct ag_page *page, struct ag_observation *observation) {

@@ -412,6 +412,11 @@ static void take_collections(struct ag_observation *observation) {
     }
 }
 
+static int by_heap_words(const void *a, const void *b) {
+    const struct ag_reported_process *left = a, *right = b;
+    return (left->heap_words < right->heap_words) - (left->heap_words > right->heap_words);
+}
+
 static void ask_inspectors(struct ag_observation *observation) {
     const unsigned what = observation->options.what;
     for (size_t i = 0; i < observation->n_inspections; i++) {
@@ -426,6 +431,10 @@ static void ask_inspectors(struct ag_observation *observation) {
             inspector->allocators(inspection->state, &observation->answers) < 0) {
             ag_observation_note(observation, "the runtime's allocators could not be read");
         }
+    }
+    if (observation->n_processes > 0) {
+        qsort(observation->processes, observation->n_processes, sizeof *observation->processes,
+              by_heap_words);
     }
 }
 

@@ -141,6 +141,7 @@ struct ag_reported_collection {
      * the collections is reported */
     uint64_t weight_bytes;
 };
+/* The processes with the largest heaps come first. */
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_reported_process **ret_processes);
 size_t ag_observation_allocators(const struct ag_observation *observation,

@@ -91,7 +91,10 @@ def processes_are_reported(node):
     failures = tap.Failures()
     held = node.ask("hold").split()
     answers = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
-    seen = {row["id"]: row for row in observe(node, "--duration=100ms", "--processes")["processes"]}
+    rows = observe(node, "--duration=100ms", "--processes")["processes"]
+    seen = {row["id"]: row for row in rows}
+    heaps = [row["heap_words"] for row in rows]
+    failures.expect("heaps, the largest first", heaps, sorted(heaps, reverse=True))
     failures.expect("ids of the processes", sorted(seen), sorted(answers))
     failures.require("both processes that the command hold names are reported", all(pid in seen for pid in held))
     wrong = []
