@@ -11,6 +11,7 @@
 #include "base/runtimes.h"
 #include "cli/message.h"
 #include "model/answers/findings.h"
+#include "model/answers/functions.h"
 #include "model/answers/program_mappings.h"
 #include "model/interval.h"
 #include "model/profile.h"
@@ -146,6 +147,43 @@ static void print_mapped(const struct ag_writer_report *report) {
     (void)ag_profile_close(profile);
 }
 
+/* Prints what the functions of a runtime allocated, if their calls were counted. */
+static void print_counts(const struct ag_writer_report *report) {
+    const struct ag_symbol_options symbol = {.size = sizeof(symbol), .runtimes = ag_runtimes};
+    const struct ag_profile_options options = {
+        .size = sizeof(options), .thread = -1, .symbol = &symbol};
+    struct ag_profile *profile = NULL;
+    const struct ag_functions *functions;
+    const struct ag_profile_runtime *runtimes;
+    struct ag_quantity calls, count, words, bytes, time;
+    char message[512], text[160] = "";
+    if (!report->has_counts || ag_profile_open(report->path, &options, &profile, message) < 0) {
+        return;
+    }
+    if (ag_profile_functions(profile, &functions) == 0 && functions->total.calls > 0) {
+        size_t n_called = 0, most = 0;
+        for (size_t i = 0; i < functions->n_rows; i++) {
+            n_called += functions->rows[i].counts.calls > 0;
+            most = functions->rows[i].counts.calls > functions->rows[most].counts.calls ? i : most;
+        }
+        const char *name = ag_profile_frame(profile, functions->rows[most].frame)->runtime;
+        const char *version = "";
+        for (size_t i = ag_profile_runtimes(profile, &runtimes); i-- > 0;) {
+            version = strcmp(runtimes[i].name, name) == 0 ? runtimes[i].version : version;
+        }
+        if (functions->total.own_words > 0) {
+            (void)snprintf(text, sizeof(text), " allocated %s words (%s)",
+                           ag_quantity_short(&words, functions->total.own_words),
+                           ag_quantity_bytes(&bytes, functions->total.own_bytes));
+        }
+        ag_say("%s%s%s: %s calls of %s functions%s in %s", name, *version ? " " : "", version,
+               ag_quantity_count(&calls, functions->total.calls),
+               ag_quantity_count(&count, n_called), text,
+               ag_quantity_time(&time, report->duration_ns));
+    }
+    (void)ag_profile_close(profile);
+}
+
 /* Prints the filter of the recording. Also prints the heaps whose blocks have no known type when
  * they are allocated, because a filter by type cannot judge these blocks. */
 static void print_filter(const struct ag_writer_report *report) {
@@ -196,6 +234,29 @@ static void print_others_missing(const struct ag_writer_report *report) {
         ag_say("%u %s no trace: %s; %s", report->n_without_trace, have,
                strerror((int)report->without_error), remedy_of(report->without_error));
     }
+}
+
+/* Prints one line about all traces but the main one, with the command that shows them. */
+static void print_others(const struct ag_writer_report *report) {
+    struct ag_quantity blocks, bytes;
+    char sums[160] = "";
+    const uint32_t n_running = report->n_others_running;
+    if (report->n_other_traces == 0) {
+        return;
+    }
+    if (!report->is_sampled) { /* the sums of a sampled trace are those of the samples */
+        (void)snprintf(sums, sizeof(sums), ": %s allocations, %s",
+                       ag_quantity_count(&blocks, report->others_blocks),
+                       ag_quantity_bytes(&bytes, report->others_bytes));
+    }
+    if (n_running > 0) {
+        const size_t used = strlen(sums);
+        (void)snprintf(sums + used, sizeof(sums) - used, "; %u still %s", n_running,
+                       n_running == 1 ? "runs" : "run");
+    }
+    ag_say("%llu other trace%s (%s)%s   ->  allogram report %s",
+           (unsigned long long)report->n_other_traces, report->n_other_traces == 1 ? "" : "s",
+           report->others, sums, short_path(report->others_glob));
 }
 
 /* Called if the first process has no trace, in place of printing its numbers. */
@@ -265,10 +326,12 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
         print_missing(report);
         return;
     }
+    print_counts(report);
     if (report->is_sampled) {
         print_sampled(report);
     } else {
-        ag_say("%s allocations, %s in %s; peak %s; %s block%s, %s in use at the end; %s",
+        ag_say("%s%s allocations, %s in %s; peak %s; %s block%s, %s in use at the end; %s",
+               report->has_counts ? "blocks: " : "",
                ag_quantity_count(&blocks, report->allocated_blocks),
                ag_quantity_bytes(&bytes, report->allocated_bytes),
                ag_quantity_time(&time, report->duration_ns),
@@ -283,14 +346,10 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
     print_filter(report);
     print_mapped(report);
     const char *path = short_path(report->path);
-    if (report->n_other_traces > 0) {
-        ag_say("trace %s, %s, and %llu of other processes   ->  allogram report %s", path,
-               ag_quantity_bytes(&size, report->trace_bytes),
-               (unsigned long long)report->n_other_traces, path);
-    } else {
-        ag_say("trace %s, %s   ->  allogram report %s", path,
-               ag_quantity_bytes(&size, report->trace_bytes), path);
-    }
+    print_others(report);
+    ag_say("trace %s, %s   ->  allogram report %s%s", path,
+           ag_quantity_bytes(&size, report->trace_bytes), path,
+           report->has_counts ? " --view=functions" : "");
 }
 
 void ag_run_summary_print_before(const struct ag_glibc_heap *heap) {

@@ -3,6 +3,7 @@
  * look next. */
 #include <string.h>
 
+#include "model/answers/functions.h"
 #include "report/quantity.h"
 #include "report/view.h"
 
@@ -267,6 +268,38 @@ static void write_course(struct ag_view *view) {
     ag_sparkline_axis(page, HEAD_COLUMNS, columns, span);
 }
 
+/* Whether the function that allocated most words belongs to a runtime that has no frames in the
+ * trace's stacks (Erlang): its words are no blocks of the trace. Then the blocks are those of the
+ * runtime itself, for example of its compiler, and the functions tell more about the program. */
+static int has_words_apart(struct ag_view *view, bool *ret_has) {
+    const struct ag_functions *functions;
+    const struct ag_site_row *sites;
+    size_t n_sites, most = 0;
+    *ret_has = false;
+    int r = ag_profile_functions(view->profile, &functions);
+    if (r < 0 || functions->total.own_words == 0) {
+        return r;
+    }
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        most =
+            functions->rows[i].counts.own_words > functions->rows[most].counts.own_words ? i : most;
+    }
+    const char *runtime = ag_profile_frame(view->profile, functions->rows[most].frame)->runtime;
+    r = ag_profile_sites(view->profile, AG_BY_FUNCTION, &sites, &n_sites);
+    *ret_has = r == 0;
+    for (size_t i = 0; r == 0 && i < n_sites; i++) {
+        *ret_has &= strcmp(ag_profile_frame(view->profile, sites[i].frame)->runtime, runtime) != 0;
+    }
+    return r;
+}
+
+static int write_functions(struct ag_view *view) {
+    ag_page_end_line(view->page);
+    const int r = ag_functions_view_text(view);
+    ag_page_text(view->page, AG_STYLE_DIM, "  --view=sites shows the lines that allocate blocks\n");
+    return r;
+}
+
 int ag_summary_view_text(struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     const bool has_blocks = !ag_profile_has_only_samples(view->profile);
@@ -284,15 +317,16 @@ int ag_summary_view_text(struct ag_view *view) {
         !view->options->has_stack_filter) { /* the timeline is not filtered by stacks */
         write_course(view);
     }
-    if (summary->allocated_blocks > 0) {
-        struct ag_view sites = *view;
-        sites.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
+    bool has_words = false;
+    struct ag_view table = *view;
+    table.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
+    int r = has_words_apart(view, &has_words);
+    if (r == 0 && has_words && view->options->by == AG_BY_FUNCTION) {
+        r = write_functions(&table);
+    } else if (r == 0 && summary->allocated_blocks > 0) {
         ag_page_end_line(view->page);
-        int r = ag_sites_write_text(
-            &sites, view->options->by == AG_BY_FUNCTION ? AG_SITES_BLAMED : AG_SITES_WITH_OWN);
-        if (r < 0) {
-            return r;
-        }
+        r = ag_sites_write_text(&table, view->options->by == AG_BY_FUNCTION ? AG_SITES_BLAMED
+                                                                            : AG_SITES_WITH_OWN);
     }
-    return ag_findings_text(view);
+    return r < 0 ? r : ag_findings_text(view);
 }

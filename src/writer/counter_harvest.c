@@ -170,6 +170,9 @@ static void harvest_set(struct harvest *harvest, const struct ag_counter_set *li
         atomic_store_explicit(&set.n_resets, n_resets, memory_order_relaxed);
     }
     recording->lost[AG_LOST_NO_MEMORY] += ag_counter_value(&set.n_lost);
+    for (size_t i = 0; i < n_rows; i++) {
+        recording->has_counts |= rows[i].calls > 0;
+    }
     if (n_rows > 0 || snapshot > 1 || ag_counter_set_has_apart(&set)) {
         const struct ag_record heading =
             ag_counter_set_heading(&set, snapshot, (uint32_t)n_rows, recording->last_event_ns);

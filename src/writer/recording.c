@@ -418,6 +418,14 @@ static void totals_take_record(struct ag_recording *recording, const struct ag_r
     recording->n_collections += record->kind == AG_RECORD_GC;
 }
 
+static void note_calls(struct ag_recording *recording, const struct ag_record *record) {
+    struct ag_call_path row;
+    size_t cursor = 0;
+    while (!recording->has_counts && ag_calls_next(record, &cursor, &row) == 1) {
+        recording->has_counts = row.calls > 0;
+    }
+}
+
 /* Records with a place among the events go to the stream's encoder; definitions are written before
  * the next trace chunk. */
 static void trace_take_record(struct ag_recording *recording, struct ag_stream *stream,
@@ -445,6 +453,9 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
         break;
     case AG_RECORD_FUNCTIONS:
         note_time(recording, record->u.functions.time_ns);
+        break;
+    case AG_RECORD_CALLS:
+        note_calls(recording, record);
         break;
     case AG_RECORD_THREAD:
         name_thread(recording, stream, record);

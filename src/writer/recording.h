@@ -50,6 +50,7 @@ struct ag_recording {
     struct ag_blob samples;  /* resident sizes, whose place among the events does not matter */
     struct ag_blob counters; /* function counters at the end (counter_harvest.c) */
     bool has_counters;       /* the function counters have been taken */
+    bool has_counts;         /* calls of functions were counted */
     struct ag_stream **stream_pages[4096]; /* pages of 4096 streams; NULL: no such stream exists */
     /* streams that have data to be written and whose threads have ended */
     uint32_t ended_streams[64];

@@ -172,7 +172,7 @@ static bool is_named(const char *names, const char *name) {
     return false;
 }
 
-static void add_name(char names[AG_STRANGERS_NAMES_BYTES], const char *name) {
+void ag_program_names_add(char names[AG_STRANGERS_NAMES_BYTES], const char *name) {
     const size_t used = strlen(names);
     if (name[0] == '\0' || is_named(names, name)) {
         return;
@@ -369,7 +369,7 @@ static void name_missing(const struct ag_strangers *strangers, uint32_t n_unname
         if (missing->n_programs > 0) {
             char name[sizeof("executed by ") + sizeof(missing->name)];
             (void)snprintf(name, sizeof(name), "executed by %s", missing->name);
-            add_name(names, name);
+            ag_program_names_add(names, name);
             n_unnamed -= n_unnamed < missing->n_programs ? n_unnamed : missing->n_programs;
         }
     }
@@ -387,7 +387,7 @@ uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_w
     for (size_t i = 0; i < strangers->n_known; i++) {
         if (strangers->known[i].is_counted) {
             n_counted++;
-            add_name(ret_names, strangers->known[i].name);
+            ag_program_names_add(ret_names, strangers->known[i].name);
         }
     }
     const uint32_t n_without = is_asked_for(writer) ? n_missing_programs(strangers) : 0;

@@ -12,6 +12,9 @@
 struct ag_writer;
 
 enum { AG_STRANGERS_NAMES_BYTES = 96 };
+/* Adds NAME to a list of names such as "sudo, ls", unless it is empty or in the list. If there is
+ * no room, the list ends with "...". */
+void ag_program_names_add(char names[AG_STRANGERS_NAMES_BYTES], const char *name);
 struct ag_process_ids {  /* what is known of a recorded process; 0: unknown */
     uint32_t pid;        /* in the writer's PID namespace */
     uint32_t parent;     /* pid of its parent in the writer's PID namespace */

@@ -623,7 +623,73 @@ static void fill_report(struct ag_writer_report *report, const struct ag_recordi
     name_unseen(recording, report->unseen);
     report->interval_bytes =
         atomic_load_explicit(&recording->session->header->interval_bytes, memory_order_relaxed);
+    report->has_counts = recording->has_counts;
+    memcpy(report->program, recording->program, sizeof(report->program));
     memcpy(report->path, recording->path, sizeof(report->path));
+}
+
+/* ---- the main trace ---- */
+
+/* Adds a trace that is not the main trace to the sums of the others. */
+static void add_other(struct ag_writer *writer, const struct ag_writer_report *trace) {
+    if (!trace->is_missing) {
+        writer->report.others_blocks += trace->allocated_blocks;
+        writer->report.others_bytes += trace->allocated_bytes;
+        ag_program_names_add(writer->report.others, trace->program);
+    }
+}
+
+/* Keeps the trace for main_trace_of if it is more likely the main trace than the one that is kept;
+ * the one of these two that is not kept is one of the other traces. */
+static void offer_as_main(struct ag_writer *writer, const struct ag_writer_report *trace) {
+    const struct ag_writer_report *kept = &writer->other;
+    const bool is_better =
+        kept->path[0] == '\0' ||
+        (trace->has_counts != kept->has_counts ? trace->has_counts
+                                               : trace->allocated_bytes > kept->allocated_bytes);
+    if (trace->is_missing || !is_better) {
+        add_other(writer, trace);
+        return;
+    }
+    if (kept->path[0] != '\0') {
+        add_other(writer, kept);
+    }
+    writer->other = *trace;
+}
+
+/* Called when a trace of the first process is complete. Its earlier program is one of the other
+ * processes from now on. */
+static void report_first(struct ag_writer *writer, const struct ag_recording *recording) {
+    struct ag_writer_report *report = &writer->report;
+    if (report->path[0] != '\0') {
+        offer_as_main(writer, report);
+    }
+    fill_report(report, recording);
+}
+
+/* Chooses the main trace: that of the last program of the first process, or else the kept one. The
+ * kept one is chosen if only that one has counts of a runtime's functions, or if it has another
+ * program that allocated far more, because then the first process has probably only started that
+ * program. */
+static void choose_main(struct ag_writer *writer) {
+    enum { FAR_MORE = 10 };
+    struct ag_writer_report *first = &writer->report, *kept = &writer->other;
+    if (kept->path[0] == '\0') {
+        return;
+    }
+    const bool is_launcher = strcmp(kept->program, first->program) != 0 &&
+                             kept->allocated_bytes / FAR_MORE > first->allocated_bytes;
+    if (first->path[0] == '\0' || first->is_missing || first->is_cut ||
+        !(kept->has_counts != first->has_counts ? kept->has_counts : is_launcher)) {
+        add_other(writer, kept);
+        return;
+    }
+    struct ag_writer_report main = *kept;
+    add_other(writer, first);
+    main.others_blocks = first->others_blocks;
+    main.others_bytes = first->others_bytes;
+    memcpy(main.others, first->others, sizeof(main.others));
+    *first = main;
 }
 
 static void note_unseen_executions(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
@@ -659,7 +725,11 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     writer->n_traces++;
     note_if_missing(writer, recording);
     if (watched->is_first) {
-        fill_report(&writer->report, recording);
+        report_first(writer, recording);
+    } else {
+        struct ag_writer_report report = {.registered = 1};
+        fill_report(&report, recording);
+        offer_as_main(writer, &report);
     }
     note_unseen_executions(writer, index, now_ns);
     watched->recording = ag_recording_free(recording);
@@ -894,11 +964,36 @@ static bool something_is_unsealed(const struct ag_writer *writer) {
     return false;
 }
 
+/* Makes a pattern for a shell that matches the names of all traces: each letter such as %p becomes
+ * a star. A pattern without letters has "-2", "-3" ... before its extension in the names of further
+ * traces. */
+static void make_glob(const char *pattern, char ret_glob[1024]) {
+    const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
+    const char *extension = dot && (!slash || dot > slash + 1) ? dot : pattern + strlen(pattern);
+    const bool has_letters = strchr(slash ? slash : pattern, '%') != NULL;
+    size_t used = 0;
+    for (const char *at = pattern; used < 1022 && (*at || at == extension); at++) {
+        if (at == extension && !has_letters) {
+            ret_glob[used++] = '*';
+        }
+        if (*at == '\0') {
+            break;
+        }
+        const bool is_letter = at[0] == '%' && at[1] != '\0';
+        at += is_letter;
+        ret_glob[used++] = (char)(is_letter && *at != '%' ? '*' : *at);
+    }
+    ret_glob[used] = '\0';
+}
+
 static void count_others(struct ag_writer *writer) {
     struct ag_writer_report *report = &writer->report;
+    make_glob(writer->session->trace_pattern, report->others_glob);
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         if (writer->slots[i].phase == AG_PHASE_OPEN) {
             note_if_missing(writer, writer->slots[i].recording);
+            report->n_others_running += !writer->slots[i].has_ended;
+            ag_program_names_add(report->others, writer->slots[i].recording->program);
         }
     }
     report->n_without_trace = (uint32_t)(writer->n_missing - report->is_missing);
@@ -917,6 +1012,7 @@ static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_n
     }
     ag_snapshots_finish(writer);
     writer->has_reported = true;
+    choose_main(writer);
     if (writer->session->stop_error < 0 &&
         !writer->report.is_cut) { /* a trace of another process was cut */
         writer->report.is_cut = 1;

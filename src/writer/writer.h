@@ -12,8 +12,11 @@
 
 struct ag_session;
 
-/* What `run` prints in its closing lines, about the first process unless stated otherwise. The
- * writer writes it to report_fd when the trace of the first process is sealed. */
+/* What `run` prints in its closing lines, about one trace, the main trace, unless stated otherwise.
+ * The writer writes it to report_fd when the trace of the first process is sealed. The main trace
+ * is that of the last program that the first process executed. But if that program only starts
+ * other programs (a shell, make, sudo), it is the trace of another one (main_trace_of in
+ * writer.c). */
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
@@ -38,6 +41,14 @@ struct ag_writer_report {
     uint32_t missing_error;
     uint32_t n_without_trace; /* other processes whose trace is missing */
     uint32_t without_error;   /* missing_error of the first missing trace, of any process */
+    uint32_t has_counts;      /* calls of the functions of a runtime were counted */
+    char program[16];         /* the start of the name of the trace's program */
+    /* Of the n_other_traces: sums over those that are complete, how many processes still run, and
+     * the names of the programs ("sh, erlexec"). */
+    uint64_t others_blocks, others_bytes;
+    uint32_t n_others_running;
+    char others[96];
+    char others_glob[1024]; /* for a shell: matches the names of all traces of the session */
     char path[4096];
 };
 /* Runs the writer until all processes of the session have ended and their traces are sealed. Needs

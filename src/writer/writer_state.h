@@ -75,6 +75,8 @@ struct ag_writer {
     bool knows_ends_before_first;   /* note_ends_before_first (writer.c) was called */
     uint64_t first_ended_ns;        /* CLOCK_MONOTONIC when the end of the first process was seen */
     struct ag_writer_report report; /* about the last program that the first process executed */
+    /* about the other trace that may become the main trace; path "": there is none */
+    struct ag_writer_report other;
 };
 
 /* Performs a round. Returns the number of chunks taken, or -ENOMEM. */

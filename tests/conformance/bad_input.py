@@ -203,7 +203,7 @@ def expect_counted(case, outcome, traces, why, least):
     """Checks the numbers that `run` prints: how many other processes have a trace, and how many have none, with the reason WHY. The
     two numbers must add up to at least LEAST."""
     text = outcome.stderr.decode()
-    others = re.search(r"and (\d+) of other processes", text)
+    others = re.search(r"(\d+) other traces?", text)
     case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
     missing = re.search(r"(\d+) process(?: has|es have) no trace: " + why, text)
     case.fail_unless("no message says how many processes have no trace, and why: %r" % text, missing)

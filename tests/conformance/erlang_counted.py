@@ -4,7 +4,9 @@ hand_counted.erl, and their callers, must equal counts by hand exactly. Messages
 separately. After a recording no trace settings are left in the node."""
 
 import contextlib
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -222,6 +224,27 @@ def stands_apart(erlang):
     return failures
 
 
+def summary_names_the_node(erlang):
+    """The summary of `run` names the emulator's trace and not that of the start script, gives the words of functions, and has one line about
+    all other traces."""
+    failures = tap.Failures()
+    folder = os.path.join(erlang.folder, "summary")
+    os.makedirs(folder)
+    outcome = recorded.run([erlang.tools.allogram, "run", "--", *erlang.inside, "erl", "-noshell", "-pa", erlang.folder, "-eval",
+                            "hand_counted:main(%d), halt()." % N], cwd=folder)
+    lines = outcome.stderr.decode().splitlines()
+    others = [line for line in lines if " other traces (" in line]
+    failures.require("the last line names the trace of beam.smp: %s" % lines[-1:],
+                     lines and re.search(r"^allogram: trace allogram\.beam\.smp\.\d+\.allogram, .*--view=functions$", lines[-1]))
+    failures.require("a line has the calls and words: %s" % lines, any(re.match(r"allogram: beam \d+: [\d,]+ calls of \d+ functions allocated .* words",
+                                                                               line) for line in lines))
+    traces = [file for file in os.listdir(folder) if file.endswith(".allogram")]
+    failures.expect("lines about other traces", len(others), 1)
+    failures.require("%d traces: %s" % (len(traces), others), others and others[0].startswith("allogram: %d other traces (" % (len(traces) - 1)))
+    failures.expect("the pattern of the other line matches all traces", len(glob.glob(os.path.join(folder, others[0].split(" report ")[1]))), len(traces))
+    return failures
+
+
 MEASURE = """Words = fun(M, F, A, Of) -> {_, T} = allogram:run(M, F, A, #{output => "own.%%p.allogram"}),
   lists:sum([W || {_, _, {_, Name, _}, _, W, _} <- T, Name =:= Of]) end,
   [io:format("~w ", [Words(lists, seq, [1, N], seq_loop)]) || N <- %s]"""
@@ -384,6 +407,7 @@ def main():
     tools = recorded.tools_of_arguments()
     cases = [("a program, with four schedulers", program_is_counted), ("changes", changes_are_counted), ("processes", processes_have_their_own),
              ("time", times_are_right),
+             ("the summary of a run", summary_names_the_node),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("allogram:run and exceptions", run_takes_funs), ("the end of the caller of allogram:run", run_ends_with_its_caller),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
