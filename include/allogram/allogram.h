@@ -469,6 +469,7 @@ ALLOGRAM_WEAK_ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_
 ALLOGRAM_WEAK_ void allogram_tell_gc_end_(allogram_heap heap, const char *kind,
                                           uint64_t heap_bytes);
 ALLOGRAM_WEAK_ void allogram_count_enter_(allogram_counters *set, allogram_function function);
+ALLOGRAM_WEAK_ void allogram_count_caller_(allogram_counters *set, allogram_function function);
 ALLOGRAM_WEAK_ void allogram_count_leave_(allogram_counters *set);
 ALLOGRAM_WEAK_ void allogram_count_leave_to_(allogram_counters *set, uint64_t depth);
 ALLOGRAM_WEAK_ void allogram_count_tail_call_(allogram_counters *set, allogram_function function);
@@ -668,6 +669,13 @@ ALLOGRAM_INLINE_ int allogram_is_counted_(const allogram_counters *set) {
 ALLOGRAM_INLINE_ void allogram_enter(allogram_counters *set, allogram_function function) {
     if (allogram_is_counted_(set)) {
         allogram_count_enter_(set, function);
+    }
+}
+/* Like allogram_enter, but counts no call: `function` is the caller of the function that is entered
+ * next, and its own call was not reported. */
+ALLOGRAM_INLINE_ void allogram_enter_caller(allogram_counters *set, allogram_function function) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_caller_(set, function);
     }
 }
 /* The current function returned. The call is ignored if no function is entered, because the session

@@ -415,7 +415,9 @@ static uint32_t registered_or_none(allogram_function function) {
                : 0;
 }
 
-static void step_into(struct allogram_counters *set, uint32_t parent, allogram_function function) {
+/* Makes FUNCTION, called by PARENT, the current function. Returns its node; 0: there is none. */
+static uint32_t step_to(struct allogram_counters *set, uint32_t parent,
+                        allogram_function function) {
     const uint32_t node = set->beyond == 0 && has_level(set)
                               ? child_of(set, parent, registered_or_none(function))
                               : 0;
@@ -429,6 +431,11 @@ static void step_into(struct allogram_counters *set, uint32_t parent, allogram_f
         set->current = parent;
         set->beyond++;
     }
+    return node;
+}
+
+static void step_into(struct allogram_counters *set, uint32_t parent, allogram_function function) {
+    const uint32_t node = step_to(set, parent, function);
     if (counters_are_on(set)) {
         add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->shared->n_lost, 1);
     }
@@ -451,6 +458,13 @@ void allogram_count_enter_(allogram_counters *set, allogram_function function) {
     if (is_ready(set)) {
         take_time(set);
         step_into(set, set->current, function);
+    }
+}
+
+void allogram_count_caller_(allogram_counters *set, allogram_function function) {
+    if (is_ready(set)) {
+        take_time(set);
+        (void)step_to(set, set->current, function); /* without a node, the next call has none */
     }
 }
 

@@ -190,8 +190,11 @@ def choices_are_kept(place):
         rows = rows_of(place, attached.trace)
         failures.expect("calls, words of cons/1", rows.get("hand_counted:cons/1"), (2 * (N + 1) + 3, 4 * N + 4))
         failures.require("the functions of a selected module are traced", "lists:seq/2" in rows)
-        others = [name for name in rows if not name.startswith(("lists:", "hand_counted:cons/", "["))]
-        failures.expect("functions that are not selected", others, [])
+        others = {name: row for name, row in rows.items() if not name.startswith(("lists:", "hand_counted:cons/", "["))}
+        failures.expect("calls, words of functions that are not selected", set(others.values()), {(0, 0)})
+        callers = erlang_counted.callers_of(place.tools, attached.trace, "hand_counted:cons/1")
+        failures.expect("callers of cons/1, which are not traced", callers,
+                        {"hand_counted:main/1": (2 * N + 2, 4 * N), "hand_counted:thrown/1": (3, 4)})
         worker = ("spawn(fun() -> register(%s, self()), lists:seq(1, 3), receive go -> hand_counted:cons(%d) end, "
                   "receive stop -> ok end end)")
         for which, calls in (("first", 11), ("number", 21), ("first,third", 11 + 41)):

@@ -391,8 +391,12 @@ has_sessions() ->
 trace_processes(Processes, Patterns, Flags) ->
     trace_processes(Processes, Patterns, Flags, []).
 
-%% State: collections or some_collections if the only flag is garbage_collection, see tracer.c; otherwise [].
-trace_processes(Processes, Patterns, Flags, State) ->
+%% Given: collections or some_collections if the only flag is garbage_collection, see tracer.c; otherwise [].
+trace_processes(Processes, Patterns, Flags, Given) ->
+    State = case Given =:= [] andalso not lists:member({'_', '_', '_'}, Patterns) of
+                true -> some_functions;
+                false -> Given
+            end,
     case has_sessions() of
         true ->
             Session = trace:session_create(?MODULE, {?MODULE, State}, []),

@@ -25,6 +25,11 @@
  * If a function is called again in such a chain of tail calls, its earlier level is used again. So
  * a loop of tail calls has one level for each of its functions.
  *
+ * If only some functions are traced, or a function was called before it was traced, the function
+ * with the next smaller depth is not the caller. Then the caller is read from the process' stack
+ * (callers.h). It gets a level of the same depth as the function that it called: no event says when
+ * the caller began, and its words are not counted.
+ *
  * 3. Words that no function allocated. The emulator makes a tuple on the process' heap for each
  * event: the words of the tuple are counted as the profiler's own. Messages are counted when they
  * are received, and arguments of spawn when a process begins, each by the size that the emulator
@@ -48,6 +53,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/own_memory.h"
+#include "callers.h"
 #include "event_clock.h"
 #include "function_handles.h"
 #include "heap_growth.h"
@@ -61,7 +67,8 @@ static struct {
     ERL_NIF_TERM call, in, out, trace, discard, ok, known, found, joined, yes, no, undefined;
     ERL_NIF_TERM gc_minor_start, gc_minor_end, gc_major_start, gc_major_end;
     ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
-    ERL_NIF_TERM collections, some_collections;
+    ERL_NIF_TERM collections, some_collections, some_functions;
+    ERL_NIF_TERM check_leaf, check_body;
     ERL_NIF_TERM proc_lib, init_p, gen, init_it, init, gen_event;
     ERL_NIF_TERM spawn, spawned, exit, registered, extra, erlang, apply, erts_internal, spawn_init,
         messages, spawn_arguments, profiler;
@@ -86,7 +93,8 @@ static struct {
     ERL_NIF_TERM pid; /* 0: none */
     uint64_t n_calls, first_depth, second_depth, last_clock;
     uint8_t last_kind;
-    bool is_same; /* all these calls but the first have the same depth */
+    bool is_same;              /* all these calls but the first have the same depth */
+    uint64_t n_right, n_wrong; /* callers of check_leaf/1 that were found correctly, or not */
 } learning;
 
 /* The process whose counters are kept when it ends, until the counters of all processes are dropped
@@ -213,7 +221,7 @@ static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t
         if (process->levels[level - 1].stack_words != depth) {
             break;
         }
-        if (process->levels[level - 1].function == function) {
+        if (process->levels[level - 1].function == function && function != 0) {
             return level - 1;
         }
     }
@@ -256,8 +264,35 @@ AG_COLD static bool is_early_call(const struct event *event, uint32_t depth,
     return false;
 }
 
-static void take_call(struct event *event, ERL_NIF_TERM term) {
+/* The caller of a called function if it is not the innermost level: a function that is not traced,
+ * or that was called before it was traced. Returns 0 if it is the innermost level, or is not
+ * known. */
+static allogram_function untraced_caller(const struct event *event) {
+    const struct ag_traced_process *process = event->process;
+    struct ag_mfa mfa;
+    const allogram_function caller = ag_callers_are_known && ag_caller_find(&event->as_read, &mfa)
+                                         ? ag_function_handle(&mfa)
+                                         : 0;
+    const bool is_innermost =
+        process->n_levels > 0 && process->levels[process->n_levels - 1].function == caller;
+    return is_innermost ? 0 : caller;
+}
+
+/* Enters the caller of the function that is entered next. Its level has the depth of that function,
+ * so both levels are removed together, and the words that the caller allocates later are not
+ * counted as its own. The level has no function, so that no tail call finds it. */
+static void enter_caller(struct ag_traced_process *process, uint32_t depth,
+                         allogram_function caller) {
+    if (ag_traced_process_has_level(process)) {
+        allogram_enter_caller(process->counters, caller);
+        process->levels[process->n_levels++] = (struct ag_level){.stack_words = depth};
+    }
+}
+
+/* HAS_OTHERS: not all functions are traced. */
+static void take_call(struct event *event, ERL_NIF_TERM term, bool has_others) {
     struct ag_traced_process *process = event->process;
+    allogram_function caller = 0;
     struct ag_mfa mfa;
     uint32_t depth = depth_of(event);
     const allogram_function function = event_mfa(event, term, &mfa) ? ag_function_handle(&mfa) : 0;
@@ -268,6 +303,8 @@ static void take_call(struct event *event, ERL_NIF_TERM term) {
         process->levels[process->n_levels - 1].stack_words + return_words == depth) {
         depth -= return_words;
         process->n_levels = level_in_chain(process, depth, function);
+    } else if (has_others || process->n_levels == 0) {
+        caller = untraced_caller(event);
     }
     if (AG_UNLIKELY(process->is_unnamed) &&
         is_early_call(event, depth, function, function != 0 ? &mfa : NULL)) {
@@ -278,7 +315,14 @@ static void take_call(struct event *event, ERL_NIF_TERM term) {
         allogram_step(process->counters, process->n_levels, 0, words, ns);
         return;
     }
-    allogram_step(process->counters, process->n_levels, function, words, ns);
+    allogram_step(process->counters, process->n_levels, caller != 0 ? 0 : function, words, ns);
+    if (AG_UNLIKELY(caller != 0)) {
+        enter_caller(process, depth, caller);
+        if (!ag_traced_process_has_level(process)) {
+            return;
+        }
+        allogram_step(process->counters, process->n_levels, function, 0, 0);
+    }
     process->levels[process->n_levels++] =
         (struct ag_level){.stack_words = depth, .function = function};
 }
@@ -301,7 +345,21 @@ static void learn_interval(uint64_t begin, enum ag_event_kind kind) {
     learning.last_kind = (uint8_t)kind;
 }
 
-static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
+/* check_leaf/1 is called by check_body/2, except once by a tail call. */
+static void learn_caller(ErlNifEnv *env, ERL_NIF_TERM term) {
+    struct ag_process_heap heap;
+    struct ag_mfa called, caller;
+    if (!mfa_of(env, term, &called) || called.function != atoms.check_leaf) {
+        return;
+    }
+    ag_process_read(env, &heap);
+    const bool is_right = ag_caller_find(&heap, &caller) && caller.module == called.module &&
+                          caller.function == atoms.check_body && caller.arity == 2;
+    learning.n_right += is_right;
+    learning.n_wrong += !is_right;
+}
+
+static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call, ERL_NIF_TERM term) {
     const uint64_t *const *process = (const uint64_t *const *)ag_env_word(env, AG_ENV_PROCESS);
     const uint64_t depth =
         (uint64_t)(process[ag_process_layout.heap_end] - process[ag_process_layout.stack_top]);
@@ -315,6 +373,9 @@ static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
         learning.is_same &= depth == learning.second_depth;
     }
     learning.n_calls++;
+    if (is_call) {
+        learn_caller(env, term);
+    }
     learning.last_clock = ag_event_clock_now();
 }
 
@@ -329,7 +390,7 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
         if (is_asked) {
             ag_event_clock_learn_pace(now - event.begin);
         }
-        learn_from(env, event.begin, is_call);
+        learn_from(env, event.begin, is_call, argv[3]);
         return atoms.ok;
     }
     if (is_asked) {
@@ -340,7 +401,7 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
         return atoms.ok;
     }
     if (is_call) {
-        take_call(&event, argv[3]);
+        take_call(&event, argv[3], argv[1] == atoms.some_functions);
     } else {
         take_return(&event);
     }
@@ -728,6 +789,7 @@ static ERL_NIF_TERM learned(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
                                 ERL_NIF_LATIN1);
     }
     return_words = (uint32_t)words;
+    ag_callers_are_known = learning.n_right > 0 && learning.n_wrong <= 1;
     ag_event_clock_settle();
     return atoms.ok;
 }
@@ -1031,6 +1093,9 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
                 {&atoms.wordsize, "wordsize"},
                 {&atoms.collections, "collections"},
                 {&atoms.some_collections, "some_collections"},
+                {&atoms.some_functions, "some_functions"},
+                {&atoms.check_leaf, "check_leaf"},
+                {&atoms.check_body, "check_body"},
                 {&atoms.proc_lib, "proc_lib"},
                 {&atoms.init_p, "init_p"},
                 {&atoms.gen, "gen"},
@@ -1055,6 +1120,7 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
         *list[i].atom = enif_make_atom(env, list[i].name);
     }
     size_of_term = (size_of_term_fn *)dlsym(RTLD_DEFAULT, "size_object_x");
+    ag_callers_start();
     return 0;
 }
 

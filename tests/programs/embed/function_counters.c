@@ -146,6 +146,20 @@ static void negative_steps(void) {
     finish();
 }
 
+/* A caller whose own call was not reported is on the path of the next call, and has no calls. */
+static void caller_without_call(void) {
+    start();
+    allogram_enter_caller(set, f);
+    allogram_enter(set, g);
+    allogram_count_words(set, 3); /* counts for g */
+    allogram_leave_to(set, 0);
+    allogram_enter(set, f);
+    allogram_leave(set);
+    want("f", 1, 0, 0);
+    want("g", 1, 3, 0);
+    finish();
+}
+
 static void paused(void) {
     start();
     allogram_enter(set, f);
@@ -569,6 +583,7 @@ static const struct {
     {"leave_without_enter", leave_without_enter},
     {"tail_calls_and_exceptions", tail_calls_and_exceptions},
     {"negative_steps", negative_steps},
+    {"caller_without_call", caller_without_call},
     {"paused", paused},
     {"reset", reset},
     {"folded", folded},
