@@ -67,6 +67,12 @@ static int set_environment(const struct ag_launch *launch) {
     if (launch->adapters && setenv("ALLOGRAM_ADAPTERS", launch->adapters, /* overwrite= */ 1) < 0) {
         return -ENOMEM;
     }
+    if ((launch->functions[0] &&
+         setenv("ALLOGRAM_TRACE", launch->functions, /* overwrite= */ 1) < 0) ||
+        (launch->processes[0] &&
+         setenv("ALLOGRAM_PROCESS", launch->processes, /* overwrite= */ 1) < 0)) {
+        return -ENOMEM;
+    }
     if (launch->has_calls && setenv("ALLOGRAM_CALLS", "yes", /* overwrite= */ 1) < 0) {
         return -ENOMEM;
     }

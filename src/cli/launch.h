@@ -17,6 +17,9 @@ struct ag_launch {
     const char *agent, *session_path;
     const char *adapters; /* value of --adapters: the runtimes to record, such as lua; NULL: all */
     bool has_calls;       /* the agent counts function calls (Lua) */
+    /* values of --trace and --process: functions and processes of Erlang nodes that are counted;
+     * "": all */
+    const char *functions, *processes;
     /* set by ag_launch_prepare */
     pid_t pid;
     /* after a byte is written, the child executes the program; if the descriptor is closed without

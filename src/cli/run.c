@@ -34,7 +34,7 @@
 #include "cli/target.h"
 #include "symbol/decoder.h"
 
-enum { MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096 };
+enum { MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096, AG_SELECTION_BYTES = 4096 };
 
 /* ---- options ---- */
 
@@ -44,6 +44,8 @@ enum {
     OPTION_DUMP_AT,
     OPTION_SERVE,
     OPTION_CALLS,
+    OPTION_PROCESS,
+    OPTION_TRACE,
 };
 
 static const struct ag_option option_table[] = {
@@ -66,6 +68,10 @@ static const struct ag_option option_table[] = {
     {AG_OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {OPTION_CALLS, "calls", NULL,
      "count calls and words of functions, for report --view=functions\n(Lua; adds a cost to every call)"},
+    {OPTION_TRACE, "trace", "WHICH",
+     "count only these functions of Erlang nodes: M:F/A, M:F, M:_\n(default: all); separated by commas, may be repeated"},
+    {OPTION_PROCESS, "process", "WHICH",
+     "count only these processes of Erlang nodes: registered name, pid\nor initial:M:F/A (default: all); separated by commas, may be repeated"},
     {OPTION_DUMP_AT, "dump-at", "WHEN",
      "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
@@ -89,6 +95,10 @@ struct run_request {
     bool serves;
     uint16_t port;
     bool has_calls;
+    /* values of --trace and --process, joined by commas; "": not given */
+    char functions[AG_SELECTION_BYTES], processes[AG_SELECTION_BYTES];
+    /* --trace, --process: given on the command line, where they replace the environment's values */
+    bool has_typed_functions, has_typed_processes;
     bool is_quiet;
     struct ag_recording_times times;
 };
@@ -200,6 +210,60 @@ static int set_recording_option(struct run_request *request, enum ag_recording_o
     return 0;
 }
 
+/* Whether TEXT has the form of M:F/A, M:F, M:_, or Elixir's M.F/A. */
+static bool is_function_pattern(const char *text) {
+    const char *slash = strrchr(text, '/'), *mark = strrchr(text, ':');
+    mark = mark ? mark : strrchr(text, '.');
+    const char *arity = slash ? slash + 1 : "_";
+    const bool has_arity =
+        strcmp(arity, "_") == 0 || (arity[0] && strspn(arity, "0123456789") == strlen(arity));
+    return strcmp(text, "_") == 0 ||
+           (has_arity && mark && mark > text && mark[1] && mark[1] != '/');
+}
+
+static bool is_process_choice(const char *text) {
+    static const char initial[] = "initial:";
+    unsigned first, number, serial;
+    char end;
+    if (strncmp(text, initial, sizeof(initial) - 1) == 0) {
+        return is_function_pattern(text + sizeof(initial) - 1);
+    }
+    return text[0] != '<' || (sscanf(text, "<%u.%u.%u%c", &first, &number, &serial, &end) == 4 &&
+                              end == '>' && text[strlen(text) - 1] == '>');
+}
+
+/* Adds the parts of VALUE, which commas separate, to LIST. */
+static int add_selected(char list[AG_SELECTION_BYTES], int id, const char *name,
+                        const char *value) {
+    char part[AG_SELECTION_BYTES];
+    size_t n_parts = 0;
+    for (const char *at = value;; at++) {
+        const size_t length = strcspn(at, ","), used = strlen(list);
+        (void)snprintf(part, sizeof(part), "%.*s", (int)length, at);
+        if (length > 0 &&
+            !(id == OPTION_TRACE ? is_function_pattern(part) : is_process_choice(part))) {
+            return ag_fail(
+                AG_EXIT_OWN_FAILURE, "%s=%.200s: '%.200s' is not %s", name, value, part,
+                id == OPTION_TRACE
+                    ? "of the form module:function/arity, module:function or module:_"
+                    : "a registered name, a pid such as <0.88.0>, or initial:module:function/arity");
+        }
+        if (length > 0) {
+            (void)snprintf(list + used, AG_SELECTION_BYTES - used, "%s%s", used > 0 ? "," : "",
+                           part);
+            n_parts++;
+        }
+        at += length;
+        if (*at == '\0') {
+            break;
+        }
+    }
+    return n_parts > 0 && strlen(list) < AG_SELECTION_BYTES - 1
+               ? 0
+               : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%.200s: names nothing, or too many items", name,
+                         value);
+}
+
 /* Sets one option, from the command line or from its environment variable. NAME: name of the option
  * or variable, for error messages. Returns 0 or the exit status. */
 static int set_option(struct run_request *request, int id, const char *name, const char *value) {
@@ -217,6 +281,10 @@ static int set_option(struct run_request *request, int id, const char *name, con
     case OPTION_CALLS:
         request->has_calls = true;
         return 0;
+    case OPTION_TRACE:
+        return add_selected(request->functions, id, name, value);
+    case OPTION_PROCESS:
+        return add_selected(request->processes, id, name, value);
     case AG_OPTION_INTERVAL:
     case AG_OPTION_BUDGET:
     case AG_OPTION_SEED:
@@ -277,8 +345,16 @@ static int read_environment(struct run_request *request) {
 }
 
 /* Sets an option of the command line; error messages use its long name. */
-static int set_typed_option(void *request, int id, const char *value) {
+static int set_typed_option(void *context, int id, const char *value) {
+    struct run_request *request = context;
     char name[64] = "";
+    if (id == OPTION_TRACE && !request->has_typed_functions) {
+        request->functions[0] = '\0';
+        request->has_typed_functions = true;
+    } else if (id == OPTION_PROCESS && !request->has_typed_processes) {
+        request->processes[0] = '\0';
+        request->has_typed_processes = true;
+    }
     if (id < AG_OPTION_OF_DECODERS) {
         (void)snprintf(name, sizeof(name), "--%s", ag_option_name(option_table, id));
     }
@@ -292,8 +368,14 @@ static int end_status(int wait_status) {
 }
 
 static void print_summary(const struct ag_writer_report *report, const char *program,
-                          const struct ag_launch *launch) {
+                          const struct run_request *request, const struct ag_launch *launch) {
     ag_run_summary_print(report, program);
+    if (!report->has_counts && (request->functions[0] || request->processes[0])) {
+        ag_say("no call was counted: %s%s%s%s%s selected no function that an Erlang node called",
+               request->functions[0] ? "--trace=" : "", request->functions,
+               request->functions[0] && request->processes[0] ? " with " : "",
+               request->processes[0] ? "--process=" : "", request->processes);
+    }
     if (!report->registered && ag_target_refuses_preload(launch->path)) {
         ag_say(
             "AddressSanitizer refuses libraries that are loaded before its own; to allow the agent: "
@@ -314,7 +396,7 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
             ag_session_remove_empty_trace(first_trace);
         }
         if (!request->is_quiet) {
-            print_summary(&supervisor->report, program, launch);
+            print_summary(&supervisor->report, program, request, launch);
         }
     } else if (!request->is_quiet && !supervisor->gave_up) {
         ag_say("the writer failed; to save what was recorded: allogram check %s", first_trace);
@@ -395,7 +477,9 @@ static int run_program(struct run_request *request, char **arguments) {
                                .arguments = arguments,
                                .agent = agent,
                                .adapters = request->adapters,
-                               .has_calls = request->has_calls};
+                               .has_calls = request->has_calls,
+                               .functions = request->functions,
+                               .processes = request->processes};
     struct ag_session *session = NULL;
     struct ag_endpoint endpoint = {.listen_fd = -1};
     ag_launch_guard_standard();
@@ -448,6 +532,10 @@ int ag_command_run(int argc, char **argv) {
     if (request.sampling_option && !request.session.is_sampling) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "run: --%s requires --mode=sample",
                        request.sampling_option);
+    }
+    if ((request.functions[0] || request.processes[0]) && request.session.is_sampling) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "run: --%s requires exact mode: omit --mode=sample",
+                       request.functions[0] ? "trace" : "process");
     }
     status = refuse_bytes_of_samples(&request.session);
     status = status != 0 ? status : refuse_one_signal_for_two(&request);

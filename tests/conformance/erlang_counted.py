@@ -224,6 +224,83 @@ def stands_apart(erlang):
     return failures
 
 
+LATER = """-module(later).
+-export([made/1, other/1]).
+made(0) -> [];
+made(N) -> [other(N) | made(N - 1)].
+other(N) -> {N}.
+"""
+
+
+def functions_are_selected(erlang):
+    """With --trace only the selected functions are counted, also those of a module that the node can load only later. Their callers are
+    known although they are not traced. What a function that is not selected allocates counts in the selected function that called it."""
+    failures, tools = tap.Failures(), erlang.tools
+    later = os.path.join(erlang.folder, "later")
+    os.makedirs(later, exist_ok=True)
+    with open(os.path.join(later, "later.erl"), "w", encoding="utf-8") as file:
+        file.write(LATER)
+    recorded.run([*erlang.inside, "erlc", "-o", "later", "later/later.erl"], cwd=erlang.folder)
+    program = ("hand_counted:main(%d), code:add_patha(\"later\"), later:made(100), timer:sleep(400), later:made(100), "
+               "hand_counted:main(10), halt()." % N)
+    choice = "--trace=hand_counted:cons/1,later:made/1,erlang:setelement/3"
+    _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", program], options=[choice], name="chosen")
+    rows = rows_of(tools, trace)
+    counted = {name: row for name, row in rows.items() if row[0] > 0}
+    wanted = {"hand_counted:cons/1": (2 * (N + 11) + 6 + 2, 4 * (N + 10) + 8), "later:made/1": (202, 200 * 4)}
+    for name, counts in wanted.items():
+        failures.expect(name, rows.get(name), counts)
+    others = {name for name in counted if not name.startswith(("hand_counted:cons/", "later:made/", "erlang:setelement/"))}
+    failures.expect("other functions with calls", others, set())
+    failures.expect("callers of cons/1", callers_of(tools, trace, "hand_counted:cons/1"),
+                    {"hand_counted:main/1": (2 * N + 24, 4 * N + 40), "hand_counted:thrown/1": (6, 8)})
+    callers = callers_of(tools, trace, "erlang:setelement/3")
+    failures.expect("setelement/3 called by repeat/2", callers.get("hand_counted:repeat/2"), (2 * N + 20, 15 * (N + 10)))
+    failures.require("calls of setelement/3 have a caller: %s" % callers, "[root]" not in callers)
+    return failures
+
+
+def processes_are_selected(erlang):
+    """With --process only the selected processes are counted: by name from the moment of the registration, by initial call from the
+    begin, and by number."""
+    failures, tools = tap.Failures(), erlang.tools
+    program = ("spawn(fun() -> hand_counted:cons(7), register(hand, self()), hand_counted:cons(100) end), "
+               "P = spawn(fun() -> receive go -> register(named, self()), hand_counted:cons(20) end end), Self = self(), "
+               "Q = spawn(fun() -> receive go -> hand_counted:cons(50), Self ! done end end), register(other, Q), P ! go, Q ! go, "
+               "receive done -> ok end, hand_counted:main(%d), halt()." % N)
+
+    def recorded_with(choice, name):
+        _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", program], options=["--process=" + choice], name=name)
+        return rows_of(tools, trace), {row["process"] for row in recorded.report(tools, trace, "--view=functions", "--by=process")["processes"]}
+
+    rows, processes = recorded_with("hand,other,never", "named")
+    failures.expect("cons/1 of the named processes", rows.get("hand_counted:cons/1"), (101 + 51, 200 + 100))
+    failures.expect("named processes", processes, {"hand", "other"})
+    failures.require("main/1, of another process, is not counted", "hand_counted:main/1" not in rows)
+    rows, processes = recorded_with("initial:hand_counted:busy/2", "initial")
+    failures.expect("calls of busy/2", rows.get("hand_counted:busy/2", (0,))[0], 8 * (N + 1))
+    failures.expect("lists:seq of the busy processes", rows.get("lists:seq_loop/3", (0, 0))[1], 8 * N * 60)
+    failures.expect("number of processes", len(processes), 8)
+    pid = erlang.evaluate("io:format(\"~w\", [self()])")
+    rows, processes = recorded_with(pid, "number")
+    failures.expect("calls of main/1, busy/2 with --process=" + pid, [rows.get("hand_counted:%s" % name, (0,))[0] for name in ("main/1", "busy/2")],
+                    [1, 0])
+    failures.expect("processes", processes, {pid})
+    return failures
+
+
+def wrong_choices_are_refused(erlang):
+    """A text that has no valid form is refused before the node starts, in one line. If nothing was counted, the summary says so."""
+    failures = tap.Failures()
+    for choice in ("--trace=foo", "--trace=lists:map/x", "--trace=,", "--process=<0.1>", "--process=initial:foo"):
+        outcome = recorded.run([erlang.tools.allogram, "run", choice, "--", "true"], cwd=erlang.folder)
+        failures.expect(choice, (outcome.status, outcome.stderr.count(b"\n")), (125, 1))
+    outcome = recorded.run([erlang.tools.allogram, "run", "-o", "nosuch.%e.%p", "--trace=nosuch:_", "--", *erlang.inside, "erl", "-noshell", "-eval", "halt()."],
+                           cwd=erlang.folder)
+    failures.require("nothing was counted: %r" % outcome.stderr, b"no call was counted: --trace=nosuch:_ selected no function" in outcome.stderr)
+    return failures
+
+
 def summary_names_the_node(erlang):
     """The summary of `run` names the emulator's trace and not that of the start script, gives the words of functions, and has one line about
     all other traces."""
@@ -236,7 +313,7 @@ def summary_names_the_node(erlang):
     others = [line for line in lines if " other traces (" in line]
     failures.require("the last line names the trace of beam.smp: %s" % lines[-1:],
                      lines and re.search(r"^allogram: trace allogram\.beam\.smp\.\d+\.allogram, .*--view=functions$", lines[-1]))
-    failures.require("a line has the calls and words: %s" % lines, any(re.match(r"allogram: beam \d+: [\d,]+ calls of \d+ functions allocated .* words",
+    failures.require("a line has the calls and words: %s" % lines, any(re.match(r"allogram: beam \d+: [\d,]+ calls of [\d,]+ functions allocated .* words",
                                                                                line) for line in lines))
     traces = [file for file in os.listdir(folder) if file.endswith(".allogram")]
     failures.expect("lines about other traces", len(others), 1)
@@ -407,7 +484,8 @@ def main():
     tools = recorded.tools_of_arguments()
     cases = [("a program, with four schedulers", program_is_counted), ("changes", changes_are_counted), ("processes", processes_have_their_own),
              ("time", times_are_right),
-             ("the summary of a run", summary_names_the_node),
+             ("selected functions", functions_are_selected), ("selected processes", processes_are_selected),
+             ("wrong selections", wrong_choices_are_refused), ("the summary of a run", summary_names_the_node),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("allogram:run and exceptions", run_takes_funs), ("the end of the caller of allogram:run", run_ends_with_its_caller),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]

@@ -74,7 +74,7 @@ def broken_tracer(erlang):
     """A folder with a copy of the tracer whose native library is not a library."""
     folder = os.path.join(erlang.folder, "broken")
     os.makedirs(folder, exist_ok=True)
-    for name in ("allogram.beam", "allogram_built_in.beam"):
+    for name in ("allogram.beam", "allogram_built_in.beam", "allogram_selection.beam"):
         shutil.copy(os.path.join(erlang.tracer, name), folder)
     with open(os.path.join(folder, "allogram_beam.so"), "w", encoding="utf-8") as file:
         file.write("no library\n")

@@ -24,7 +24,7 @@
 -nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
-       name_process/3, keep_process/1, forget_all/0, table/1, is_paused/0, rest/1, lose_track/0, forget_dead/0, is_recording/0, begin_session/1, join_session/1, report_session/0,
+       name_process/3, keep_process/1, select_counted/2, forget_all/0, table/1, is_paused/0, rest/1, lose_track/0, forget_dead/0, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/3, count_calls/4,
        say/1]).
 
@@ -63,6 +63,7 @@ learn(_Pid) -> erlang:nif_error(not_loaded).
 learned() -> erlang:nif_error(not_loaded).
 name_process(_Pid, _Name, _InitialCall) -> erlang:nif_error(not_loaded).
 keep_process(_Pid) -> erlang:nif_error(not_loaded).
+select_counted(_Functions, _Processes) -> erlang:nif_error(not_loaded).
 forget_all() -> erlang:nif_error(not_loaded).
 is_paused() -> erlang:nif_error(not_loaded).
 rest(_IsResting) -> erlang:nif_error(not_loaded).
@@ -256,24 +257,33 @@ inject() ->
 
 inject_here(Caller) ->
     try
-        _ = [start(#{note => begin_note()}) || native() =/= ok orelse is_recording()],
+        _ = [start_selected(allogram_selection:of_run()) || native() =/= ok orelse is_recording()],
         Caller ! {self(), begun},
         case native() =:= ok andalso persistent_term:get({?MODULE, is_traced}, false) of
             true -> group_leader(whereis(init), self()), follow_pauses();
             false -> ok
         end
     catch
-        _:Why ->
+        _:Thrown ->
+            Why = case Thrown of {error, Line0} -> Line0; _ -> Thrown end,
             Line = "Erlang is not counted: " ++ text(Why),
             _ = (catch report_runtime(erlang:system_info(otp_release), false, lists:sublist(Line, 250))),
             complain(Line)
     end.
 
+%% Starts with what --trace and --process of `allogram run` select.
+start_selected({Patterns, Processes}) ->
+    _ = [code:ensure_loaded(Module) || {Module, _, _} <- Patterns, Module =/= '_'],
+    _ = persistent_term:put({?MODULE, selected}, {Patterns, Processes}),
+    start(#{note => begin_note(Patterns, Processes), selected => {Patterns, Processes}}).
+
 %% init calls inject/0 when the boot script has ended.
-begin_note() ->
+begin_note(Patterns, Processes) ->
     Ms = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time), native, millisecond),
-    lists:flatten(io_lib:format("calls are counted from ~w.~3..0w s after the emulator's start, when the boot script has ended; "
-                                "tracing makes calls up to fifty times slower", [Ms div 1000, Ms rem 1000])).
+    lists:flatten([["only the functions that --trace names are counted; what others allocate is their callers'; " || Patterns =/= []],
+                   ["only the processes that --process names are counted; " || Processes =/= []],
+                   io_lib:format("calls are counted from ~w.~3..0w s after the emulator's start, when the boot script has ended; "
+                                 "tracing makes calls up to fifty times slower", [Ms div 1000, Ms rem 1000])]).
 
 %% The loop of a process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an
 %% untraced one. Counting stops exactly when the pause begins, because the native counters check the session's state at each event.
@@ -283,7 +293,7 @@ begin_note() ->
 follow_pauses() ->
     case is_paused() of
         true -> pause();
-        false -> receive after ?LOOK_MS -> ok end
+        false -> receive after ?LOOK_MS -> look_for_later_code() end
     end,
     follow_pauses().
 
@@ -309,8 +319,59 @@ wait_for_resume() ->
     end.
 
 trace_node(Processes) ->
-    [name(Pid) || Pid <- Processes],
-    trace_processes([all], [{'_', '_', '_'}], flags()).
+    {Patterns, Selected} = persistent_term:get({?MODULE, selected}, {[], []}),
+    name_selected(Processes, Selected),
+    trace_processes([all], with_later_code(Patterns), flags()),
+    name_selected(erlang:processes(), Selected).
+
+%% Gives the processes their names, and selects those that --process names. This is done also after the tracing has begun, for processes that were
+%% registered in between.
+name_selected(Processes, []) -> [name(Pid) || Pid <- Processes];
+name_selected(Processes, Selected) -> [name(Pid) || Pid <- Processes, Pid =/= self(), allogram_selection:is_process(Pid, Selected)].
+
+%% ---- selected functions of modules that are not loaded yet ----
+%%
+%% A pattern has no effect on a module that is loaded later. So if a selected module is not loaded yet, all functions of all modules that are
+%% loaded from now on are traced (on_load), and the native half ignores those that are not selected (ag_function_is_selected). The keeper
+%% (follow_pauses/0) removes their trace patterns soon after the module was loaded.
+
+with_later_code([]) ->
+    [{'_', '_', '_'}];
+with_later_code(Patterns) ->
+    case lists:member({'_', '_', '_'}, Patterns) orelse lists:all(fun has_code/1, Patterns) of
+        true -> Patterns;
+        false -> persistent_term:put({?MODULE, clean}, erlang:loaded()), Patterns ++ [on_load]
+    end.
+
+has_code({'_', _, _}) -> false;
+has_code({Module, _, _}) -> erlang:module_loaded(Module).
+
+%% Removes the patterns of functions that are not selected from the modules that were loaded since the last look.
+look_for_later_code() ->
+    {Patterns, _} = persistent_term:get({?MODULE, selected}, {[], []}),
+    case persistent_term:get({?MODULE, clean}, none) of
+        none ->
+            ok;
+        Clean ->
+            Loaded = erlang:loaded(),
+            case Loaded -- Clean of
+                [] -> ok;
+                Later ->
+                    _ = [set_pattern(on_load, false) || lists:all(fun has_code/1, Patterns)],
+                    _ = [clean(Module, Patterns) || Module <- Later],
+                    case lists:all(fun has_code/1, Patterns) of
+                        true -> persistent_term:erase({?MODULE, clean});
+                        false -> persistent_term:put({?MODULE, clean}, Loaded)
+                    end
+            end
+    end.
+
+clean(Module, Patterns) ->
+    case [Pattern || {M, _, _} = Pattern <- Patterns, M =:= Module orelse M =:= '_'] of
+        [] -> set_pattern({Module, '_', '_'}, false);
+        Of -> [set_pattern(Function, false) || Function <- functions(Module),
+                                               not lists:any(fun(Pattern) -> allogram_selection:fits(Function, Pattern) end, Of)]
+    end.
 
 text(Why) ->
     case io_lib:printable_list(Why) of
@@ -330,7 +391,9 @@ complain(Line) ->
 start(Options) ->
     case ready() of
         ok -> start_traced(Options);
-        Why -> allogram_built_in:start(Why, Options), persistent_term:put({?MODULE, is_counted}, true)
+        Why ->
+            Selected = case maps:get(selected, Options, {[], []}) of {[_ | _] = Patterns, _} -> #{trace => Patterns}; _ -> #{} end,
+            allogram_built_in:start(Why, maps:merge(Options, Selected)), persistent_term:put({?MODULE, is_counted}, true)
     end.
 
 start_traced(Options) ->
@@ -344,13 +407,20 @@ start_traced(Options) ->
                     all -> erlang:processes();
                     Some -> Some
                 end,
+    {Functions, Selected} = maps:get(selected, Options, {[], []}),
     ok = report_runtime(erlang:system_info(otp_release), true, maps:get(note, Options, "")),
-    [name(Pid) || Pid <- Processes],
+    ok = select_counted(Functions, Selected),
+    name_selected(Processes, Selected),
     trace_processes(case maps:get(processes, Options, all) of
                         all -> [all];
                         _ -> Processes
                     end,
-                    maps:get(trace, Options, [{'_', '_', '_'}]), flags()).
+                    case Functions of
+                        [] -> maps:get(trace, Options, [{'_', '_', '_'}]);
+                        _ -> with_later_code(Functions)
+                    end, flags()),
+    _ = [name_selected(erlang:processes(), Selected) || Selected =/= []],
+    ok.
 
 %% Whether `allogram run`, start/1 or run/1,2,3,4 counts this node or a process of it.
 is_counted() -> persistent_term:get({?MODULE, is_counted}, false) orelse whereis(allogram_run) =/= undefined.
@@ -445,7 +515,7 @@ trace_functions(Patterns) ->
 set_patterns(Patterns, Match) ->
     [set_pattern(Pattern, Match) || Pattern <- Patterns],
     _ = [set_pattern(on_load, Match) || {'_', '_', '_'} <- Patterns],
-    [set_pattern({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached], Patterns =/= []].
+    [set_pattern({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached, allogram_selection], Patterns =/= []].
 
 set_pattern(Pattern, Match) ->
     case has_sessions() of

@@ -267,8 +267,8 @@ finish() ->
 
 %% No code of these modules runs after this function.
 remove() ->
-    [begin code:purge(Module), code:delete(Module) end || Module <- [allogram, ?MODULE]],
-    [spawn(code, purge, [Module]) || Module <- [allogram, ?MODULE]],
+    [begin code:purge(Module), code:delete(Module) end || Module <- [allogram, allogram_selection, ?MODULE]],
+    [spawn(code, purge, [Module]) || Module <- [allogram, allogram_selection, ?MODULE]],
     ok.
 
 notes(#{others := Others, reloaded := Reloaded}) ->
@@ -315,8 +315,8 @@ again(#{processes := []}) -> [all];
 again(#{processes := Texts}) -> lists:usort([Pid || Text <- Texts, Pids <- [catch process(Text)], is_list(Pids), Pid <- Pids]).
 
 process("initial:" ++ Text) ->
-    Wanted = function(Text),
-    case [Pid || Pid <- erlang:processes(), is_initial(Pid, Wanted)] of
+    Wanted = allogram_selection:function(Text, fun allogram_selection:existing/3),
+    case [Pid || Pid <- erlang:processes(), allogram_selection:is_process(Pid, [{initial, Wanted}])] of
         [] -> fail(text("--process=initial:~s: no process began with it", [Text]));
         Pids -> Pids
     end;
@@ -327,38 +327,17 @@ process("<" ++ _ = Text) ->
         false -> fail(text("--process=~s: no process of the node has this number", [Text]))
     end;
 process(Text) ->
-    case [Pid || Name <- names(Text), Pid <- [whereis(Name)], is_pid(Pid)] of
+    case [Pid || Name <- allogram_selection:names(Text), Pid <- [whereis(Name)], is_pid(Pid)] of
         [] -> fail(text("--process=~s: no process has this name", [Text]));
         [Pid | _] -> [Pid]
     end.
-
-is_initial(Pid, Wanted) ->
-    case erlang:process_info(Pid, [initial_call, dictionary]) of
-        [{initial_call, Call}, {dictionary, Dictionary}] ->
-            fits(Call, Wanted) orelse
-                case lists:keyfind('$initial_call', 1, Dictionary) of
-                    {_, Other} -> fits(Other, Wanted);
-                    false -> false
-                end;
-        undefined ->
-            false
-    end.
-
-fits(Call, {Module, Name, Arity}) ->
-    case Call of
-        {M, N, A} -> fits_part(M, Module) andalso fits_part(N, Name) andalso fits_part(A, Arity);
-        _ -> false
-    end.
-
-fits_part(_, '_') -> true;
-fits_part(Part, Wanted) -> Part =:= Wanted.
 
 patterns(#{mode := sample}) -> [];
 patterns(#{functions := []}) -> [{'_', '_', '_'}];
 patterns(#{functions := Texts}) -> lists:map(fun pattern/1, Texts).
 
 pattern(Text) ->
-    Pattern = function(Text),
+    Pattern = allogram_selection:function(Text, fun allogram_selection:existing/3),
     case Pattern =:= {'_', '_', '_'} orelse functions(Pattern) =/= [] of
         true -> Pattern;
         false -> fail(text("--trace=~s: no function that is loaded on the node fits", [Text]))
@@ -368,45 +347,10 @@ pattern(Text) ->
 functions({Module, _, _} = Pattern) ->
     try Module:module_info(functions) ++ Module:module_info(exports) of
         All -> [Function || {Name, Arity} <- lists:usort(All), Function <- [{Module, Name, Arity}],
-                            erlang:module_loaded(Module), fits(Function, Pattern)]
+                            erlang:module_loaded(Module), allogram_selection:fits(Function, Pattern)]
     catch
         _:_ -> []
     end.
-
-%% Parses "lists:_", "lists:map/2", "lists:map", "_", and Elixir's "Enum.map/2".
-function("_") ->
-    {'_', '_', '_'};
-function(Text) ->
-    {Call, Arity} = case string:split(Text, "/", trailing) of
-                        [Before, "_"] -> {Before, '_'};
-                        [Before, Behind] -> arity(Text, Before, Behind);
-                        [Whole] -> {Whole, '_'}
-                    end,
-    case string:split(Call, ":", trailing) of
-        [Module, Name] ->
-            {existing(Text, Module), existing(Text, Name), Arity};
-        [_] ->
-            case string:split(Call, ".", trailing) of
-                [Module, Name] -> {existing(Text, "Elixir." ++ Module), existing(Text, Name), Arity};
-                [_] -> fail(text("~s: not of the form module:function/arity or module:_", [Text]))
-            end
-    end.
-
-arity(Text, Before, Behind) ->
-    case string:to_integer(Behind) of
-        {Arity, []} when is_integer(Arity), Arity >= 0 -> {Before, Arity};
-        _ -> fail(text("~s: not of the form module:function/arity", [Text]))
-    end.
-
-%% Atoms are never freed, so no new atom is made of a text of the command line.
-existing(Text, Word) ->
-    case names(string:trim(Word, both, "'")) of
-        [Name | _] -> Name;
-        [] -> fail(text("~s: the node has no ~s", [Text, Word]))
-    end.
-
-names(Word) ->
-    [Name || Candidate <- [Word, "Elixir." ++ Word], Name <- [catch list_to_existing_atom(Candidate)], is_atom(Name)].
 
 %% ---- texts ----
 

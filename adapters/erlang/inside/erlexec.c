@@ -108,6 +108,7 @@ static void variable_put(char *variable, const char *name) {
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
     static const char name[] = "ERL_AFLAGS", call[] = " -eval catch(code:load_file(allogram)),"
                                                       "catch(code:load_file(allogram_built_in)),"
+                                                      "catch(code:load_file(allogram_selection)),"
                                                       "catch(allogram:inject())";
     static struct text folder, variable; /* static: the string that getenv returns has to
                                           * stay valid */

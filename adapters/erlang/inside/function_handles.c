@@ -16,12 +16,14 @@
 
 #include "base/compiler.h"
 #include "base/own_memory.h"
+#include "selection.h"
 
 enum { SLOTS = 1 << 21, MOST = 1048575, NAME_BYTES = 768 };
 
 struct slot {
     struct ag_mfa mfa;
     _Atomic uint32_t handle; /* 0: free */
+    bool is_selected;        /* selection.h */
 };
 static struct {
     pthread_mutex_t lock;
@@ -93,6 +95,7 @@ AG_COLD static allogram_function add(const struct ag_mfa *mfa) {
         handle = allogram_function_new(&options);
         if (handle != 0 && handle <= MOST) {
             slot->mfa = *mfa;
+            slot->is_selected = ag_selection_has_function(mfa);
             handles.by_handle[handle] = (uint32_t)(slot - handles.slots) + 1;
             handles.n_used++;
             /* release: pairs with the acquire in the lookup */
@@ -112,4 +115,9 @@ allogram_function ag_function_handle(const struct ag_mfa *mfa) {
 const struct ag_mfa *ag_function_mfa(allogram_function handle) {
     const uint32_t at = handle <= MOST ? handles.by_handle[handle] : 0;
     return at != 0 ? &handles.slots[at - 1].mfa : NULL;
+}
+
+bool ag_function_is_selected(allogram_function handle) {
+    const uint32_t at = handle <= MOST ? handles.by_handle[handle] : 0;
+    return at != 0 && handles.slots[at - 1].is_selected;
 }

@@ -4,6 +4,7 @@
 #define AG_BEAM_FUNCTION_HANDLES_H
 
 #include <erl_nif.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "allogram/allogram.h"
@@ -21,6 +22,8 @@ int ag_function_handles_start(void);
 allogram_function ag_function_handle(const struct ag_mfa *mfa);
 /* The function of a handle from ag_function_handle; NULL: any other handle. */
 const struct ag_mfa *ag_function_mfa(allogram_function handle);
+/* Whether --trace selects the function of a handle from ag_function_handle. */
+bool ag_function_is_selected(allogram_function handle);
 /* Writes the name as programmers write it: lists:map/2, and for Elixir Enum.map/2. */
 void ag_function_name(const struct ag_mfa *mfa, char *ret_name, size_t bytes);
 

@@ -119,19 +119,23 @@ static void free_entry(struct ag_traced_process *entry) {
     (void)pthread_mutex_unlock(&pool.lock);
 }
 
-static struct ag_traced_process *add_entry(ERL_NIF_TERM pid) {
-    struct ag_traced_process *process = new_entry();
-    if (process == NULL) {
-        return NULL;
-    }
-    process->pid = pid;
-    struct row *row = row_of(pid);
+/* Adds the entry, which is complete, unless another thread has added one for the process
+ * meanwhile: a process can be registered by another one, whose thread then adds its entry. Returns
+ * the entry of the process. */
+static struct ag_traced_process *add_entry(struct ag_traced_process *process) {
+    struct row *row = row_of(process->pid);
     (void)pthread_mutex_lock(&row->lock);
-    process->next = row->first;
-    row->first = process;
+    struct ag_traced_process *other = find_locked(row, process->pid);
+    if (other == NULL) {
+        process->next = row->first;
+        row->first = process;
+    }
     (void)pthread_mutex_unlock(&row->lock);
-    last_used = process;
-    return process;
+    if (other != NULL) {
+        free_entry(process);
+    }
+    last_used = other != NULL ? other : process;
+    return last_used;
 }
 
 struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
@@ -140,11 +144,13 @@ struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *na
     if (AG_LIKELY(process != NULL)) {
         return process;
     }
-    process = add_entry(pid);
-    if (process != NULL) {
-        process->counters = new_counters(pid, name, initial_call);
+    process = new_entry();
+    if (process == NULL) {
+        return NULL;
     }
-    return process;
+    process->pid = pid;
+    process->counters = new_counters(pid, name, initial_call);
+    return add_entry(process);
 }
 
 struct ag_traced_process *ag_traced_process_get_unnamed(ERL_NIF_TERM pid, uint64_t words) {
@@ -153,12 +159,14 @@ struct ag_traced_process *ag_traced_process_get_unnamed(ERL_NIF_TERM pid, uint64
         allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, words);
         return process;
     }
-    process = add_entry(pid);
-    if (process != NULL) {
-        process->is_unnamed = true;
-        process->early_argument_words = words;
+    process = new_entry();
+    if (process == NULL) {
+        return NULL;
     }
-    return process;
+    process->pid = pid;
+    process->is_unnamed = true;
+    process->early_argument_words = words;
+    return add_entry(process);
 }
 
 static struct ag_traced_process *take_out(struct row *row, ERL_NIF_TERM pid) {

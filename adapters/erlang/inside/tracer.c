@@ -59,6 +59,7 @@
 #include "heap_growth.h"
 #include "process_layout.h"
 #include "record/recorder.h"
+#include "selection.h"
 #include "traced_processes.h"
 
 enum { WORD = sizeof(ERL_NIF_TERM), RETURN_WORDS_MOST = 4 };
@@ -311,7 +312,9 @@ static void take_call(struct event *event, ERL_NIF_TERM term, bool has_others) {
         return;
     }
     const uint64_t words = words_of(event), ns = ns_of(event, AG_EVENT_CALL);
-    if (function == 0 || !ag_traced_process_has_level(process)) {
+    const bool is_left_out =
+        function == 0 || (ag_selection.has_functions && !ag_function_is_selected(function));
+    if (AG_UNLIKELY(is_left_out) || !ag_traced_process_has_level(process)) {
         allogram_step(process->counters, process->n_levels, 0, words, ns);
         return;
     }
@@ -578,6 +581,17 @@ static struct ag_mfa initial_call(ErlNifEnv *env, struct ag_mfa spawned, ERL_NIF
     return (struct ag_mfa){.module = given[MODULE], .function = given[FUNCTION], .arity = arity};
 }
 
+/* Number of processes that --process has selected. It is incremented after the process got its
+ * entry. */
+static _Atomic uint32_t n_chosen_processes;
+
+static void note_chosen(void) {
+    if (ag_selection.has_processes) {
+        /* release: pairs with the acquire in is_left_out */
+        atomic_fetch_add_explicit(&n_chosen_processes, 1, memory_order_release);
+    }
+}
+
 /* Called when a process was spawned: records its first function and the arguments that were copied
  * for it. */
 static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
@@ -589,6 +603,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     const bool is_known = enif_get_map_value(env, options, atoms.extra, &call) &&
                           enif_get_tuple(env, call, &n_parts, &parts) && n_parts == 3 &&
                           enif_get_list_length(env, parts[2], &arity);
+    struct ag_mfa mfa = {0};
     ERL_NIF_TERM inner;
     const ERL_NIF_TERM *inner_parts;
     /* spawn_request: the arguments are [{Module, Function, Arguments}] */
@@ -596,22 +611,30 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
         first_of(env, parts[2], &inner, 1) == 1 &&
         enif_get_tuple(env, inner, &n_parts, &inner_parts) && n_parts == 3 &&
         inner_parts[0] != atoms.erlang && enif_get_list_length(env, inner_parts[2], &arity)) {
-        const struct ag_mfa mfa = {
-            .module = inner_parts[0], .function = inner_parts[1], .arity = arity};
-        ag_function_name(&mfa, name, sizeof name);
-    } else if (is_known && parts[0] == atoms.erlang && parts[1] == atoms.apply && arity == 2) {
-        (void)ag_traced_process_get_unnamed(pid, copied_words(parts[2]));
-        return;
+        mfa = (struct ag_mfa){.module = inner_parts[0], .function = inner_parts[1], .arity = arity};
     } else if (is_known) {
-        const struct ag_mfa mfa = initial_call(
-            env, (struct ag_mfa){.module = parts[0], .function = parts[1], .arity = arity},
-            parts[2]);
+        mfa = (struct ag_mfa){.module = parts[0], .function = parts[1], .arity = arity};
+    }
+    const struct ag_mfa spawned = mfa;
+    mfa = is_known ? initial_call(env, spawned, parts[2]) : spawned;
+    if (ag_selection.has_processes && !ag_selection_has_process(pid, 0, &spawned) &&
+        !ag_selection_has_process(pid, 0, &mfa)) {
+        return;
+    }
+    if (is_known && spawned.module == atoms.erlang && spawned.function == atoms.apply &&
+        spawned.arity == 2) {
+        (void)ag_traced_process_get_unnamed(pid, copied_words(parts[2]));
+        note_chosen();
+        return;
+    }
+    if (is_known) {
         ag_function_name(&mfa, name, sizeof name);
     }
     struct ag_traced_process *process = ag_traced_process_get(pid, NULL, name);
     if (process != NULL && is_known) {
         allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, copied_words(parts[2]));
     }
+    note_chosen();
 }
 
 /* Called when the process spawned another one. The words of the event's tuple on the spawning
@@ -650,9 +673,15 @@ static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     } else if (argv[0] == atoms.registered) {
         struct ag_traced_process *process = ag_traced_process_find(argv[2]);
         char name[AG_PROCESS_NAME_BYTES];
-        if (process != NULL && enif_snprintf(name, sizeof name, "%T", argv[3]) > 0) {
+        if (enif_snprintf(name, sizeof name, "%T", argv[3]) <= 0) {
+            return atoms.ok;
+        }
+        if (process != NULL) {
             ag_traced_process_begin(process, AG_FUN_CALL);
             allogram_counters_rename(process->counters, name);
+        } else if (ag_selection.has_processes && ag_selection_has_process(argv[2], argv[3], NULL)) {
+            (void)ag_traced_process_get(argv[2], name, "");
+            note_chosen();
         }
     }
     return atoms.ok;
@@ -674,11 +703,36 @@ static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return atoms.trace;
 }
 
+/* With --process, a process that is not selected has no entry. It is traced nevertheless, because
+ * it may get a selected name later; its events are refused before the emulator makes them. */
+AG_COLD static bool is_left_out(ERL_NIF_TERM pid) {
+    static _Thread_local struct {
+        ERL_NIF_TERM pid;
+        uint32_t n_chosen;
+    } last; /* the process that was found to be left out */
+    const uint32_t n_chosen = atomic_load_explicit(&n_chosen_processes, memory_order_acquire);
+    if (last.pid == pid && last.n_chosen == n_chosen) {
+        return true;
+    }
+    if (ag_traced_process_find(pid) != NULL) {
+        return false;
+    }
+    last.pid = pid;
+    last.n_chosen = n_chosen;
+    return true;
+}
+
 static ERL_NIF_TERM is_call_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;
     (void)argc;
-    (void)argv;
-    return atoms.trace;
+    return AG_UNLIKELY(ag_selection.has_processes) && is_left_out(argv[2]) ? atoms.discard
+                                                                           : atoms.trace;
+}
+
+/* For the events of a process that are not about its beginning, name and end. */
+static ERL_NIF_TERM is_process_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    const ERL_NIF_TERM answer = is_wanted(env, argc, argv);
+    return AG_UNLIKELY(ag_selection.has_processes) && is_left_out(argv[2]) ? atoms.discard : answer;
 }
 
 /* ---- which collections are recorded ---- */
@@ -719,7 +773,7 @@ static void begin_period(uint64_t now_ns) {
 
 static ERL_NIF_TERM is_collection_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     if (argv[1] != atoms.some_collections) {
-        return is_wanted(env, argc, argv);
+        return is_process_wanted(env, argc, argv);
     }
     const bool is_start = argv[0] == atoms.gc_minor_start || argv[0] == atoms.gc_major_start;
     const bool is_end = argv[0] == atoms.gc_minor_end || argv[0] == atoms.gc_major_end;
@@ -805,7 +859,14 @@ static ERL_NIF_TERM name_process(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
         ag_function_name(&mfa, call, sizeof call);
     }
     (void)ag_traced_process_get(argv[0], name, call);
+    note_chosen();
     return atoms.ok;
+}
+
+/* select_counted(Functions, Processes): see ag_selection_set. */
+static ERL_NIF_TERM select_counted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    return ag_selection_set(env, argv[0], argv[1]) ? atoms.ok : enif_make_badarg(env);
 }
 
 static ERL_NIF_TERM keep_process(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
@@ -1131,17 +1192,18 @@ static ErlNifFunc functions[] = {
     {"trace_call", 5, trace_call, 0},
     {"enabled_garbage_collection", 3, is_collection_wanted, 0},
     {"trace_garbage_collection", 5, trace_garbage_collection, 0},
-    {"enabled_running_procs", 3, is_wanted, 0},
+    {"enabled_running_procs", 3, is_process_wanted, 0},
     {"trace_running_procs", 5, trace_running_procs, 0},
     {"enabled_procs", 3, is_wanted, 0},
     {"trace_procs", 5, trace_procs, 0},
-    {"enabled_receive", 3, is_wanted, 0},
+    {"enabled_receive", 3, is_process_wanted, 0},
     {"trace_receive", 5, trace_receive, 0},
     {"find_layout", 0, find_layout, 0},
     {"learn", 1, learn, 0},
     {"learned", 0, learned, 0},
     {"name_process", 3, name_process, 0},
     {"keep_process", 1, keep_process, 0},
+    {"select_counted", 2, select_counted, 0},
     {"forget_all", 0, forget_all, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"is_paused", 0, is_paused, 0},
     {"rest", 1, rest, 0},

@@ -21,7 +21,7 @@
 extern const struct ag_link_kind ag_link_erlang;
 
 enum { MODULE_BYTES_MOST = 1024 * 1024, PATH_BYTES = 4096 };
-static const char *const modules[] = {"allogram", "allogram_attached"};
+static const char *const modules[] = {"allogram", "allogram_selection", "allogram_attached"};
 
 struct ag_link {
     struct ag_node_connection connection;
