@@ -476,7 +476,7 @@ trace_processes(Processes, Patterns, Flags, Given) ->
             catch trace:process(Session, self(), false, [all]);
         false ->
             trace_functions(Patterns),
-            [catch erlang:trace(Process, true, [{tracer, ?MODULE, State} | Flags]) || Process <- Processes],
+            [catch erlang:trace(without_ports(Process), true, [{tracer, ?MODULE, State} | Flags]) || Process <- Processes],
             catch erlang:trace(self(), false, [all])
     end,
     ok.
@@ -522,6 +522,10 @@ set_pattern(Pattern, Match) ->
         true -> trace:function(persistent_term:get(?MODULE), Pattern, Match, [local]);
         false -> erlang:trace_pattern(Pattern, Match, [local])
     end.
+without_ports(all) -> processes;
+without_ports(existing) -> existing_processes;
+without_ports(Process) -> Process.
+
 
 %% When untrace/0 returns, nothing is traced, and no scheduler that runs Erlang code is inside of an event.
 untrace() ->
