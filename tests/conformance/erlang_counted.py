@@ -224,6 +224,56 @@ def stands_apart(erlang):
     return failures
 
 
+SHOP = """-module(shop).
+-behaviour(application).
+-export([start/2, stop/1, init/1]).
+start(_, _) -> _ = hand_counted:cons(1000), supervisor:start_link(?MODULE, []).
+init(_) -> _ = hand_counted:cons(10), {ok, {#{}, []}}.
+stop(_) -> ok.
+"""
+SHOP_APP = """{application, shop, [{description, "a shop"}, {vsn, "1"}, {modules, [shop, hand_counted]}, {registered, []},
+  {applications, [kernel, stdlib]}, {mod, {shop, []}}]}."""
+MAKE_RELEASE = """Applications = [begin application:load(A), {ok, V} = application:get_key(A, vsn), {A, V} end || A <- [kernel, stdlib]],
+  Release = {release, {"shop", "1"}, {erts, erlang:system_info(version)}, Applications ++ [{shop, "1"}]},
+  ok = file:write_file("shop.rel", io_lib:format("~p.~n", [Release])), {ok, _, _} = systools:make_script("shop", [{path, ["."]}, silent]),
+  {ok, Script} = file:read_file("shop.boot"),
+  ok = file:write_file("packed.boot", term_to_binary(binary_to_term(Script), [compressed]))"""
+
+
+def releases_are_counted_from_their_start(erlang):
+    """An application of a release is counted while it starts, before -eval, in both modes in which a release loads its code. A boot script that
+    allogram cannot change (a compressed one) is not changed: then counting begins after the script, and the report says so."""
+    failures, tools = tap.Failures(), erlang.tools
+    for name, text in (("shop.erl", SHOP), ("shop.app", SHOP_APP)):
+        with open(os.path.join(erlang.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    recorded.run([*erlang.inside, "erlc", "shop.erl"], cwd=erlang.folder)
+    erlang.evaluate(MAKE_RELEASE)
+    for boot, mode, when in (("shop", "interactive", "before the first application"), ("shop", "embedded", "before the first application"),
+                             ("packed", "embedded", "when the boot script has ended")):
+        outcome, trace = erlang.record(["erl", "-noshell", "-mode", mode, "-pa", erlang.folder, "-boot", boot, "-eval",
+                                        "io:format(\"~w ~p\", [lists:keymember(shop, 1, application:which_applications()), code:is_loaded(allogram)]), "
+                                        "hand_counted:tiny(1), halt()."], name=boot + "." + mode)
+        which = "%s, %s: " % (boot, mode)
+        failures.expect(which + "status", outcome.status, 0)
+        failures.require(which + "the application runs, and the code server knows the tracer's module: %r" % outcome.stdout,
+                         outcome.stdout.startswith(b"true {file,") and b"allogram.beam" in outcome.stdout)
+        rows = rows_of(tools, trace)
+        failures.expect(which + "tiny/1", rows.get("hand_counted:tiny/1"), (1, 0))
+        notes = [row["note"] for row in recorded.report(tools, trace)["runtimes"] if row["name"] == "beam"]
+        failures.require(which + "the note: %s" % notes, len(notes) == 1 and when in notes[0])
+        failures.expect(which + "cons/1 while the application starts", rows.get("hand_counted:cons/1", (0, 0)),
+                        (1001 + 11, 2020) if boot == "shop" else (0, 0))
+        if (boot, mode) == ("shop", "embedded"): # in interactive mode, error_handler makes the first call, because it loads the module
+            failures.expect(which + "callers", callers_of(tools, trace, "hand_counted:cons/1"), {"shop:start/2": (1001, 2000), "shop:init/1": (11, 20)})
+    _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-boot", "shop", "-eval", "halt()."],
+                             options=["--trace=hand_counted:cons/1"], name="chosen_release")
+    rows = rows_of(tools, trace)
+    failures.expect("--trace: cons/1 while the application starts", rows.get("hand_counted:cons/1"), (1012, 2020))
+    failures.expect("--trace: functions with calls", {name for name, row in rows.items() if row[0] > 0}, {"hand_counted:cons/1"})
+    return failures
+
+
 LATER = """-module(later).
 -export([made/1, other/1]).
 made(0) -> [];
@@ -486,6 +536,7 @@ def main():
              ("time", times_are_right),
              ("selected functions", functions_are_selected), ("selected processes", processes_are_selected),
              ("wrong selections", wrong_choices_are_refused), ("the summary of a run", summary_names_the_node),
+             ("releases", releases_are_counted_from_their_start),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("allogram:run and exceptions", run_takes_funs), ("the end of the caller of allogram:run", run_ends_with_its_caller),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]

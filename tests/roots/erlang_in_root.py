@@ -98,6 +98,9 @@ def main():
         own_mounts.skip_all(erlang_counted.why_not(tools))
     own_mounts.enter()
     cases = [("a program, with four schedulers", erlang_counted.program_is_counted),
+             ("selected functions", erlang_counted.functions_are_selected),
+             ("selected processes", erlang_counted.processes_are_selected),
+             ("releases", erlang_counted.releases_are_counted_from_their_start),
              ("messages and arguments", erlang_counted.stands_apart), ("allogram:run from Erlang", erlang_counted.from_erlang),
              ("allogram:run and exceptions", erlang_counted.run_takes_funs),
              ("the end of the caller of allogram:run", erlang_counted.run_ends_with_its_caller),

@@ -7,7 +7,7 @@
 %% for users
 -export([run/1, run/2, run/3, run/4, table/0]).
 %% for `allogram run` and `allogram attach`
--export([inject/0, start/1, stop/0]).
+-export([inject/0, inject_early/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_processes/4, trace_new_processes/1,
          trace_process/1, take_collections/0, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
          report_session/0, end_session/0, forget_all/0, report_runtime/3, wait_for_dirty/0, allow_unmapping/0]).
@@ -32,6 +32,12 @@
 %% the library's folder as a variable of the application, and load/0 returns the error if the library does not load. In a node that was
 %% started with this module, load/0 always succeeds, since a module that does not load would end the node; native/0 returns the error later.
 load() ->
+    case persistent_term:get({?MODULE, folder}, none) of
+        none -> load_by_code_server();
+        Folder -> keep_loaded(load_from(Folder)) % while the node boots (allogram_boot)
+    end.
+
+load_by_code_server() ->
     case {application:get_env(?MODULE, folder), code:which(?MODULE)} of
         {{ok, Folder}, _} -> load_from(Folder);
         {undefined, File} when is_list(File) -> keep_loaded(load_from(filename:dirname(File)));
@@ -43,7 +49,7 @@ keep_loaded(Loaded) -> persistent_term:put({?MODULE, native}, Loaded).
 %% Returns ok, or the reason why the native half is not loaded.
 native() -> persistent_term:get({?MODULE, native}, ok).
 
-load_from(Folder) -> erlang:load_nif(filename:join(Folder, "allogram_beam"), 0).
+load_from(Folder) -> erlang:load_nif(Folder ++ "/allogram_beam", 0).
 
 enabled(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
 trace(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
@@ -248,20 +254,49 @@ session(Output) ->
 %% Called by the argument that `allogram run` puts into the node's environment (erlexec.c). Must not disturb the program. The process that
 %% calls inject/0 continues with the program and is counted, so another process does the work.
 inject() ->
+    Keeper = persistent_term:get({?MODULE, keeper}, none),
+    case is_pid(Keeper) andalso is_process_alive(Keeper) of
+        true -> load_selected(); % it was started by inject_early/0
+        false -> inject_by(fun inject_here/1)
+    end.
+
+%% Called by an instruction in the boot script, see allogram_boot. May call only built-in functions and functions of lists.
+inject_early() -> inject_by(fun inject_here_early/1).
+
+inject_by(Inject) ->
     Caller = self(),
-    {Pid, Monitor} = spawn_monitor(fun() -> inject_here(Caller) end),
+    {Pid, Monitor} = spawn_monitor(fun() -> Inject(Caller) end),
     receive
         {Pid, begun} -> erlang:demonitor(Monitor, [flush]), ok;
         {'DOWN', Monitor, process, Pid, _} -> ok
     end.
 
+%% If anything fails, nothing is traced and nothing is reported: inject/0 tries again.
+inject_here_early(Caller) ->
+    try
+        ok = native(),
+        true = is_recording(),
+        ok = ready(),
+        start_selected(allogram_selection:of_run(), "before the first application")
+    of
+        _ -> keep(Caller)
+    catch
+        _:_ -> catch untrace()
+    end.
+
+%% The rest of the life of the process that started the tracing.
+keep(Caller) ->
+    persistent_term:put({?MODULE, keeper}, self()),
+    Caller ! {self(), begun},
+    group_leader(whereis(init), self()),
+    follow_pauses().
+
 inject_here(Caller) ->
     try
-        _ = [start_selected(allogram_selection:of_run()) || native() =/= ok orelse is_recording()],
-        Caller ! {self(), begun},
+        _ = [start_selected(allogram_selection:of_run(), "when the boot script has ended") || native() =/= ok orelse is_recording()],
         case native() =:= ok andalso persistent_term:get({?MODULE, is_traced}, false) of
-            true -> group_leader(whereis(init), self()), follow_pauses();
-            false -> ok
+            true -> keep(Caller);
+            false -> Caller ! {self(), begun}
         end
     catch
         _:Thrown ->
@@ -272,18 +307,24 @@ inject_here(Caller) ->
     end.
 
 %% Starts with what --trace and --process of `allogram run` select.
-start_selected({Patterns, Processes}) ->
-    _ = [code:ensure_loaded(Module) || {Module, _, _} <- Patterns, Module =/= '_'],
-    _ = persistent_term:put({?MODULE, selected}, {Patterns, Processes}),
-    start(#{note => begin_note(Patterns, Processes), selected => {Patterns, Processes}}).
+start_selected({Patterns, Processes} = Selected, When) ->
+    _ = persistent_term:put({?MODULE, selected}, Selected),
+    load_selected(),
+    start(#{note => begin_note(Patterns, Processes, When), selected => Selected}).
 
-%% init calls inject/0 when the boot script has ended.
-begin_note(Patterns, Processes) ->
+%% Loads the selected modules, if the code server exists, so that not all code that is loaded later has to be traced (with_later_code/1).
+load_selected() ->
+    {Patterns, _} = persistent_term:get({?MODULE, selected}, {[], []}),
+    _ = [code:ensure_loaded(Module) || whereis(code_server) =/= undefined, {Module, _, _} <- Patterns, Module =/= '_'],
+    ok.
+
+%% The text is made without io_lib, which is not loaded while the node boots.
+begin_note(Patterns, Processes, When) ->
     Ms = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time), native, millisecond),
-    lists:flatten([["only the functions that --trace names are counted; what others allocate is their callers'; " || Patterns =/= []],
-                   ["only the processes that --process names are counted; " || Processes =/= []],
-                   io_lib:format("calls are counted from ~w.~3..0w s after the emulator's start, when the boot script has ended; "
-                                 "tracing makes calls up to fifty times slower", [Ms div 1000, Ms rem 1000])]).
+    lists:append(["only the functions that --trace names are counted; what others allocate is their callers'; " || Patterns =/= []] ++
+                     ["only the processes that --process names are counted; " || Processes =/= []] ++
+                     ["calls are counted from ", integer_to_list(Ms div 1000), ".", tl(integer_to_list(1000 + Ms rem 1000)),
+                      " s after the emulator's start, ", When, "; tracing makes calls up to fifty times slower"]).
 
 %% The loop of a process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an
 %% untraced one. Counting stops exactly when the pause begins, because the native counters check the session's state at each event.
@@ -481,6 +522,10 @@ trace_processes(Processes, Patterns, Flags, Given) ->
     end,
     ok.
 
+without_ports(all) -> processes;
+without_ports(existing) -> existing_processes;
+without_ports(Process) -> Process.
+
 %% For the state some_collections. If IsOn is true, processes that are spawned from now on are traced, too, unless another tracer traces them.
 trace_new_processes(IsOn) ->
     case has_sessions() of
@@ -515,17 +560,13 @@ trace_functions(Patterns) ->
 set_patterns(Patterns, Match) ->
     [set_pattern(Pattern, Match) || Pattern <- Patterns],
     _ = [set_pattern(on_load, Match) || {'_', '_', '_'} <- Patterns],
-    [set_pattern({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached, allogram_selection], Patterns =/= []].
+    [set_pattern({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached, allogram_boot, allogram_selection], Patterns =/= []].
 
 set_pattern(Pattern, Match) ->
     case has_sessions() of
         true -> trace:function(persistent_term:get(?MODULE), Pattern, Match, [local]);
         false -> erlang:trace_pattern(Pattern, Match, [local])
     end.
-without_ports(all) -> processes;
-without_ports(existing) -> existing_processes;
-without_ports(Process) -> Process.
-
 
 %% When untrace/0 returns, nothing is traced, and no scheduler that runs Erlang code is inside of an event.
 untrace() ->
@@ -607,7 +648,7 @@ match() ->
 %% The trace patterns that are set, as {Function, Match, local or global}, so that restore/1 can set them again. Takes 2 ms for 7,000
 %% functions.
 all_patterns() ->
-    [Pattern || {Module, _} <- code:all_loaded(), Function <- functions(Module), Pattern <- pattern(Function)] ++ pattern(on_load).
+    [Pattern || Module <- erlang:loaded(), erlang:module_loaded(Module), Function <- functions(Module), Pattern <- pattern(Function)] ++ pattern(on_load).
 
 %% The patterns of other tracers are those that existed before this tracer set its own, those that differ from this tracer's patterns, and
 %% those that other tracers have set since then. Patterns that were set later may equal this tracer's own, so this process is notified of

@@ -12,6 +12,10 @@
  * fails ends the node. So the added call first loads the module, and catches all errors. It
  * contains no blanks, because erlexec splits the variable at blanks.
  *
+ * That call is made when the boot script has ended. To trace also what the boot script starts, the
+ * adapter changes the boot script in the emulator's process (boot_script.c); the added call then
+ * finds that tracing has begun.
+ *
  * Tracing is exact, so nothing is added for a sampled recording. The agent's memory for the
  * variable stays valid until erlexec executes the emulator. */
 #include <stdbool.h>
@@ -21,6 +25,7 @@
 
 #include "base/pages.h"
 #include "base/raw_syscall.h"
+#include "boot_script.h"
 #include "embed/adapter.h"
 #include "format/segment.h"
 #include "hook/next_symbol.h"
@@ -30,7 +35,8 @@ extern const struct ag_adapter ag_adapter_erlang;
 
 enum { PATH_BYTES = 512, VARIABLES_MOST = 65536, TEXT_BYTES = 4096 };
 
-static bool is_erlexec(void) {
+/* Whether the name of the process' program begins with NAME. */
+static bool is_program(const char *name) {
     char path[PATH_BYTES];
     const long length = ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES);
     if (length <= 0 || length == PATH_BYTES) {
@@ -38,7 +44,7 @@ static bool is_erlexec(void) {
     }
     path[length] = '\0';
     const char *slash = strrchr(path, '/');
-    return slash != NULL && strcmp(slash + 1, "erlexec") == 0;
+    return slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0;
 }
 
 /* A string of at most TEXT_BYTES; appending more than fits makes it unusable. */
@@ -106,16 +112,27 @@ static void variable_put(char *variable, const char *name) {
 }
 
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    static const char name[] = "ERL_AFLAGS", call[] = " -eval catch(code:load_file(allogram)),"
-                                                      "catch(code:load_file(allogram_built_in)),"
-                                                      "catch(code:load_file(allogram_selection)),"
-                                                      "catch(allogram:inject())";
+    static const char name[] = "ERL_AFLAGS",
+                      call[] = " -eval catch(erlang:module_loaded(allogram)orelse("
+                               "[code:load_file(M)||"
+                               "M<-[allogram_selection,allogram_built_in,allogram]])),"
+                               "catch(allogram:inject())";
     static struct text folder, variable; /* static: the string that getenv returns has to
                                           * stay valid */
     const char *before = getenv(name);
     (void)ret_runtime; /* the node reports its runtime itself */
-    if (!is_erlexec() || ag_recorder.header->mode != AG_MODE_EXACT || !find_folder(&folder) ||
-        (before != NULL && strstr(before, call) != NULL)) {
+    if (ag_recorder.header->mode != AG_MODE_EXACT) {
+        return AG_ADAPTER_ABSENT;
+    }
+    struct ag_symbol_place emulator;
+    if (before != NULL && strstr(before, call) != NULL) {
+        if (is_program("beam") && find_folder(&folder) &&
+            ag_symbol_find("enif_make_atom", AG_SYMBOL_FIRST, &ag_adapter_erlang, &emulator)) {
+            ag_boot_script_watch(emulator.address, folder.bytes);
+        }
+        return AG_ADAPTER_ABSENT;
+    }
+    if (!is_program("erlexec") || !find_folder(&folder)) {
         return AG_ADAPTER_ABSENT;
     }
     add_word(&variable, name);
