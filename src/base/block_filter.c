@@ -110,6 +110,27 @@ static bool read_term(const char *term, size_t length, struct ag_block_filter *f
     return false;
 }
 
+static bool names_type(const char *term) {
+    static const char key[] = "type=";
+    return strncmp(term + (*term == '!'), key, strlen(key)) == 0;
+}
+
+/* Returns the comma that ends the term; NULL: the term is the last one. A comma between brackets
+ * belongs to the name of a type, such as Array{Float64,1}. If the brackets of the name are not
+ * balanced, the first comma ends the term. */
+static const char *find_comma(const char *term) {
+    size_t depth = 0;
+    for (const char *at = term; names_type(term) && *at; at++) {
+        const bool is_arrow = *at == '>' && at[-1] == '-';
+        depth += strchr("([{<", *at) != NULL;
+        depth -= depth > 0 && !is_arrow && strchr(")]}>", *at) != NULL;
+        if (*at == ',' && depth == 0) {
+            return at;
+        }
+    }
+    return depth == 0 && names_type(term) ? NULL : strchr(term, ',');
+}
+
 int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_filter,
                           char ret_message[512]) {
     struct ag_block_filter filter;
@@ -120,7 +141,7 @@ int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_fi
         return filter_refuse(at, whole, ret_message);
     }
     while (at[0] != '\0') {
-        const char *comma = strchr(at, ',');
+        const char *comma = find_comma(at);
         const size_t length = comma ? (size_t)(comma - at) : strlen(at);
         if (filter.n_terms == AG_BLOCK_FILTER_TERMS || !read_term(at, length, &filter)) {
             return filter_refuse(at, length, ret_message);
@@ -172,12 +193,17 @@ bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t b
     return true;
 }
 
-/* After a mismatch, the last star matches one character more. So the loop takes at most (length of
- * the text) * (length of the glob) steps. */
+/* Blanks are not compared, because languages and their runtimes print the same type with different
+ * blanks. After a mismatch, the last star matches one character more. So the loop takes at most
+ * (length of the text) * (length of the glob) steps. */
 static bool is_like(const char *text, const char *glob) {
     const char *star = NULL, *behind_star = NULL;
     while (*text) {
-        if (*glob == '*') {
+        if (*text == ' ') {
+            text++;
+        } else if (*glob == ' ') {
+            glob++;
+        } else if (*glob == '*') {
             star = ++glob;
             behind_star = text;
         } else if (*glob && (*glob == '?' || *glob == *text)) {
@@ -190,7 +216,7 @@ static bool is_like(const char *text, const char *glob) {
             return false;
         }
     }
-    while (*glob == '*') {
+    while (*glob == '*' || *glob == ' ') {
         glob++;
     }
     return *glob == '\0';

@@ -1,5 +1,6 @@
 /* block_filter.h: selects the blocks of a recording: "domain=gpu,!allocator=pool,size=4096..".
- * Terms are joined by commas, and all must hold; "!" before a term negates it. The expression is
+ * Terms are joined by commas, and all must hold; "!" before a term negates it. Commas between
+ * brackets belong to the name of a type. The expression is
  * stored in the live segment (the memory that the profiled process shares with the writer of the
  * trace) and in the trace. */
 #ifndef AG_BLOCK_FILTER_H
@@ -42,8 +43,8 @@ bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t d
                                 const char *allocator, const char *heap);
 /* Whether the terms about sizes hold. */
 bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t bytes);
-/* Whether the terms about types hold: "*" is any text, "?" any character. type NULL: the type is
- * unknown and matches no pattern, so only negated terms hold. */
+/* Whether the terms about types hold: "*" is any text, "?" any character, and blanks are not
+ * compared. type NULL: the type is unknown and matches no pattern, so only negated terms hold. */
 bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type);
 
 #endif

@@ -125,7 +125,7 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
 
 static void visit(void *context, const struct ag_block_row *row) {
     struct blocks *blocks = context;
-    if (blocks->view->options->type != NULL &&
+    if (blocks->view->type != NULL &&
         (row->state == AG_BLOCK_GHOST || !ag_types_is_named(blocks->view, row->stack))) {
         return;
     }

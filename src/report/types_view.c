@@ -1,5 +1,6 @@
 /* types_view.c: `report --view=types`: objects by type; with --type the stacks that allocate most
  * objects of one type. Blocks without a known type have a row of their own, "untyped". */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -22,11 +23,11 @@ static const char *name_of(const struct ag_type_row *row) {
 /* ---- --type ---- */
 
 bool ag_types_is_named(const struct ag_view *view, uint32_t stack) {
-    if (view->options->type == NULL) {
+    if (view->type == NULL) {
         return true;
     }
     const char *type = ag_profile_stack_type(view->profile, stack);
-    return strcmp(type != NULL ? type : untyped, view->options->type) == 0;
+    return strcmp(type != NULL ? type : untyped, name_of(view->type)) == 0;
 }
 
 static bool is_wanted(void *context, const struct ag_stack_row *row, const uint32_t *frames,
@@ -54,56 +55,88 @@ static int rank_types(struct ag_view *view, const struct ag_type_row **ret_rows,
     return r;
 }
 
-/* Finds the row of --type. If there is none, the message names the largest types. */
-static int find_type(struct ag_view *view, const struct ag_type_row **ret_row) {
+/* A language prints its types in another spelling than the runtime that reported them: Julia's
+ * runtime writes Base.Dict{String, Main.Point}, the language Dict{String,Point}. So if no type has
+ * exactly the name that the user gave, names are compared without blanks, and then also without the
+ * modules that precede a name. */
+enum spelling { SPELLING_EXACT, SPELLING_WITHOUT_BLANKS, SPELLING_WITHOUT_MODULES, SPELLINGS };
+
+static bool is_of_name(char c) {
+    return isalnum((unsigned char)c) || c == '_' || (c & 0x80) != 0;
+}
+
+static void spell(const char *name, enum spelling spelling, char *text, size_t capacity) {
+    size_t n = 0, part = 0; /* part: where the last dotted name of TEXT begins */
+    for (; *name != '\0' && n + 1 < capacity; name++) {
+        if (*name == ' ' && spelling >= SPELLING_WITHOUT_BLANKS) {
+            continue;
+        }
+        if (*name == '.' && spelling == SPELLING_WITHOUT_MODULES && n > part &&
+            !isdigit((unsigned char)text[part])) {
+            n = part;
+            continue;
+        }
+        text[n++] = *name;
+        part = is_of_name(*name) ? part : n;
+    }
+    text[n] = '\0';
+}
+
+/* Returns how many rows have the name that --type gives. *ret_row: the first of them. */
+static size_t find_spelled(const struct ag_view *view, enum spelling spelling,
+                           const struct ag_type_row *rows, const struct ag_ranking *ranking,
+                           const struct ag_type_row **ret_row) {
+    enum { NAME_BYTES = 4096 };
+    char wanted[NAME_BYTES], name[NAME_BYTES];
+    size_t n = 0;
+    spell(view->options->type, spelling, wanted, sizeof wanted);
+    for (size_t i = 0; i < ranking->count; i++) {
+        const struct ag_type_row *row = &rows[ranking->ranks[i].row];
+        spell(name_of(row), spelling, name, sizeof name);
+        if (strcmp(name, wanted) == 0 && n++ == 0) {
+            *ret_row = row;
+        }
+    }
+    return n;
+}
+
+int ag_types_find(struct ag_view *view) {
     enum { NAMED = 5 };
-    const struct ag_type_row *rows;
+    struct ag_report_options options = *view->options;
+    struct ag_view any = *view;
+    options.min_count = 0; /* it applies to stacks, not to the type */
+    any.options = &options;
+    const struct ag_type_row *rows, *row = NULL;
     struct ag_ranking ranking = {.ranks = NULL};
-    int r = rank_types(view, &rows, &ranking);
+    const int r = rank_types(&any, &rows, &ranking);
     if (r < 0) {
         return r;
     }
-    size_t used = (size_t)snprintf(view->message, 512, "--type=%.100s: the trace has no %s",
-                                   view->options->type,
-                                   ranking.count > 0 ? "such type; the largest are" : "types");
-    r = -EINVAL;
-    for (size_t i = 0; i < ranking.count; i++) {
-        const struct ag_type_row *row = &rows[ranking.ranks[i].row];
-        if (strcmp(name_of(row), view->options->type) == 0) {
-            *ret_row = row;
-            view->message[0] = '\0';
-            r = 0;
-            break;
-        }
-        if (i < NAMED && used < 512) {
+    size_t n = 0;
+    for (enum spelling spelling = SPELLING_EXACT; spelling < SPELLINGS && n == 0; spelling++) {
+        n = find_spelled(view, spelling, rows, &ranking, &row);
+    }
+    view->type = n == 1 ? row : NULL;
+    if (n > 1) {
+        snprintf(view->message, 512,
+                 "--type=%.100s: %zu types of the trace have this name in different modules; give "
+                 "the name as --view=types shows it, such as %.100s",
+                 view->options->type, n, name_of(row));
+    } else if (n == 0) {
+        size_t used = (size_t)snprintf(view->message, 512, "--type=%.100s: the trace has no %s",
+                                       view->options->type,
+                                       ranking.count > 0 ? "such type; the largest are" : "types");
+        for (size_t i = 0; i < ranking.count && i < NAMED && used < 512; i++) {
             used += (size_t)snprintf(view->message + used, 512 - used, "%s %.60s", i > 0 ? "," : "",
-                                     name_of(row));
+                                     name_of(&rows[ranking.ranks[i].row]));
         }
     }
     ag_ranking_end(&ranking);
-    return r;
-}
-
-int ag_types_check(struct ag_view *view) {
-    const struct ag_type_row *row;
-    return view->options->type != NULL ? find_type(view, &row) : 0;
-}
-
-/* Finds the row of --type even if --min-count would leave it out. */
-static int find_any_type(struct ag_view *view, const struct ag_type_row **ret_row) {
-    struct ag_report_options options = *view->options;
-    struct ag_view any = *view;
-    options.min_count = 0;
-    any.options = &options;
-    return find_type(&any, ret_row);
+    return n == 1 ? 0 : -EINVAL;
 }
 
 static int write_stacks_text(struct ag_view *view) {
-    const struct ag_type_row *row = NULL;
-    const int r = find_any_type(view, &row);
-    if (r < 0) {
-        return r;
-    }
+    const struct ag_type_row *row = view->type;
     struct ag_quantity blocks, bytes, in_use;
     struct ag_page *page = view->page;
     struct ag_fitted name;
@@ -140,9 +173,8 @@ static const struct ag_lifetime *lifetime_of(const struct ag_lifetimes *lifetime
 
 int ag_types_view_json(struct ag_view *view) {
     const struct ag_type_row *rows;
-    if (view->options->type != NULL) {
-        const int r = find_any_type(view, &rows);
-        return r < 0 ? r : ag_stacks_write_json(view, is_wanted, view);
+    if (view->type != NULL) {
+        return ag_stacks_write_json(view, is_wanted, view);
     }
     struct ag_ranking ranking = {.ranks = NULL};
     const struct ag_lifetimes *lifetimes;
@@ -207,7 +239,7 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
 }
 
 int ag_types_view_text(struct ag_view *view) {
-    if (view->options->type != NULL) {
+    if (view->type != NULL) {
         return write_stacks_text(view);
     }
     const struct ag_type_row *rows;

@@ -22,6 +22,7 @@ struct ag_view {
                                            * keys */
     char *message;                        /* 512 bytes, for the reason why a view failed */
     bool is_of_mappings;                  /* the blocks of the profile are mappings */
+    const struct ag_type_row *type;       /* the type that --type names; NULL: no --type */
 };
 /* 0 or negative errno. */
 typedef int ag_view_write(struct ag_view *view);
@@ -62,8 +63,9 @@ typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,
 int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 ag_view_write ag_types_view_text, ag_types_view_json;
-/* Returns 0 if --type names a type of this trace, otherwise -EINVAL with a message. */
-int ag_types_check(struct ag_view *view);
+/* Finds the type that --type names, and stores it in view->type. Returns 0; -EINVAL with a message
+ * if the option names no type of this trace, or several types. */
+int ag_types_find(struct ag_view *view);
 /* True if the stack's type is that of --type, or --type was not given. */
 bool ag_types_is_named(const struct ag_view *view, uint32_t stack);
 ag_view_write ag_blocks_view_text, ag_blocks_view_json;

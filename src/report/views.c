@@ -256,7 +256,7 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         .page = &report->page,
         .json = &report->json,
     };
-    int r = options->type != NULL      ? ag_types_check(&view)
+    int r = options->type != NULL      ? ag_types_find(&view)
             : options->callers != NULL ? ag_functions_check(&view)
                                        : 0;
     if (r == 0 && view.sort == AG_METRIC_TEMPORARY_BLOCKS &&

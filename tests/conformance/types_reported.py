@@ -38,6 +38,8 @@ def compare_types(tools, program, source, main):
         for name, blocks in sorted(wanted.items())[-4:]: # only the last four, because each takes two reports
             stacks = recorded.report(tools, traces[0], "--view=types", "--type=" + name, "--focus=" + main)["stacks"]
             failures.expect("blocks of the stacks of " + name, sum(stack["allocated_blocks"] for stack in stacks), blocks)
+            bare = recorded.report(tools, traces[0], "--view=types", "--type=" + name.replace(" ", ""), "--focus=" + main)["stacks"]
+            failures.expect("stacks of the type without blanks", bare, stacks)
         sites = recorded.report(tools, traces[0], "--view=sites", "--by=type", "--focus=" + main)["sites"]
         failures.expect("sites by type", {row["type"] or "untyped": row["own"]["allocated_blocks"] for row in sites}, wanted)
         whole = recorded.report(tools, traces[0], "--view=types")["types"]

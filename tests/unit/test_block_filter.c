@@ -64,6 +64,15 @@ static void globs_of_types(void **state) {
         {"!type=tree*", "tree node", false},
         {"!type=tree*", "list", true},
         {"type=*,!type=tree*", "list", true},
+        {"type=Array{Int64,1}", "Array{Int64, 1}", true},
+        {"type=Hash(String, Int32)", "Hash(String, Int32)", true},
+        {"type=Hash(String,Int32),!type=Array(Int32)", "Hash(String, Int32)", true},
+        {"!type=Hash(String,Int32),type=H*", "Hash(String, Int32)", false},
+        {"type=std::map<int, A>,size=1..", "std::map<int,A>", true},
+        {"type=Proc(Int32 -> Int32, A),type=P*", "Proc(Int32 -> Int32, A)", true},
+        {"type=*{a*,type=*b", "x{a b", true},
+        {"type=Array{Int64,1}", "Array{Int64, 12}", false},
+        {"type=a ", "a", true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct ag_block_filter filter = parsed(cases[i].glob);
