@@ -6,10 +6,19 @@
  * Bits 2 to 25 of the first word are the distance from the pair to the name (asmcomp/emitaux.ml,
  * runtime/backtrace_nat.c):
  *
- *     4.11 to 5.1   line: second >> 12;            at the name: i32 distance to the file, text
- *     5.2 and later second bit 31 clear: line: second >> 19; at the name: as in 4.11 to 5.1
- *                   set: line: second >> 12 & 0x7ffff; at the name: i32 distance to the file, i16,
- *                        i16, i32, text */
+ *     4.11 to 5.1   line: second >> 12; column: second >> 4 & 0xff;
+ *                   end: (second & 0xf) << 6 | first >> 26;
+ *                   at the name: i32 distance to the file, text
+ *     5.2 and later second bit 31 clear: line: second >> 19; column: second >> 10 & 0x3f;
+ *                        end: second >> 3 & 0x7f in the last line, which begins
+ *                        (second & 7) << 6 | first >> 26 characters after the first line;
+ *                        at the name: as in 4.11 to 5.1
+ *                   set: line: second >> 12 & 0x7ffff; at the name: i32 distance to the file,
+ *                        u16 column, u16 column in the last line, i32 end, text
+ *
+ * The end is counted from the beginning of the first line of the place, also if the place has
+ * several lines. In OCaml 4 the compiler stores the largest number of a field in place of a larger
+ * one; then the columns are unknown. */
 #include "debug_info.h"
 
 #include <string.h>
@@ -54,13 +63,30 @@ static bool read_frame(struct ag_decoder_file *file, enum ag_ocaml_debug_format 
         return false;
     }
     const uint64_t file_place = place + (uint64_t)(int64_t)(int32_t)ag_get_32(name);
+    uint32_t line, column, end;
+    if (format == AG_OCAML_DEBUG_4) {
+        enum { COLUMN_MOST = 0xff, END_MOST = 0x3ff };
+        line = second >> 12;
+        column = second >> 4 & COLUMN_MOST;
+        end = (second & 0xf) << 6 | first >> 26;
+        end = column == COLUMN_MOST || end == END_MOST ? 0 : end;
+    } else if (is_long) {
+        line = second >> 12 & 0x7ffff;
+        column = ag_get_16(name + 4);
+        end = ag_get_32(name + 8);
+    } else {
+        line = second >> 19;
+        column = second >> 10 & 0x3f;
+        end = (second >> 3 & 0x7f) + ((second & 7) << 6 | first >> 26);
+    }
+    const bool has_columns = column < end;
     *ret_frame = (struct ag_decoded_frame){
         .function =
             programmers_name(texts, text_at(file, place + (is_long ? LONG_TEXT : SHORT_TEXT))),
         .file = text_at(file, file_place),
-        .line = format == AG_OCAML_DEBUG_4 ? second >> 12
-                : is_long                  ? second >> 12 & 0x7ffff
-                                           : second >> 19,
+        .line = line,
+        .column = has_columns ? column : 0,
+        .end_column = has_columns ? end : 0,
         .is_inlined = first & 1,
     };
     return ret_frame->function != NULL && ret_frame->file != NULL;

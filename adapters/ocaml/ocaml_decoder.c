@@ -8,7 +8,9 @@
 #include "symbol/decoder.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/compiler.h"
 #include "debug_info.h"
 #include "frame_index.h"
 #include "ocaml_name.h"
@@ -73,10 +75,35 @@ static size_t frames_at(void *context, uint64_t pc, bool is_return_address,
                            : 0;
 }
 
+static bool begins_with(const char *text, const char *beginning) {
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* The functions of OCaml's runtime are C functions whose names begin with caml_. C functions of
+ * programs may have such names, too, so a source file must be one of OCaml's own: they are in the
+ * folders runtime and otherlibs. Of the libraries that are part of OCaml, those are recognized
+ * whose modules have names that no program uses for modules of its own. */
+static bool is_library(const char *function, const char *file, bool is_native) {
+    static const char *const modules[] = {"Stdlib.", "Camlinternal", "Std_exit.",
+                                          "Unix.",   "UnixLabels.",  "Str."};
+    if (is_native) {
+        return begins_with(function, "caml_") &&
+               (file == NULL || strstr(file, "/runtime/") != NULL ||
+                strstr(file, "/otherlibs/") != NULL);
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(modules); i++) {
+        if (begins_with(function, modules[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct ag_decoder ag_decoder_ocaml = {
     .runtime = "ocaml",
     .open = open_image,
     .close = close_image,
     .name = name_of,
     .frames = frames_at,
+    .is_library = is_library,
 };

@@ -56,6 +56,10 @@ static void write_frames(struct ag_export *export, struct ag_json *json,
         ag_json_string(json, "function", frame->function);
         ag_json_string(json, "file", frame->file);
         ag_json_nonzero(json, "line", frame->line);
+        if (frame->end_column != 0) {
+            ag_json_integer(json, "column", frame->column);
+            ag_json_integer(json, "end_column", frame->end_column);
+        }
         ag_json_string(json, "image", frame->image);
         ag_json_string(json, "runtime", frame->runtime);
         ag_json_bool(json, "inlined", frame->is_inlined);

@@ -204,14 +204,17 @@ struct ag_profile_sampler { /* of a sampled trace */
 };
 const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile);
 
-/* A frame as shown to users. Frames are interned: frames with the same function, file, line, image
- * and runtime have the same id. */
+/* A frame as shown to users. Frames are interned: frames with the same function, file, line,
+ * columns, image and runtime have the same id. */
 struct ag_frame {
     /* file may be NULL. image is the base name of an executable or library; for a function of a
      * virtual machine (a managed frame) it is "[runtime]". */
     const char *function, *file, *image;
     const char *runtime; /* name of the virtual machine; "c": native code */
     uint32_t line;
+    /* the characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
+     * unknown */
+    uint32_t column, end_column;
     bool is_inlined, is_known;
     /* the name that is shown to users: of a managed frame with its runtime, "[vm] f"; of a native
      * frame only the function */

@@ -131,18 +131,20 @@ static int start_numbering(struct numbering *numbering) {
 
 static int write_frames(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
-    struct ag_byte_list columns[5] = {{0}}, all = {0};
+    struct ag_byte_list columns[7] = {{0}}, all = {0};
     for (size_t i = 0; i < numbering->n_frames; i++) {
         const struct ag_frame *frame = ag_profile_frame(trace->profile, numbering->frames[i]);
         ag_byte_list_number(&columns[0], ag_name_table_number(&trace->names, frame->label));
         ag_byte_list_number(&columns[1], ag_name_table_number(&trace->names, frame->file));
         ag_byte_list_number(&columns[2], frame->line);
         ag_byte_list_number(&columns[3], ag_name_table_number(&trace->names, frame->image));
-        ag_byte_list_number(&columns[4], (uint64_t)frame->is_inlined | frame->is_known * 2u |
-                                             (uint64_t)ag_frame_owner(frame) * 4u);
+        ag_byte_list_number(&columns[4], frame->column);
+        ag_byte_list_number(&columns[5], frame->end_column);
+        ag_byte_list_number(&columns[6], (uint64_t)frame->is_inlined | frame->is_known * 2u |
+                                             (uint64_t)ag_frame_owner(trace->profile, frame) * 4u);
     }
     ag_byte_list_number(&all, numbering->n_frames);
-    ag_byte_list_join(&all, columns, 5);
+    ag_byte_list_join(&all, columns, 7);
     return ag_data_block_write(out, trace->number, "frames", &all);
 }
 

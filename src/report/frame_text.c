@@ -70,17 +70,24 @@ void ag_json_metrics(const struct ag_view *view, const struct ag_metrics *metric
     }
 }
 
-void ag_json_function(struct ag_json *json, const struct ag_frame *frame) {
-    ag_json_string(json, "function", frame->function);
+static void write_place(struct ag_json *json, const struct ag_frame *frame) {
     ag_json_string(json, "file", frame->file);
     ag_json_nonzero(json, "line", frame->line);
+    if (frame->end_column != 0) {
+        ag_json_integer(json, "column", frame->column);
+        ag_json_integer(json, "end_column", frame->end_column);
+    }
+}
+
+void ag_json_function(struct ag_json *json, const struct ag_frame *frame) {
+    ag_json_string(json, "function", frame->function);
+    write_place(json, frame);
     ag_json_string(json, "runtime", frame->runtime);
 }
 
 void ag_json_frame(struct ag_json *json, const struct ag_frame *frame) {
     ag_json_string(json, "function", frame->function);
-    ag_json_string(json, "file", frame->file);
-    ag_json_nonzero(json, "line", frame->line);
+    write_place(json, frame);
     ag_json_string(json, "image", frame->image);
     ag_json_string(json, "runtime", frame->runtime);
 }
@@ -131,7 +138,10 @@ const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *
         return buffer->text;
     }
     const char *base = ag_base_name(frame->file);
-    if (frame->line != 0) {
+    if (frame->line != 0 && frame->end_column != 0) {
+        snprintf(buffer->text, sizeof buffer->text, "%s:%" PRIu32 ":%" PRIu32 "-%" PRIu32, base,
+                 frame->line, frame->column, frame->end_column);
+    } else if (frame->line != 0) {
         snprintf(buffer->text, sizeof buffer->text, "%s:%" PRIu32, base, frame->line);
     } else {
         snprintf(buffer->text, sizeof buffer->text, "%s", base);

@@ -82,6 +82,7 @@ void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row) {
         key.function = NULL;
         key.file = NULL;
         key.line = 0;
+        key.end_column = 0;
     }
     ag_json_frame(view->json, &key);
     if (ag_site_key_is_named(by)) {

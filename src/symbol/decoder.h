@@ -47,7 +47,10 @@ bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t 
 
 struct ag_decoded_frame { /* texts are valid until the next call with the same state */
     const char *function, *file;
-    uint32_t line;   /* 0: unknown */
+    uint32_t line; /* 0: unknown */
+    /* characters of the place before which it begins and ends, counted from the beginning of the
+     * line; end_column 0: unknown */
+    uint32_t column, end_column;
     bool is_inlined; /* the function is inlined into that of the next frame */
 };
 /* What a frame of the runtime shows about the blocks that its function allocates. */
@@ -82,6 +85,12 @@ struct ag_decoder {
      * pointer `place` may be NULL, if frames of the runtime never show types. */
     enum ag_decoded_place (*place)(const char *function, const char *file, char *ret_type,
                                    size_t capacity);
+    /* Whether a function belongs to the runtime or to the library of its language, rather than to
+     * the program. Reports attribute blocks to the innermost function of the program. FUNCTION and
+     * FILE: as for `place`. If is_native, the function is not written in the runtime's language: it
+     * may be any function of a process, whether the process has this runtime or not. The pointer
+     * may be NULL, if such functions are not known. */
+    bool (*is_library)(const char *function, const char *file, bool is_native);
     /* For runtimes that record types as numbers ("#187"), whose names are in a file. types_option:
      * name of the option for the path of the file, such as "vm-types"; types_help: its help.
      * read_types reads the file; it returns 0, or a negative errno with one line in ret_message.

@@ -336,6 +336,8 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
             (struct ag_symbol_frame){.function = ag_names_keep(names, decoded[i].function),
                                      .file = ag_names_keep(names, decoded[i].file),
                                      .line = decoded[i].line,
+                                     .column = decoded[i].column,
+                                     .end_column = decoded[i].end_column,
                                      .is_inlined = decoded[i].is_inlined,
                                      .is_known = decoded[i].function != NULL,
                                      .runtime = decoder->runtime};

@@ -44,7 +44,10 @@ struct ag_symbol_frame { /* a function at an address; an address has several fra
         /* path of the source file on the compiling machine, absolute if known, without ".."; or
          * NULL */
         file;
-    uint32_t line;       /* 0: unknown */
+    uint32_t line; /* 0: unknown */
+    /* the characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
+     * unknown. Only decoders know columns (symbol/decoder.h). */
+    uint32_t column, end_column;
     bool is_inlined;     /* the function is inlined into that of the next frame */
     bool is_known;       /* `function` is a name, not an address */
     const char *runtime; /* the runtime of the function, if a decoder recognized it; NULL: native */

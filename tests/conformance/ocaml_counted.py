@@ -462,6 +462,36 @@ def without_debug_information(tools, folder, chain):
     return failures
 
 
+def attributed(tools, folder, chain):
+    """The summary attributes the blocks that OCaml's library and runtime allocate to the lines of the program that call them, also if the program
+    has no debug information. The program is compiled in a folder of its own, so the compiler finds the names of the sources."""
+    failures = tap.Failures()
+    for debug in (True, False):
+        options = ["-custom"] if chain.is_bytecode else []
+        program = chain.compile(folder, "attributed%d" % debug, ["attributed.ml"], options, debug=debug)
+        _, traces = recorded.record(tools, [program], folder)
+        text = recorded.run([tools.allogram, "report", traces[-1], "--limit=0"], env={**os.environ, "COLUMNS": "200"}).stdout.decode()
+        lines = re.findall(r"^ .* %.*  (\[ocaml\] \S+) +(\S+)$", text, re.M)
+        failures.expect("lines of OCaml's library", [line for line in lines if re.match(r"\[ocaml\] (Stdlib|Camlinternal)", line[0])], [])
+        if chain.is_bytecode and not debug:
+            continue # functions have no names
+        for name in ("mapped", "created", "buffered", "printed", "hashed", "big"):
+            places = {place.split(":")[:2] == ["attributed.ml", str(recorded.line_of("attributed.ml", "let %s " % name))]
+                      for function, place in lines if function == "[ocaml] Attributed." + name}
+            failures.require("%s has a line: %s" % (name, lines), places and (places == {True} or not debug))
+        if debug and not chain.is_bytecode:
+            number = recorded.line_of("attributed.ml", "let buffered")
+            with open(os.path.join(SOURCES, "attributed.ml"), encoding="utf-8") as source:
+                line = source.read().splitlines()[number - 1]
+            calls = ("Buffer.add_string b (string_of_int i)", "(string_of_int i)")
+            wanted = {"attributed.ml:%d:%d-%d" % (number, line.index(call), line.index(call) + len(call)) for call in calls}
+            failures.require("the columns tell the calls of one line apart: %s" % lines, wanted <= {place for _, place in lines})
+            rows = recorded.report(tools, traces[-1], "--view=sites", "--by=line")["sites"]
+            columns = {(row["column"], row["end_column"]) for row in rows if row["function"] == "Attributed.buffered" and "column" in row}
+            failures.require("the JSON has the columns: %s" % columns, {(line.index(call), line.index(call) + len(call)) for call in calls} <= columns)
+    return failures
+
+
 def static(tools, folder, chain):
     """allogram's library cannot be preloaded into a static program, and one line says so."""
     failures = tap.Failures()
@@ -525,7 +555,7 @@ def at_a_thousandth(tools, folder, chain):
     return failures
 
 
-SHARED = [counted, survivors, owners, everything, signals, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
+SHARED = [counted, attributed, survivors, owners, everything, signals, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
 CASES = {
     "4": (Toolchain(), [*SHARED, deaths_and_sources, debug_runtime, lives, undisturbed, undisturbed_tools, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled, at_a_thousandth]),
     "4 bytecode": (Toolchain(is_bytecode=True), [*SHARED, interpreted, script]),
@@ -535,7 +565,7 @@ CASES = {
 def cases_of_root(root):
     return {
         "5.3": (Toolchain(root), [*SHARED, debug_runtime, lives, undisturbed, between, stripped, at_each_cycle, sampled, at_a_thousandth, domains, ended_domain, later_release]),
-        "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, survivors, everything, signals, threads_and_fork, interpreted, domains]),
+        "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, attributed, survivors, everything, signals, threads_and_fork, interpreted, domains]),
     }
 
 

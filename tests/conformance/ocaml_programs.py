@@ -74,10 +74,13 @@ def expect_all_reported(failures, tools, trace):
 
 
 def own(tools, trace, function, *options):
-    """{line: (blocks, bytes, blocks in use)} of a function's own sites."""
-    rows = recorded.report(tools, trace, "--view=sites", "--by=line", *options)["sites"]
-    return {row["line"]: tuple(row["own"][key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks"))
-            for row in rows if row["function"] == function and row["own"]["allocated_blocks"]}
+    """{line: (blocks, bytes, blocks in use)} of a function's own sites. A line has a row for each of its places that allocates."""
+    lines = {}
+    for row in recorded.report(tools, trace, "--view=sites", "--by=line", *options)["sites"]:
+        if row["function"] == function and row["own"]["allocated_blocks"]:
+            numbers = [row["own"][key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks")]
+            lines[row["line"]] = tuple(map(sum, zip(lines.get(row["line"], (0, 0, 0)), numbers)))
+    return lines
 
 
 def leaf_paths(node, path=()):

@@ -98,6 +98,35 @@ static void check_release(bool is_5) {
     ag_decoder_ocaml.close(state);
 }
 
+/* The columns of a place: 72 (in OCaml 5: 62, because the field is smaller) to 92. In OCaml 4 the
+ * largest numbers of the fields, in OCaml 5 zeros mean that the columns are unknown. */
+static void check_columns(bool is_5) {
+    uint8_t memory[MEMORY_BYTES];
+    struct ag_decoded_frame frame;
+    struct ag_decoder_file file = {memory, sizeof(memory), is_5};
+    const uint32_t column = is_5 ? 62 : 72, end = 92;
+    write_tables(memory, is_5);
+    put_debug(memory, 0x90, 0x120, is_5 ? 12u << 26 : (end & 0x3f) << 26,
+              is_5 ? 3u << 19 | column << 10 | (end - 12) << 3 : 3u << 12 | column << 4 | end >> 6);
+    void *state = ag_decoder_ocaml.open(&file);
+    assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x30, true, &frame, 1), 1);
+    assert_int_equal(frame.line, 3);
+    assert_int_equal(frame.column, column);
+    assert_int_equal(frame.end_column, end);
+    put_debug(memory, 0x90, 0x120, is_5 ? 0 : 0x3fu << 26, is_5 ? 3u << 19 : 3u << 12 | 0xfff);
+    assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x30, true, &frame, 1), 1);
+    assert_int_equal(frame.line, 3);
+    assert_int_equal(frame.column, 0);
+    assert_int_equal(frame.end_column, 0);
+    ag_decoder_ocaml.close(state);
+}
+
+static void columns_of_4_and_5(void **state) {
+    (void)state;
+    check_columns(false);
+    check_columns(true);
+}
+
 static void frames_of_4(void **state) {
     (void)state;
     check_release(false);
@@ -152,6 +181,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_of_4),
         cmocka_unit_test(frames_of_5),
+        cmocka_unit_test(columns_of_4_and_5),
         cmocka_unit_test(endless_tables),
         cmocka_unit_test(damaged),
     };

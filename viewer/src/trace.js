@@ -192,12 +192,14 @@ export class Trace {
     }
   }
 
-  // "parse.c:118", or "" if it is unknown.
+  // "parse.c:118", "parse.ml:118:4-20" with the columns, or "" if it is unknown.
   placeOf(frame) {
     if (frame < 2) return "";
     const file = this.names[this.frames.file[frame - 2]];
     const line = this.frames.line[frame - 2];
-    return file === "" ? "" : baseName(file) + (line > 0 ? `:${line}` : "");
+    const endColumn = this.frames.endColumn[frame - 2];
+    const columns = endColumn > 0 ? `:${this.frames.column[frame - 2]}-${endColumn}` : "";
+    return file === "" ? "" : baseName(file) + (line > 0 ? `:${line}${columns}` : "");
   }
 
   labelName(label) {
@@ -237,7 +239,7 @@ function readNames(reader) {
 function readFrames(reader) {
   const count = reader.number();
   const frames = { count };
-  for (const column of ["name", "file", "line", "image", "flags"]) {
+  for (const column of ["name", "file", "line", "image", "column", "endColumn", "flags"]) {
     frames[column] = reader.numbers(new Uint32Array(count));
   }
   return frames;

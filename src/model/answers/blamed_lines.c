@@ -4,8 +4,8 @@
  * 1. Owners. strdup allocates, but the reader of a report cannot change its line. So the blamed
  * line of a stack is the innermost frame whose source file is known and belongs to the reader's
  * program. If the stack has no such frame, the blamed line is the innermost frame outside of the C
- * library and the language's library. If all frames are in these libraries, the blamed line is the
- * innermost frame of the stack.
+ * library, the language's library and the runtime. If all frames are in these libraries, the blamed
+ * line is the innermost frame of the stack.
  *
  * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
  * the reader; the lines of its callers are. A function is skipped if it has several callers, and
@@ -24,8 +24,11 @@
 #include <strings.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "symbol/decoder.h"
+#include "symbol/symbol.h"
 
 /* ---- the owner of a frame ---- */
 
@@ -35,7 +38,9 @@
  * The libraries of the C runtime are recognized by their names: distributions build them with
  * relative paths below ".", so their source paths look like those of any program. Headers of a
  * compiler have absolute paths below /usr. Rust's library has paths below /rustc/ or library/,
- * which exist on no machine. If no file is known, the namespace of the function decides. */
+ * which exist on no machine. If no file is known, the namespace of the function decides. What
+ * belongs to a runtime (virtual machine) and to the library of its language, the runtime's decoder
+ * knows. */
 
 static bool begins_with_any(const char *text, const char *const *beginnings, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -67,10 +72,25 @@ static bool is_function_of_system(const char *function) {
     return begins_with_any(function, beginnings, AG_ARRAY_SIZE(beginnings));
 }
 
-enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame) {
+static bool is_function_of_runtime(const struct ag_profile *profile, const struct ag_frame *frame) {
+    const struct ag_symbol_options *options = profile->options.symbol;
+    const struct ag_runtime *row = options ? options->runtimes : NULL;
+    const bool is_native = !ag_frame_is_managed(frame);
+    for (; frame->function && row && row->name; row++) {
+        if (row->decoder && row->decoder->is_library &&
+            (is_native || strcmp(row->name, frame->runtime) == 0) &&
+            row->decoder->is_library(frame->function, frame->file, is_native)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum ag_frame_owner ag_frame_owner(const struct ag_profile *profile, const struct ag_frame *frame) {
     const bool is_of_system = (frame->file && is_file_of_system(frame->file)) ||
                               (frame->image && is_image_of_system(frame->image)) ||
-                              (frame->function && is_function_of_system(frame->function));
+                              (frame->function && is_function_of_system(frame->function)) ||
+                              is_function_of_runtime(profile, frame);
     return is_of_system ? AG_OWNER_SYSTEM : frame->file ? AG_OWNER_READER : AG_OWNER_UNKNOWN;
 }
 
@@ -114,7 +134,8 @@ struct walk {
 static enum ag_frame_owner owner_of(struct walk *walk, uint32_t frame) {
     uint8_t *known = &walk->owner_of_frame[frame];
     if (*known == 0) {
-        *known = (uint8_t)(1 + ag_frame_owner(ag_profile_frame(walk->profile, frame)));
+        *known =
+            (uint8_t)(1 + ag_frame_owner(walk->profile, ag_profile_frame(walk->profile, frame)));
     }
     return (enum ag_frame_owner)(*known - 1);
 }

@@ -26,12 +26,13 @@ bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blam
                                          uint32_t frame);
 
 /* Who owns the source code of a frame. The reader of a report can change the program's own code,
- * but not the code of the compiler or of the C library. */
+ * but not the code of the compiler, of the C library, or of a runtime (virtual machine). */
 enum ag_frame_owner {
-    AG_OWNER_SYSTEM,  /* the C library, or the library of a language */
+    AG_OWNER_SYSTEM,  /* the C library, a runtime, or the library of a language */
     AG_OWNER_UNKNOWN, /* no debug information */
     AG_OWNER_READER,
 };
-enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame);
+/* FRAME: one of PROFILE. */
+enum ag_frame_owner ag_frame_owner(const struct ag_profile *profile, const struct ag_frame *frame);
 
 #endif

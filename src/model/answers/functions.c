@@ -63,6 +63,7 @@ static uint32_t frame_of(struct builder *builder, uint32_t id) {
     if (is_sampled) {
         function.file = NULL;
         function.line = 0;
+        function.end_column = 0;
     }
     return ag_frame_table_copy(&builder->profile->frames, &function);
 }

@@ -26,13 +26,16 @@ static uint32_t text_of(struct ag_frame_table *table, const char *text) {
 static bool is_same(const struct ag_model_frame *a, const struct ag_model_frame *b) {
     return a->function == b->function && a->file == b->file && a->image == b->image &&
            a->runtime == b->runtime && a->frame.line == b->frame.line &&
+           a->frame.column == b->frame.column && a->frame.end_column == b->frame.end_column &&
            a->frame.is_inlined == b->frame.is_inlined;
 }
 
 static uint64_t hash_of(const struct ag_model_frame *frame) {
     const uint64_t names = ag_keyed_hash_pair(frame->function | (uint64_t)frame->file << 32,
                                               frame->runtime | (uint64_t)frame->image << 32);
-    return ag_keyed_hash_pair(names, frame->frame.line * UINT64_C(2) + frame->frame.is_inlined);
+    const uint64_t place =
+        ag_keyed_hash_pair(names, frame->frame.column | (uint64_t)frame->frame.end_column << 32);
+    return ag_keyed_hash_pair(place, frame->frame.line * UINT64_C(2) + frame->frame.is_inlined);
 }
 
 /* Returns the name of the function after the name of its runtime in brackets, "[vm] f"; for a
@@ -259,6 +262,8 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
             .image = image_name(table, where->image),
             .runtime = found[i].runtime ? text_of(table, found[i].runtime) : table->native,
             .frame = {.line = found[i].line,
+                      .column = found[i].column,
+                      .end_column = found[i].end_column,
                       .is_inlined = found[i].is_inlined,
                       .is_known = found[i].is_known}};
         const uint32_t number = intern(table, &frame);
@@ -278,6 +283,8 @@ uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame
                                   .image = text_of(table, frame->image),
                                   .runtime = text_of(table, frame->runtime),
                                   .frame = {.line = frame->line,
+                                            .column = frame->column,
+                                            .end_column = frame->end_column,
                                             .is_inlined = frame->is_inlined,
                                             .is_known = frame->is_known}};
     return intern(table, &copy);
