@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 #include "crystal_name.h"
+#include "crystal_site.h"
 #include "crystal_table.h"
 #include "symbol/decoder.h"
 
-static char a_state; /* no state per image */
-
+/* The state of an image is its file. */
 static void *open_image(struct ag_decoder_file *file) {
     uint64_t unused;
-    return ag_decoder_symbol(file, "__crystal_main", &unused) ? &a_state : NULL;
+    return ag_decoder_symbol(file, "__crystal_main", &unused) ? file : NULL;
 }
 
 static void close_image(void *state) {
@@ -39,12 +39,18 @@ static enum ag_decoded_place place_of(const char *function, const char *file, ch
     return AG_PLACE_SILENT;
 }
 
+static bool stores_type(void *state, uint64_t return_address, uint32_t number,
+                        uint64_t size_of_object) {
+    return ag_crystal_site_stores(state, return_address, number, size_of_object);
+}
+
 const struct ag_decoder ag_decoder_crystal = {
     .runtime = "crystal",
     .open = open_image,
     .close = close_image,
     .name = name_of,
     .place = place_of,
+    .stores_type = stores_type,
     .types_option = "crystal-types",
     .types_help = "names of the types of a Crystal release build: what\n"
                   "CRYSTAL_DUMP_TYPE_ID=1 crystal build printed",

@@ -19,8 +19,9 @@
  * buffers. Reports recognize such stacks by their frames and do not use the number.
  *
  * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
- * are not used. Other numbers do no harm, because reports do not use the types of stacks that
- * allocate buffers (section 2). */
+ * are not used, nor is the number of String if the block is not a String. Other numbers do no harm,
+ * because reports use a number only if the code that allocated the block stores it
+ * (crystal_site.c). */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@
 
 enum {
     NUMBERS_MOST = 65000, /* types that can be registered */
+    STRING_NUMBER = 1,    /* type String of every program, 1.0 to 1.14 */
     STACKS_MOST = 1 << 24,
     RING_BLOCKS = 32,
     DEVIANTS_MOST = 8, /* maximum number of deviating types of one stack */
@@ -51,6 +53,7 @@ enum {
 struct pending {
     uintptr_t hidden; /* the address, inverted; 0: none */
     uint32_t stack, n_collections;
+    uint32_t bytes;          /* 0: unknown */
     uint64_t *event, *words; /* the event's words, and the chunk that contains them */
     uint64_t sequence;
 };
@@ -212,6 +215,16 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
     give_leaf(ring, block, type);
 }
 
+/* Whether a block that begins with the number of String is one: after the number, a String has the
+ * number of its bytes, the number of its characters or 0, and its text, which ends with a NUL. */
+static bool is_string(uintptr_t address, uint32_t block_bytes) {
+    enum { HEAD_BYTES = 12 };
+    const volatile uint32_t *head = (const volatile uint32_t *)address;
+    return block_bytes == 0 ||
+           (block_bytes > HEAD_BYTES + 1 && head[1] == block_bytes - HEAD_BYTES - 1 &&
+            head[2] <= head[1] && ((const volatile char *)address)[block_bytes - 1] == '\0');
+}
+
 /* Reads the type number; 0: not written yet. If the block is dead, removes it from the ring. */
 static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
@@ -221,6 +234,9 @@ static uint32_t read_number(struct pending *block) {
         return 0;
     }
     const uint32_t number = *(const volatile uint32_t *)address;
+    if (number == STRING_NUMBER && !is_string(address, block->bytes)) {
+        return 0;
+    }
     return number < NUMBERS_MOST ? number : 0;
 }
 
@@ -296,6 +312,7 @@ static bool find_event(const struct ag_thread *thread, uintptr_t address,
         return false;
     }
     ret_block->stack = stack;
+    ret_block->bytes = (uint32_t)event[1];
     ret_block->event = event;
     ret_block->words = thread->words;
     ret_block->sequence = thread->sequence;

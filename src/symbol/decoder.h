@@ -85,6 +85,11 @@ struct ag_decoder {
      * pointer `place` may be NULL, if frames of the runtime never show types. */
     enum ag_decoded_place (*place)(const char *function, const char *file, char *ret_type,
                                    size_t capacity);
+    /* Whether the code around a call of the allocator makes an object of SIZE_OF_OBJECT bytes, and
+     * stores the type number NUMBER in it. RETURN_ADDRESS: that of the call. SIZE_OF_OBJECT 0: any
+     * size. The pointer may be NULL, if numbers need no such check. */
+    bool (*stores_type)(void *state, uint64_t return_address, uint32_t number,
+                        uint64_t size_of_object);
     /* Whether a function belongs to the runtime or to the library of its language, rather than to
      * the program. Reports attribute blocks to the innermost function of the program. FUNCTION and
      * FILE: as for `place`. If is_native, the function is not written in the runtime's language: it

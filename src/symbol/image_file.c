@@ -414,3 +414,14 @@ size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_re
     end_work(image, names->n_bytes - kept_bytes);
     return n;
 }
+
+bool ag_image_file_stores_type(struct ag_image_file *image, uint64_t return_address,
+                               uint32_t number, uint64_t size_of_object) {
+    ag_work_meter_begin(&image->meter);
+    const struct ag_decoder *decoder = asked_decoder(image);
+    const bool stores =
+        decoder != NULL && decoder->stores_type != NULL &&
+        decoder->stores_type(image->decoder_state, return_address, number, size_of_object);
+    end_work(image, 0);
+    return stores;
+}

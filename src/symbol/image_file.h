@@ -67,5 +67,8 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
+/* See ag_symbolizer_stores_type. */
+bool ag_image_file_stores_type(struct ag_image_file *image, uint64_t return_address,
+                               uint32_t number, uint64_t size_of_object);
 
 #endif

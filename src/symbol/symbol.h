@@ -69,6 +69,10 @@ int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const 
  * valid until the symbolizer is freed. */
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc,
                             bool return_address, const struct ag_symbol_frame **ret_frames);
+/* Whether the code of IMAGE at the return address PC makes an object of SIZE_OF_OBJECT bytes (0:
+ * any size) with the type number NUMBER, according to the image's decoder (symbol/decoder.h). */
+bool ag_symbolizer_stores_type(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc,
+                               uint32_t number, uint64_t size_of_object);
 /* Opens the files of an image, if they are not open. Called so that problems with these files are
  * known, or so that a later look-up need not wait (decompressing debug information takes tens of
  * milliseconds). */

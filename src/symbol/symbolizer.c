@@ -273,6 +273,14 @@ size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint6
     return answer->n;
 }
 
+bool ag_symbolizer_stores_type(struct ag_symbolizer *symbolizer, uint32_t id, uint64_t pc,
+                               uint32_t number, uint64_t size_of_object) {
+    const struct image *image = ag_pointer_map_find(&symbolizer->images, id);
+    ag_symbolizer_open_image(symbolizer, id);
+    return image != NULL &&
+           ag_image_file_stores_type(image->file, pc - image->bias, number, size_of_object);
+}
+
 size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
                               const char *const **ret_lines) {
     *ret_lines = symbolizer->problems;

@@ -8,6 +8,7 @@ leaves out this code (-Dwithout_traces), unless AG_TEST_SCALE is full: then the 
 
 import concurrent.futures
 import os
+import re
 import sys
 
 import place
@@ -50,6 +51,9 @@ class Programs:
             "debug": workers.submit(self.build, "debug", source, "-Dwith_json", "-Dpreview_mt", linked),
             "wild": workers.submit(self.build_wild),
         }
+        buffers = where.bring(recorded.source_of("crystal_buffers.cr"))
+        for name, options in (("buffers", []), ("buffers_bare", ["--release", "--no-debug"])):
+            self.built[name] = workers.submit(self.build, name, buffers, "-Dwithout_traces", *options)
 
     def build(self, name, source, *options, env=None):
         env = {"CRYSTAL_CACHE_DIR": self.where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1", **(env or {})}
@@ -191,6 +195,42 @@ def release(programs, where):
     return failures
 
 
+def is_object(name):
+    """Whether the name of a row is a type of objects, and neither the place of an allocation nor a pointer to a buffer."""
+    return name is not None and name[0] not in "(#" and not name.startswith(("Pointer(", "buffer "))
+
+
+def release_without_lines(programs, where):
+    """The program's arrays, hashes and closures begin with numbers that look like the numbers of types. In a release build without debug
+    information the functions that make buffers are inlined and invisible. The objects of each type must be as many as the program counted,
+    and as many as in a build with debug information; buffers are no objects."""
+    failures = tap.Failures()
+    n = 5000
+    found = {}
+    for name in ("buffers", "buffers_bare"):
+        program, table = programs[name]
+        numbers = os.path.join(where.folder, name + ".txt")
+        with open(numbers, "wb") as file:
+            file.write(table)
+        with recorded.Folder() as folder:
+            outcome, trace = where.record([program, str(n)], folder)
+            failures.expect("status", outcome.status, 0)
+            wanted = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in outcome.stdout.decode().splitlines()}
+            failures.expect("counts that the program printed", len(wanted), 4)
+            types = {row: counts["allocated_blocks"] for row, counts in types_of(where, trace, "--crystal-types=" + numbers).items()}
+            for row, blocks in wanted.items():
+                failures.expect("%s: %s" % (name, row), types.get(row), blocks)
+            found[name] = {row: blocks for row, blocks in types.items() if is_object(row)}
+            known = set(re.findall(r" - (\d+)}: ", table.decode()))
+            shown = {row.split()[0][1:] for row in types_of(where, trace) if row and row[0] == "#"}
+            failures.expect("%s: numbers that no type of the program has" % name, shown - known, set())
+    bare = found["buffers_bare"]
+    failures.expect("types with another count than in the build with debug information", {row for row in bare if bare[row] != found["buffers"].get(row)}, set())
+    removed = set(found["buffers"]) - set(bare) # the optimizer of 1.14 removes one object that the program does not use
+    failures.require("the release build has nearly all types: it lacks %s of %d" % (removed, len(found["buffers"])), len(removed) <= 1 and len(bare) > 20)
+    return failures
+
+
 def wild(programs, where):
     """A program with generics, modules, structs, closures, exceptions, finalizers, the collections of Crystal's library, reused objects,
     and memory that the program frees itself."""
@@ -264,7 +304,7 @@ def compiler(programs, where):
     return failures
 
 
-CASES = (hello, debug_with_four_workers, release, wild, tracked, compiler)
+CASES = (hello, debug_with_four_workers, release, release_without_lines, wild, tracked, compiler)
 
 
 def run_cases(plan, where):

@@ -1,6 +1,6 @@
 /* fuzz_crystal.c: reads any bytes as a linker symbol of Crystal and as the function name and file
- * of a frame, or as the table of types that a user gives. The first byte is 0 for a table;
- * otherwise it is the size of the buffer for the name. */
+ * of a frame, as the table of types that a user gives, or as code. The first byte is 0 for a table,
+ * and 1 for code; otherwise it is the size of the buffer for the name. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,15 @@
 #include <unistd.h>
 
 #include "crystal_name.h"
+#include "crystal_site.h"
 #include "crystal_table.h"
+#include "symbol/decoder.h"
+
+enum { ADDRESS = 0x10000, SIZE = 24 };
+struct ag_decoder_file {
+    const uint8_t *bytes;
+    size_t n_bytes;
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -62,6 +70,37 @@ static void table(const char *text, size_t n_bytes) {
     (void)close(fd);
 }
 
+const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t address,
+                                      size_t *ret_bytes) {
+    if (address < ADDRESS || address - ADDRESS >= file->n_bytes) {
+        return NULL;
+    }
+    *ret_bytes = file->n_bytes - (size_t)(address - ADDRESS);
+    return file->bytes + (address - ADDRESS);
+}
+
+bool ag_decoder_is_code(struct ag_decoder_file *file, uint64_t address) {
+    return address >= ADDRESS && address - ADDRESS < file->n_bytes;
+}
+
+/* A number and a size that the code does not contain are not found. */
+static void code(const char *bytes, size_t n_bytes) {
+    struct ag_decoder_file file = {(const uint8_t *)bytes, n_bytes};
+    for (size_t at = 0; at < n_bytes; at++) {
+        uint32_t number = 0;
+        if (at + sizeof(number) <= n_bytes) {
+            memcpy(&number, bytes + at, sizeof(number));
+        }
+        const uint32_t absent = 0x55aa55aa;
+        (void)ag_crystal_site_stores(&file, ADDRESS + at, number, /* size_of_object= */ 0);
+        (void)ag_crystal_site_stores(&file, ADDRESS + at, number, SIZE);
+        if (ag_crystal_site_stores(&file, ADDRESS + at, absent, 0) &&
+            !memmem(bytes, n_bytes, &absent, sizeof(absent))) {
+            abort();
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     if (n_bytes == 0) {
         return 0;
@@ -75,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     text[n_bytes - 1] = '\0';
     if (bytes[0] == 0) {
         table(text, n_bytes - 1);
+    } else if (bytes[0] == 1) {
+        code(text, n_bytes - 1);
     } else {
         name(text, bytes[0]);
     }

@@ -36,8 +36,14 @@
  *
  * If there are no lines, inlined calls are not visible: a call that was inlined into "Point.new",
  * such as the "Mutex.new" of a member, looks like "Point.new". So without lines the number
- * determines the type. A number is learned as the number of Point if it is the only number seen in
- * "Point.new", or the only one that remains after the numbers known from other stacks are removed.
+ * determines the type. But the block may be a buffer for elements, whose first element looks like a
+ * number. So the number of a stack counts only if the code of the place stores this number in the
+ * block, if all objects with the number have the same size, and if the file of names, if there is
+ * one, contains it. Otherwise only the place is shown. These conditions do not apply to numbers
+ * that have the same name in all programs, such as that of strings: strings differ in size, and the
+ * process itself has examined them. A number is learned as the number of Point if it is the only
+ * number seen in "Point.new", or the only one that remains after the numbers known from other
+ * stacks are removed.
  *
  * The type of a buffer for elements is the type of the pointer to the buffer, if the function's
  * name contains this type. A number recorded for a buffer is the number of an element type, so it
@@ -123,6 +129,132 @@ static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
     return number;
 }
 
+/* ---- stacks whose blocks are objects of the recorded number ---- */
+
+struct object_size {
+    uint64_t bytes, blocks; /* of one object; the sum of all stacks with this number and size */
+};
+struct object_sizes {
+    struct object_size *list;
+    size_t count;
+    struct ag_index_map index; /* number << 40 | bytes -> index in `list` */
+    struct ag_index_map usual; /* number -> index of the size that most objects have */
+};
+enum { SIZE_BITS = 40 };
+
+static const char *given_name(const struct ag_profile *profile, const struct ag_decoder *decoder,
+                              uint32_t number) {
+    const struct ag_decoder_types *types =
+        profile->options.types_decoder == decoder ? profile->options.types : NULL;
+    return decoder->type_name ? decoder->type_name(types, number) : NULL;
+}
+
+/* Whether the number has the same name in all programs. */
+static bool is_universal(const struct ag_decoder *decoder, uint32_t number) {
+    return decoder->type_name && decoder->type_name(/* types= */ NULL, number) != NULL;
+}
+
+/* Returns the size of the row's blocks; 0: they have different sizes, or the trace is sampled, so
+ * that both sums are estimates. */
+static uint64_t object_bytes(const struct ag_profile *profile, size_t row) {
+    const struct ag_metrics *metrics = &profile->rows[row].metrics;
+    const uint64_t blocks = metrics->allocated_blocks, bytes = metrics->allocated_bytes;
+    return blocks == 0 || bytes % blocks != 0 || profile->identity.is_sampled ? 0 : bytes / blocks;
+}
+
+/* Whether the code of the place, or the name of its function, and the file of names agree with the
+ * number. */
+static bool can_be_object(const struct ag_profile *profile, size_t row, const struct place *place,
+                          uint32_t number) {
+    const struct ag_decoder *decoder = place->decoder;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    const struct ag_stack_site *site = &nodes->sites[nodes->nodes[profile->row_nodes[row]].site];
+    if (!decoder->stores_type || is_universal(decoder, number)) {
+        return true;
+    }
+    const uint64_t bytes = object_bytes(profile, row);
+    const char *name = given_name(profile, decoder, number);
+    if (!name && profile->options.types_decoder == decoder && profile->options.types) {
+        return false;
+    }
+    return (name && place->kind == AG_PLACE_OBJECT && strcmp(name, place->type) == 0) ||
+           site->image == AG_IMAGE_MANAGED ||
+           ((bytes != 0 || profile->identity.is_sampled) &&
+            ag_symbolizer_stores_type(profile->frames.symbolizer, site->image, site->pc, number,
+                                      bytes));
+}
+
+static int note_size(struct object_sizes *sizes, uint32_t number, uint64_t bytes, uint64_t blocks) {
+    uint32_t at = 0;
+    int r = ag_index_map_number(&sizes->index, (uint64_t)number << SIZE_BITS | bytes, &at);
+    r = r > 0 ? AG_ARRAY_ADD(sizes->list, sizes->count, (struct object_size){.bytes = bytes}) : r;
+    if (r < 0) {
+        return r;
+    }
+    sizes->list[at].blocks += blocks;
+    const uint32_t usual = ag_index_map_find(&sizes->usual, number);
+    if (usual != AG_INDEX_NONE && sizes->list[usual].blocks >= sizes->list[at].blocks) {
+        return 0;
+    }
+    if (usual != AG_INDEX_NONE) {
+        ag_index_map_remove(&sizes->usual, number, usual);
+    }
+    return ag_index_map_insert(&sizes->usual, number, at);
+}
+
+/* Notes the size of the row's objects if the row's blocks can be objects of the recorded number.
+ * *ret_number: that number; 0: they cannot. */
+static int look_at_size(struct ag_profile *profile, size_t row, struct place *place,
+                        struct object_sizes *sizes, uint32_t *ret_number) {
+    const char *unused = NULL;
+    const uint32_t node = profile->row_nodes[row];
+    const uint32_t number = reported_type(profile, profile->rows[row].stack, &unused);
+    *ret_number = 0;
+    if (number == 0 || !find_place(profile, node, place) || place->kind == AG_PLACE_BUFFER ||
+        !can_be_object(profile, row, place, number)) {
+        return 0;
+    }
+    *ret_number = number;
+    const uint64_t bytes = object_bytes(profile, row);
+    return bytes != 0 && bytes >> SIZE_BITS == 0 && !is_universal(place->decoder, number)
+               ? note_size(sizes, number, bytes, profile->rows[row].metrics.allocated_blocks)
+               : 0;
+}
+
+static bool has_usual_size(const struct ag_profile *profile, size_t row,
+                           const struct ag_decoder *decoder, const struct object_sizes *sizes,
+                           uint32_t number) {
+    if (!decoder->stores_type || is_universal(decoder, number) || profile->identity.is_sampled) {
+        return true;
+    }
+    const uint32_t usual = ag_index_map_find(&sizes->usual, number);
+    return usual != AG_INDEX_NONE && sizes->list[usual].bytes == object_bytes(profile, row);
+}
+
+static int find_object_stacks(struct ag_profile *profile, struct place *place) {
+    struct object_sizes sizes = {0};
+    uint32_t *numbers = calloc(profile->n_rows + 1, sizeof(*numbers)); /* by row; 0: none */
+    int r = numbers ? 0 : -ENOMEM;
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        r = look_at_size(profile, i, place, &sizes, &numbers[i]);
+    }
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        if (numbers[i] != 0 && find_place(profile, profile->row_nodes[i], place) &&
+            has_usual_size(profile, i, place->decoder, &sizes, numbers[i])) {
+            r = ag_index_map_insert_first(&profile->object_stacks, profile->rows[i].stack, 0);
+        }
+    }
+    free(numbers);
+    free(sizes.list);
+    ag_index_map_done(&sizes.index);
+    ag_index_map_done(&sizes.usual);
+    return r;
+}
+
+static bool makes_objects(const struct ag_profile *profile, uint32_t stack) {
+    return ag_index_map_find(&profile->object_stacks, stack) != AG_INDEX_NONE;
+}
+
 /* ---- learning names of numbers ---- */
 
 struct sighting { /* `number` was recorded in a function that makes objects of the type with the
@@ -142,13 +274,6 @@ static int note_sighting(struct sightings *sightings, uint32_t text, uint32_t nu
                  : r;
 }
 
-static const char *given_name(const struct ag_profile *profile, const struct ag_decoder *decoder,
-                              uint32_t number) {
-    const struct ag_decoder_types *types =
-        profile->options.types_decoder == decoder ? profile->options.types : NULL;
-    return decoder->type_name ? decoder->type_name(types, number) : NULL;
-}
-
 /* Learns the name of the row's number if the frame has a line, because the function name then shows
  * the type. If the frame has no line, adds the number and the type to SIGHTINGS. */
 static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
@@ -160,6 +285,9 @@ static int look_at_row(struct ag_profile *profile, size_t row, struct place *pla
         return 0;
     }
     const uint32_t text = ag_text_id(&profile->definitions.texts, place->type, strlen(place->type));
+    if (place->frame->line == 0 && !makes_objects(profile, profile->rows[row].stack)) {
+        return 0;
+    }
     if (place->frame->line == 0) {
         return given_name(profile, place->decoder, number) ? 0
                                                            : note_sighting(sightings, text, number);
@@ -229,7 +357,7 @@ static int types_learn(struct ag_profile *profile) {
     profile->has_learned_types = true;
     struct sightings sightings = {0};
     struct place *place = malloc(sizeof(*place));
-    int r = place ? 0 : -ENOMEM;
+    int r = place ? find_object_stacks(profile, place) : -ENOMEM;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         r = look_at_row(profile, i, place, &sightings);
     }
@@ -246,6 +374,7 @@ static int types_learn(struct ag_profile *profile) {
 
 void ag_profile_forget_types(struct ag_profile *profile) {
     ag_index_map_done(&profile->learned_types);
+    ag_index_map_done(&profile->object_stacks);
     profile->has_learned_types = false;
 }
 
@@ -278,12 +407,14 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
         return 0;
     }
     const char *reported = NULL, *name = place.type[0] ? place.type : NULL;
-    const uint32_t number = reported_type(profile, stack, &reported);
-    name = place.kind == AG_PLACE_OBJECT && number != 0 && place.frame->line == 0 ? NULL : name;
+    const bool has_line = place.frame->line != 0;
+    const uint32_t recorded = reported_type(profile, stack, &reported);
+    name = place.kind == AG_PLACE_OBJECT && recorded != 0 && !has_line ? NULL : name;
+    const uint32_t number =
+        (has_line && place.kind == AG_PLACE_OBJECT) || makes_objects(profile, stack) ? recorded : 0;
     const bool is_object =
-        place.kind == AG_PLACE_OBJECT ||
-        (place.kind == AG_PLACE_SILENT && number != 0 &&
-         (place.frame->line == 0 || place.decoder->type_name(/* types= */ NULL, number) != NULL));
+        place.kind == AG_PLACE_OBJECT || (place.kind == AG_PLACE_SILENT && number != 0 &&
+                                          (!has_line || is_universal(place.decoder, number)));
     if (!name && is_object && number != 0) {
         name = name_of_number(profile, place.decoder, number);
         name = name ? name : reported;
@@ -365,7 +496,8 @@ static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t nod
                         const char **ret_runtime) {
     const struct ag_model_type *reported = reported_definition(profile, stack);
     const bool has_node = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type != 0;
-    if (reported && !has_node && ag_text(&profile->definitions.texts, reported->name)[0] == '#') {
+    if (reported && ag_text(&profile->definitions.texts, reported->name)[0] == '#' &&
+        (!has_node || decoder_of(profile, reported->runtime))) {
         reported = NULL; /* a runtime's own number, for which only runtime_type knows a name */
     }
     *ret_runtime = reported && reported->runtime[0] ? reported->runtime : "c";
