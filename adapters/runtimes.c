@@ -20,6 +20,10 @@
 #define AG_DECODER(folder) .decoder = &ag_decoder_##folder
 #define AG_INSPECTOR(folder) .inspector = &ag_inspector_##folder
 #define AG_LINK(folder) .link = &ag_link_##folder
+#define AG_LIBRARIES(...)                \
+    .libraries = (const char *const[]) { \
+        __VA_ARGS__, NULL                \
+    }
 
 const struct ag_runtime ag_runtimes[] = {
 #include "runtimes.def"

@@ -29,3 +29,18 @@ PROGRAM
     run "$ALLOGRAM" report asks.allogram --view=sites
     [[ $output == *"xmalloc"* ]]
 }
+
+@test "a runtime's library with debug information does not take the line from the program" {
+    command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
+    cd "$BATS_TEST_TMPDIR"
+    printf '#include <stdlib.h>\nvoid *scm_cons(void) { return malloc(1000); }\n' >pairs.c
+    printf 'void *scm_cons(void);\nint main(void) {\n    for (int i = 0; i < 500; i++) {\n        scm_cons();\n    }\n}\n' >asks.c
+    "${CC:-cc}" -g -O0 -shared -fPIC -o libguile-9.0.so.1 pairs.c
+    "${CC:-cc}" -g -O0 -o asks asks.c ./libguile-9.0.so.1
+    "$ALLOGRAM" run -q -o asks.allogram -- ./asks
+    run "$ALLOGRAM" report asks.allogram
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *" main "*"asks.c:4"* ]]
+    [[ $output != *"pairs.c:2"* ]]
+}

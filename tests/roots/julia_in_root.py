@@ -105,6 +105,8 @@ def counted(tools, root):
         holder = "Main.Holder{Main.Pair3{Union{Nothing, Int64}, 2}}"
         failures.expect(holder, types.get(holder, {}).get("allocated_blocks"), 1000)
         failures.expect("blocks in use of the type", types.get(holder, {}).get("in_use_blocks"), 1000)
+        stacks = case.view("types", "--type=Holder{Pair3{Union{Nothing,Int64},2}}")["stacks"]
+        failures.expect("blocks of the type in the spelling of Julia", sum(stack["allocated_blocks"] for stack in stacks), 1000)
         failures.require("the data of an array has the type of the array", "Array{Float64, 1} data" in types)
 
         # The numbers of freed objects equal those that the finalizers counted.
@@ -123,6 +125,12 @@ def counted(tools, root):
                         [[("julia", "Holder", source, 15), ("julia", "innermost", source, 40), ("julia", "inner", source, 41),
                           ("julia", "outer", source, 45)]])
         failures.expect("incomplete and cut stacks", (case.summary.get("incomplete_stacks", 0), case.summary["truncated_stacks"]), (0, 0))
+
+        # The summary attributes blocks to lines of the program, not to those of Julia's own library.
+        text = recorded.run([tools.allogram, "report", case.trace, "--limit=0", "--sysroot=" + root.path], env={"COLUMNS": "200"}).stdout.decode()
+        files = [place.split(":")[0] for place in re.findall(r"^ .* %.*  \[julia\] \S+ +(\S+\.jl:\d+)$", text, re.M)]
+        failures.expect("files of the summary's first lines of Julia", files[:5], [source] * 5)
+        failures.require("lines of files that call the program's code: %s" % files, not {"Base.jl", "client.jl", "loading.jl"} & set(files))
 
         # The number of collections equals Julia's count.
         view = case.view("gc", "--blame")

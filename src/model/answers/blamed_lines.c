@@ -72,12 +72,24 @@ static bool is_function_of_system(const char *function) {
     return begins_with_any(function, beginnings, AG_ARRAY_SIZE(beginnings));
 }
 
-static bool is_function_of_runtime(const struct ag_profile *profile, const struct ag_frame *frame) {
+static bool begins_with_one_of(const char *text, const char *const *beginnings) {
+    for (; beginnings && *beginnings; beginnings++) {
+        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_frame_of_runtime(const struct ag_profile *profile, const struct ag_frame *frame) {
     const struct ag_symbol_options *options = profile->options.symbol;
     const struct ag_runtime *row = options ? options->runtimes : NULL;
     const bool is_native = !ag_frame_is_managed(frame);
-    for (; frame->function && row && row->name; row++) {
-        if (row->decoder && row->decoder->is_library &&
+    for (; row && row->name; row++) {
+        if (is_native && frame->image && begins_with_one_of(frame->image, row->libraries)) {
+            return true;
+        }
+        if (frame->function && row->decoder && row->decoder->is_library &&
             (is_native || strcmp(row->name, frame->runtime) == 0) &&
             row->decoder->is_library(frame->function, frame->file, is_native)) {
             return true;
@@ -90,7 +102,7 @@ enum ag_frame_owner ag_frame_owner(const struct ag_profile *profile, const struc
     const bool is_of_system = (frame->file && is_file_of_system(frame->file)) ||
                               (frame->image && is_image_of_system(frame->image)) ||
                               (frame->function && is_function_of_system(frame->function)) ||
-                              is_function_of_runtime(profile, frame);
+                              is_frame_of_runtime(profile, frame);
     return is_of_system ? AG_OWNER_SYSTEM : frame->file ? AG_OWNER_READER : AG_OWNER_UNKNOWN;
 }
 
