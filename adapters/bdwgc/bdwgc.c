@@ -23,11 +23,16 @@ static const char *const needed[] = {"GC_base",
                                      "GC_get_total_bytes",
                                      "GC_get_version",
                                      "GC_get_prof_stats_unsafe",
-                                     "GC_exclude_static_roots"};
+                                     "GC_exclude_static_roots",
+                                     "GC_thread_is_registered",
+                                     "GC_get_my_stackbottom"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    N_INDISPENSABLE = N_NEEDED - 1, /* all but GC_exclude_static_roots, which a linker leaves out of
-                                     * a program that does not call it */
+    /* All but the last three, which a linker leaves out of a program that does not call them. */
+    N_INDISPENSABLE = N_NEEDED - 3,
+    EXCLUDE = N_INDISPENSABLE, /* GC_exclude_static_roots */
+    IS_REGISTERED = EXCLUDE + 1,
+    MY_THREAD = EXCLUDE + 2,
     PLACES_MOST = 128,
 };
 
@@ -153,6 +158,8 @@ static void take_needed(const struct places *places) {
     ag_bdwgc.total_bytes = (size_t(*)(void))places->place[3].address;
     ag_bdwgc.version = (unsigned (*)(void))places->place[4].address;
     ag_bdwgc.statistics = (size_t(*)(struct ag_bdwgc_statistics *, size_t))places->place[5].address;
+    ag_bdwgc.is_registered = (int (*)(void))places->place[IS_REGISTERED].address;
+    ag_bdwgc.my_thread = (void *(*)(void *))places->place[MY_THREAD].address;
 }
 
 /* Excludes the agent's static memory from collections. Otherwise every collection would scan all of
@@ -161,8 +168,7 @@ static void take_needed(const struct places *places) {
  * harm, because this agent is never unloaded, so no other memory is ever mapped at these
  * addresses. */
 static void hide_own_data(const struct places *places) {
-    void (*exclude)(void *, void *) =
-        (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
+    void (*exclude)(void *, void *) = (void (*)(void *, void *))places->place[EXCLUDE].address;
     struct ag_loaded_segment own;
     if (exclude && ag_objects_segment((uintptr_t)&note, &own)) {
         exclude((void *)own.low, (void *)own.high);

@@ -22,7 +22,8 @@
  * waiting block that still begins with a link to another block of a list was never handed out, so
  * it is not missing in the trace; a block that was handed out does not begin with such a link. In
  * some calls the collector allocates for itself (finalizers, links; SHAPE_OWN). The growth of the
- * counter in these calls is not missing in the trace either. */
+ * counter in these calls is not missing in the trace either, nor is the collector's record of a
+ * thread, which it allocates when the thread starts. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -50,6 +51,7 @@ enum shape {                     /* what the arguments mean */
              SHAPE_LEAVES,       /* runs the program's code */
              SHAPE_INSIDE,       /* not recorded; the thread is inside of the collector */
              SHAPE_OWN,          /* may allocate for the collector itself */
+             SHAPE_REGISTER,     /* the same: the record of the calling thread */
              SHAPE_SET_LISTENER, /* (listener) */
              SHAPE_GET_LISTENER, /* () */
 };
@@ -162,6 +164,22 @@ static uintptr_t block_of(uintptr_t address) {
     return base ? (uintptr_t)base : address;
 }
 
+/* Whether the collector's record of the calling thread was counted. */
+static __thread bool is_thread_counted __attribute__((tls_model("initial-exec")));
+
+/* Counts the collector's record of the calling thread. That of the program's first thread is no
+ * block. */
+AG_COLD static void count_thread(void) {
+    void *stack_base[4]; /* struct GC_stack_base of gc.h has one or two pointers */
+    is_thread_counted = true;
+    const bool has_record =
+        ag_bdwgc.my_thread && ag_bdwgc.is_registered && ag_bdwgc.is_registered();
+    void *record = has_record ? ag_bdwgc.my_thread(stack_base) : NULL;
+    if (record && ag_bdwgc.base(record) == record) {
+        atomic_fetch_add_explicit(&own_bytes, ag_bdwgc.size(record), memory_order_relaxed);
+    }
+}
+
 static void report_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
     const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* `run --filter` does not exclude
                                                                    * the heap */
@@ -169,6 +187,9 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
         return;
     }
     if (!ag_recorder_is_sampling()) {
+        if (AG_UNLIKELY(!is_thread_counted)) {
+            count_thread();
+        }
         const uintptr_t block = block_of(address);
         (void)ag_address_bits_clear(&ag_held, AG_HELD_WAITING, block);
         add_reported(ag_bdwgc.size((const void *)block));
@@ -347,6 +368,7 @@ static uint64_t needed_bytes(const struct ag_kept_call *call) {
     case SHAPE_LEAVES:
     case SHAPE_INSIDE:
     case SHAPE_OWN:
+    case SHAPE_REGISTER:
     case SHAPE_SET_LISTENER:
     case SHAPE_GET_LISTENER:
         return 0;
@@ -396,6 +418,9 @@ static uintptr_t make_call(struct ag_kept_call *call) {
         return call_leaving(call);
     case SHAPE_INSIDE:
         return call_inside(call);
+    case SHAPE_REGISTER:
+        is_thread_counted = true;
+        return call_own(call);
     case SHAPE_OWN:
         return call_own(call);
     case SHAPE_SET_LISTENER:

@@ -19,7 +19,8 @@ struct ag_bdwgc_statistics { /* the first fields of struct GC_prof_stats_s of gc
         before_collection_bytes;
 };
 
-/* Functions that the adapter calls: public ones that do not take the collector's lock. */
+/* Functions that the adapter calls: public ones that, except for the last two, do not take the
+ * collector's lock. */
 struct ag_bdwgc_functions {
     void *(*base)(void *);
     int (*is_marked)(const void *);
@@ -27,6 +28,11 @@ struct ag_bdwgc_functions {
     size_t (*total_bytes)(void);
     unsigned (*version)(void);
     size_t (*statistics)(struct ag_bdwgc_statistics *, size_t);
+    /* GC_thread_is_registered, and GC_get_my_stackbottom, which returns the collector's record of
+     * the calling thread and crashes if the thread is not registered. NULL: the program has no such
+     * function. */
+    int (*is_registered)(void);
+    void *(*my_thread)(void *ret_stack_base);
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 

@@ -48,6 +48,7 @@ class Programs:
         self.built = {
             "release": workers.submit(self.build, "release", source, "--release", *extras, linked),
             "hello": workers.submit(self.build, "hello", where.path("hello.cr")),
+            "hello_threads": workers.submit(self.build, "hello_threads", where.path("hello.cr"), "-Dpreview_mt"),
             "debug": workers.submit(self.build, "debug", source, "-Dwith_json", "-Dpreview_mt", linked),
             "wild": workers.submit(self.build_wild),
         }
@@ -151,6 +152,16 @@ def hello(programs, where):
                 row["frames"][0]["function"] == "Crystal::SpinLock.new" and row["frames"][0]["runtime"] == "crystal" and
                 row["frames"][2]["function"] == "IO::FileDescriptor.new" for row in view))
         failures.fail_unless("a type has a number in place of its name: %s" % sorted(name for name in types if name), all(not name.startswith("#") for name in types if name))
+    return failures
+
+
+def hello_with_threads(programs, where):
+    """A program with four worker threads that allocates little: the collector's records of the threads, which it counts as allocated, are not
+    missing in the trace."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, types = judge(failures, where, programs["hello_threads"][0], folder, {})
+        failures.require("the fibers of the threads have a type", types.get("Fiber", {}).get("allocated_blocks", 0) >= 4)
     return failures
 
 
@@ -304,7 +315,7 @@ def compiler(programs, where):
     return failures
 
 
-CASES = (hello, debug_with_four_workers, release, release_without_lines, wild, tracked, compiler)
+CASES = (hello, hello_with_threads, debug_with_four_workers, release, release_without_lines, wild, tracked, compiler)
 
 
 def run_cases(plan, where):
