@@ -3,6 +3,7 @@
  * and the type numbers at the beginning of objects are special. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "crystal_name.h"
 #include "crystal_site.h"
@@ -44,6 +45,14 @@ static bool stores_type(void *state, uint64_t return_address, uint32_t number,
     return ag_crystal_site_stores(state, return_address, number, size_of_object);
 }
 
+/* Crystal's library is installed as sources, and compiled with each program. */
+static bool is_library(const char *function, const char *file, bool is_native) {
+    (void)function;
+    return !is_native && file != NULL &&
+           (strstr(file, "/share/crystal/src/") != NULL ||
+            strstr(file, "/lib/crystal/lib/") != NULL);
+}
+
 const struct ag_decoder ag_decoder_crystal = {
     .runtime = "crystal",
     .open = open_image,
@@ -51,6 +60,7 @@ const struct ag_decoder ag_decoder_crystal = {
     .name = name_of,
     .place = place_of,
     .stores_type = stores_type,
+    .is_library = is_library,
     .types_option = "crystal-types",
     .types_help = "names of the types of a Crystal release build: what\n"
                   "CRYSTAL_DUMP_TYPE_ID=1 crystal build printed",

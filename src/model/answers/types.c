@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/runtimes.h"
+#include "model/answers/blamed_lines.h"
 #include "model/answers/type_names.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
@@ -385,18 +386,52 @@ static const char *name_of_number(struct ag_profile *profile, const struct ag_de
     return name ? name : text != AG_INDEX_NONE ? ag_text(&profile->definitions.texts, text) : NULL;
 }
 
-/* Writes the text that is shown for a type without a name: the number of the type and the place. */
-static int label_of(const struct place *place, uint32_t number, char *text, size_t capacity) {
+/* Returns the innermost frame of the program outside of FRAME, which is one of NODE's; NULL: there
+ * is none, or FRAME belongs to the program itself, or has no line. */
+static const struct ag_frame *find_caller(struct ag_profile *profile, uint32_t node,
+                                          const struct ag_frame *frame) {
+    if (frame->line == 0 || ag_frame_owner(profile, frame) != AG_OWNER_SYSTEM) {
+        return NULL;
+    }
+    bool is_outside = false;
+    for (; !AG_IS_ROOT(node); node = profile->definitions.nodes.nodes[node].parent) {
+        size_t n;
+        const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
+        for (size_t i = 0; i < n; i++) {
+            const struct ag_frame *at = &ag_frame_table_get(&profile->frames, frames[i])->frame;
+            if (is_outside && ag_frame_owner(profile, at) == AG_OWNER_READER) {
+                return at;
+            }
+            is_outside = is_outside || at == frame;
+        }
+    }
+    return NULL;
+}
+
+static int write_frame(const struct ag_frame *frame, char *text, size_t capacity) {
+    return frame->line != 0 ? snprintf(text, capacity, "%s @ %s:%u", frame->function,
+                                       frame->file ? ag_base_name(frame->file) : "?", frame->line)
+                            : snprintf(text, capacity, "%s", frame->function);
+}
+
+/* Writes the text that is shown for a type without a name: the number of the type and the place. If
+ * the place is in the language's library, which many types share, the text also has the place of
+ * the program that called the library. */
+static int label_of(struct ag_profile *profile, uint32_t node, const struct place *place,
+                    uint32_t number, char *text, size_t capacity) {
     const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;
-    char begin[32] = "";
+    const struct ag_frame *caller = find_caller(profile, node, where);
+    char begin[32] = "", parts[2][TEXT_BYTES] = {"", ""};
     if (place->kind == AG_PLACE_BUFFER) {
         (void)snprintf(begin, sizeof(begin), "buffer ");
     } else if (number != 0) {
         (void)snprintf(begin, sizeof(begin), "#%u ", number);
     }
-    return where->line != 0 ? snprintf(text, capacity, "%s(%s @ %s:%u)", begin, where->function,
-                                       where->file ? ag_base_name(where->file) : "?", where->line)
-                            : snprintf(text, capacity, "%s(%s)", begin, where->function);
+    if (write_frame(where, parts[0], TEXT_BYTES) >= TEXT_BYTES ||
+        (caller && write_frame(caller, parts[1], TEXT_BYTES) >= TEXT_BYTES)) {
+        return TEXT_BYTES;
+    }
+    return snprintf(text, capacity, "%s(%s%s%s)", begin, parts[0], caller ? " < " : "", parts[1]);
 }
 
 static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_t node,
@@ -420,7 +455,7 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
         name = name ? name : reported;
     }
     if (!name) {
-        const int n = label_of(&place, is_object ? number : 0, text, sizeof(text));
+        const int n = label_of(profile, node, &place, is_object ? number : 0, text, sizeof(text));
         if (n < 0 || (size_t)n >= sizeof(text)) {
             return 0;
         }
