@@ -58,7 +58,8 @@ class Erlang:
 
 def wanted_table(n, release):
     """Own words and calls of the functions of hand_counted:main(n)."""
-    closure = 6 if release < 26 else 4 # words of a closure: one variable and a header (before OTP 26: 5 words, then 3 words)
+    # words of a closure: one variable and a header of 5 words (before OTP 26), 3 or 2 words (OTP 29; 28 was not run)
+    closure = 6 if release < 26 else 4 if release < 29 else 3
     # A match context (a position in a binary) takes 5 words. On OTP 25 the emulator copies the match context for each traced call, into
     # a binary of 5 words (allogram-run(1)).
     matched = 5 * (n + 1) if release < 26 else 5
