@@ -193,15 +193,16 @@ bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t b
     return true;
 }
 
-/* Blanks are not compared, because languages and their runtimes print the same type with different
- * blanks. After a mismatch, the last star matches one character more. So the loop takes at most
- * (length of the text) * (length of the glob) steps. */
-static bool is_like(const char *text, const char *glob) {
+enum blanks { BLANKS_COMPARED, BLANKS_SKIPPED };
+
+/* After a mismatch, the last star matches one character more. So the loop takes at most (length of
+ * the text) * (length of the glob) steps. */
+static bool matches(const char *text, const char *glob, enum blanks blanks) {
     const char *star = NULL, *behind_star = NULL;
     while (*text) {
-        if (*text == ' ') {
+        if (*text == ' ' && blanks == BLANKS_SKIPPED) {
             text++;
-        } else if (*glob == ' ') {
+        } else if (*glob == ' ' && blanks == BLANKS_SKIPPED) {
             glob++;
         } else if (*glob == '*') {
             star = ++glob;
@@ -216,10 +217,16 @@ static bool is_like(const char *text, const char *glob) {
             return false;
         }
     }
-    while (*glob == '*' || *glob == ' ') {
+    while (*glob == '*' || (*glob == ' ' && blanks == BLANKS_SKIPPED)) {
         glob++;
     }
     return *glob == '\0';
+}
+
+/* Languages and their runtimes print the same type with different blanks. So if the glob does not
+ * match, blanks are skipped in both texts; then "?" matches no blank. */
+static bool is_like(const char *text, const char *glob) {
+    return matches(text, glob, BLANKS_COMPARED) || matches(text, glob, BLANKS_SKIPPED);
 }
 
 bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type) {

@@ -65,6 +65,8 @@ static void globs_of_types(void **state) {
         {"!type=tree*", "list", true},
         {"type=*,!type=tree*", "list", true},
         {"type=Array{Int64,1}", "Array{Int64, 1}", true},
+        {"type=Array{Int64,?}", "Array{Int64, 1}", true},
+        {"!type=list?node", "list node", false},
         {"type=Hash(String, Int32)", "Hash(String, Int32)", true},
         {"type=Hash(String,Int32),!type=Array(Int32)", "Hash(String, Int32)", true},
         {"!type=Hash(String,Int32),type=H*", "Hash(String, Int32)", false},
