@@ -1,5 +1,5 @@
-/* lua_adapter.c: finds Lua 5.4 in the profiled process and installs the adapter's detours. Lua may
- * be in liblua5.4.so or in the program itself (the interpreter is linked statically).
+/* lua_adapter.c: finds Lua in the profiled process and installs the adapter's detours. Lua may be
+ * in a shared library or in the program itself (the interpreter is linked statically).
  *
  * Lua gets all its memory through the allocator of each state, and the functions of its C API keep
  * their names in a stripped program, because C modules need them. So the adapter only needs detours
@@ -29,8 +29,14 @@ extern const unsigned char ag_lua_enter[] AG_HIDDEN; /* lua_entry.S */
 extern const unsigned char ag_lua_new_enter[] AG_HIDDEN;
 static void *new_original;
 
-static const struct ag_lua_release releases[] = {
-#define AG_LUA_RELEASE(...) {__VA_ARGS__},
+#define AG_LUA_LAYOUT(layout, ...) static const struct ag_lua_layout layout = {__VA_ARGS__};
+#include "lua_releases.def"
+#undef AG_LUA_LAYOUT
+static const struct {
+    const char *name;
+    const struct ag_lua_layout *layout;
+} releases[] = {
+#define AG_LUA_RELEASE(name, layout) {name, &layout},
 #include "lua_releases.def"
 #undef AG_LUA_RELEASE
 };
@@ -51,10 +57,10 @@ static void read_release(const char *ident, char ret_release[TEXT_BYTES]) {
     ret_release[n] = '\0';
 }
 
-static const struct ag_lua_release *find_release(const char *name) {
+static const struct ag_lua_layout *find_layout(const char *name) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(releases); i++) {
         if (strcmp(releases[i].name, name) == 0) {
-            return &releases[i];
+            return releases[i].layout;
         }
     }
     return NULL;
@@ -225,11 +231,12 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     }
     read_release(ident.address, release);
     ret_runtime->version = release;
-    ag_lua.release = find_release(release);
-    if (!ag_lua.release) {
+    const struct ag_lua_layout *layout = find_layout(release);
+    if (!layout) {
         return refuse(ret_runtime, "this release is not supported; supported releases are ",
-                      "5.4.4, 5.4.6, 5.4.7, 5.4.8");
+                      "5.3.4 to 5.3.6, 5.4.4, 5.4.6 to 5.4.8");
     }
+    ag_lua.layout = *layout;
     if (!find_api(&lua, &reason)) {
         return refuse(ret_runtime, "it does not export ", reason);
     }
@@ -260,7 +267,7 @@ static void add_state(void *context, const struct ag_lua_state *state) {
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {
         const void *L = (const char *)state->first_block + AG_LUA_BEFORE_STATE;
-        const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+        const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
         runtime->reported += (uint64_t)state->in_use_bytes;
         runtime->counted += (uint64_t)ag_lua_total_bytes(global);
     }

@@ -41,8 +41,7 @@ enum {
     RESTART = 1,     /* LUA_GCRESTART */
     COLLECT = 2,     /* LUA_GCCOLLECT */
     STEP = 5,        /* LUA_GCSTEP */
-    INCREMENTAL = 0, /* KGC_INC */
-    FINALIZING = 7,  /* GCScallfin */
+    INCREMENTAL = 0, /* KGC_INC; in 5.3 KGC_NORMAL */
 };
 
 struct stack {
@@ -180,7 +179,7 @@ static uintptr_t called_by(const struct stack *stack, uintptr_t api) {
 /* ---- fields ---- */
 
 static bool is_same_call(const lua_State *L, const void *ci, const struct ag_lua_debug *debug) {
-    const bool is_c = ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
+    const bool is_c = ag_lua_call_is_c(ci);
     if (is_c || strcmp(debug->what, "C") == 0) {
         return is_c && strcmp(debug->what, "C") == 0;
     }
@@ -188,20 +187,22 @@ static bool is_same_call(const lua_State *L, const void *ci, const struct ag_lua
     if (!proto) {
         return false;
     }
-    const char *source = ag_lua_pointer(proto, ag_lua.release->proto_source);
-    return ag_lua_int(proto, ag_lua.release->proto_line) == debug->line_defined &&
-           source + ag_lua.release->string_text == debug->source &&
-           ag_lua_line_of(proto, ag_lua_pointer(ci, ag_lua.release->ci_saved_pc)) ==
-               (uint32_t)debug->line;
+    const char *source = ag_lua_pointer(proto, ag_lua.layout.proto_source);
+    const uint16_t debug_line = ag_lua.layout.debug_line;
+    return ag_lua_int(proto, ag_lua.layout.proto_line) ==
+               ag_lua_int(debug, (uint16_t)(debug_line + sizeof(int))) &&
+           source + ag_lua.layout.string_text == debug->source &&
+           ag_lua_line_of(proto, ag_lua_pointer(ci, ag_lua.layout.ci_saved_pc)) ==
+               (uint32_t)ag_lua_int(debug, debug_line);
 }
 
 static void compare_calls(lua_State *L) {
-    const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+    const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
     struct ag_lua_debug debug;
     int level = 0;
     for (; ag_lua.api.lua_getstack(L, level, &debug); level++, ci = ag_lua_caller(ci)) {
-        if (!ci || debug.ci != ci || !ag_lua.api.lua_getinfo(L, "Sl", &debug) ||
-            !is_same_call(L, ci, &debug)) {
+        if (!ci || ag_lua_pointer(&debug, ag_lua.layout.debug_ci) != ci ||
+            !ag_lua.api.lua_getinfo(L, "Sl", &debug) || !is_same_call(L, ci, &debug)) {
             complain("its CallInfo structures are not where this release has them");
             return;
         }
@@ -216,12 +217,12 @@ static void compare_calls(lua_State *L) {
 static void compare_names(const lua_State *L) {
     static const char *const names[] = {"inner", "outer", "shared", "method"};
     const void *chunk = NULL;
-    for (const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci); ci; ci = ag_lua_caller(ci)) {
-        if (!(ag_lua_call_status(ci) & AG_LUA_CALL_IS_C)) {
+    for (const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci); ci; ci = ag_lua_caller(ci)) {
+        if (!ag_lua_call_is_c(ci)) {
             chunk = ag_lua_proto_of(L, ci);
         }
     }
-    bool is_same = chunk && ag_lua_int(chunk, ag_lua.release->proto_n_children) == 5;
+    bool is_same = chunk && ag_lua_int(chunk, ag_lua.layout.proto_n_children) == 5;
     for (uint32_t i = 0; i < AG_ARRAY_SIZE(names) && is_same; i++) {
         const char *name = ag_lua_name_in(chunk, i);
         is_same = name && strcmp(name, names[i]) == 0;
@@ -232,7 +233,7 @@ static void compare_names(const lua_State *L) {
 }
 
 static void compare_state(const lua_State *L) {
-    const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     if (ag_lua_pointer(global, 0) != (void *)(uintptr_t)ag_lua_try ||
         ag_lua_pointer(global, 8) != (void *)&own) {
         complain("its global state is not where this release has it");
@@ -262,7 +263,7 @@ static int probe_directly(lua_State *L) {
 /* Called twice by each call of the function `marked` of mark_script. That call has no mark at the
  * first time, and has the mark at the second time. */
 static int probe_mark(lua_State *L) {
-    void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.release->state_ci));
+    void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.layout.state_ci));
     const bool is_marked = ag_lua_call_status(ci) & AG_LUA_CALL_IS_REMEMBERED;
     if (is_marked != (own.n_marked++ % 2 == 1)) {
         complain("the bits of a call's status are not those of this release");
@@ -272,10 +273,12 @@ static int probe_mark(lua_State *L) {
 }
 
 static int finalize(lua_State *L) {
-    const char *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    const char *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     keep_stack(own.wanted);
     own.n_finalized++;
-    if (global[ag_lua.release->global_gc_state] != FINALIZING) {
+    /* a step of 5.3 also calls finalizers in other states, if there are some left */
+    if (own.wanted == &own.collected &&
+        ag_lua_byte(global, ag_lua.layout.global_gc_state) != ag_lua.layout.gc_pause - 1) {
         complain("its collector's state is not where this release has it");
     }
     return 0;
@@ -363,7 +366,7 @@ static void run_script(lua_State *L) {
 
 /* Makes an object that is garbage at once and has a finalizer. */
 static void make_garbage(lua_State *L) {
-    (void)ag_lua.api.lua_newuserdatauv(L, 8, 0);
+    ag_lua.api.lua_createtable(L, 0, 0);
     ag_lua.api.lua_createtable(L, 0, 1);
     ag_lua.api.lua_pushcclosure(L, finalize, 0);
     ag_lua.api.lua_setfield(L, -2, "__gc");
@@ -373,19 +376,19 @@ static void make_garbage(lua_State *L) {
 
 static void collect(lua_State *L) {
     enum { STEPS_MOST = 1000 };
-    const char *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    const char *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     (void)ag_lua.api.lua_gc(L, STOP);
-    const uint8_t stopped = ag_lua_byte(global, ag_lua.release->global_gc_stopped);
+    const bool is_stopped = ag_lua_gc_is_stopped(global);
     (void)ag_lua.api.lua_gc(L, RESTART);
-    if (stopped == 0 || ag_lua_byte(global, ag_lua.release->global_gc_stopped) != 0 ||
-        ag_lua_byte(global, ag_lua.release->global_gc_kind) != INCREMENTAL) {
+    if (!is_stopped || ag_lua_gc_is_stopped(global) ||
+        ag_lua_byte(global, ag_lua.layout.global_gc_kind) != INCREMENTAL) {
         complain("its collector's mode is not where this release has it");
         return;
     }
     own.wanted = &own.collected;
     make_garbage(L);
     (void)ag_lua.api.lua_gc(L, COLLECT);
-    if (own.n_finalized != 1 || global[ag_lua.release->global_gc_state] != AG_LUA_GC_PAUSE) {
+    if (own.n_finalized != 1 || !ag_lua_gc_pauses(global)) {
         complain("a full collection calls no finalizer");
         return;
     }
@@ -428,16 +431,16 @@ static const char constructors[] = "local t = {}\n"
 /* Finds the instruction of the constructors that allocates a block with this tag (enum ag_lua_tag,
  * 0: a vector). NULL: none allocates such a block. */
 static const uint32_t *find_instruction(const void *proto, size_t tag) {
-    const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
-    const int n = ag_lua_int(proto, ag_lua.release->proto_n_code);
+    const uint32_t *code = ag_lua_pointer(proto, ag_lua.layout.proto_code);
+    const int n = ag_lua_int(proto, ag_lua.layout.proto_n_code);
     const bool is_vector = tag == 0 && own.n_constructed > 0;
     int at = own.n_constructed;
-    uint32_t wanted = AG_LUA_OP_NEWTABLE;
+    uint32_t wanted = ag_lua.layout.op_new_table;
     if (is_vector) {
-        if (ag_lua_has_sizes(code[at - 1])) {
+        if (ag_lua_bx_of(code[at - 1]) != 0) { /* the table is made with room for its elements */
             return &code[at - 1];
         }
-        wanted = AG_LUA_OP_SETLIST;
+        wanted = ag_lua.layout.op_set_list;
     } else if (tag != AG_LUA_TAG_TABLE) {
         return NULL;
     }
@@ -453,9 +456,8 @@ static const uint32_t *find_instruction(const void *proto, size_t tag) {
 /* Called for each block that is allocated while the constructors run. */
 static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
     const lua_State *L = own.constructing;
-    const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
-    const bool is_c = ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
-    const void *proto = is_c ? NULL : ag_lua_proto_of(L, ci);
+    const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
+    const void *proto = ag_lua_call_is_c(ci) ? NULL : ag_lua_proto_of(L, ci);
     const uint32_t *instruction = proto ? find_instruction(proto, tag) : NULL;
     uint32_t n_frames = 0;
     enum ag_root root;
@@ -490,6 +492,10 @@ static void construct(lua_State *L, lua_State *coroutine) {
 /* Finds where luaV_execute holds its pc. If the place is not found, Lua is recorded nevertheless,
  * and frames get the line of the pc that Lua saved last. */
 static void run_constructors(lua_State *L) {
+    if (!ag_lua.layout.keeps_pc_in_variable) {
+        ag_lua.has_pcs = true; /* Lua has saved every pc */
+        return;
+    }
     const uint32_t depth = ag_recorder.depth;
     const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;
     const size_t bytes = walker_bytes + depth * sizeof(*own.frames);

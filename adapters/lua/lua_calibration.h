@@ -4,7 +4,7 @@
 
 /* Runs a script in a state of its own and compares the values of the fields with Lua's own answers.
  * Finds luaV_execute, luaC_step and luaC_fullgc, which no symbol table names. Needs ag_lua.api and
- * .release; sets .execute, .step, .full and .has_pcs. Returns 0 when nothing differs; else a
+ * .layout; sets .execute, .step, .full and .has_pcs. Returns 0 when nothing differs; else a
  * negative errno, and *ret_reason says in a few words what differs. Not reentrant. Calls no
  * allocator of the program. */
 int ag_lua_calibrate(const char **ret_reason);

@@ -19,7 +19,9 @@
  *
  * While a call is active its callers wait, and nothing changes their function or pc. So all calls
  * outside of a marked call are as they were when the marked call was remembered. The marked call
- * itself may have moved on, and is read again.
+ * itself may have moved on, and is read again. In 5.3 it may also have become fresh (section 1 of
+ * lua_stacks.c): luaV_execute marks a call as fresh when it begins to run the call, and again when
+ * the call's coroutine is resumed.
  *
  * 3. A walk goes from the innermost call outward to the first marked one (`known`), looks up its
  * index, and replaces what is remembered from that index on. The lookup goes through the memo from
@@ -57,24 +59,14 @@ enum { CALLS_PER_DEPTH = 4, CALLS_READ_PER_DEPTH = 2 };
 
 /* ---- calls ---- */
 
-static bool is_c(const void *ci) {
-    return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
-}
-
-/* Whether this call of Lua began a call of luaV_execute, and so a run. */
-static bool begins_run(const void *ci) {
-    const void *caller = ag_lua_caller(ci);
-    return ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH || !caller || is_c(caller);
-}
-
 /* Counts the calls of Lua functions from the innermost outward, at most MOST. If ret_known is not
  * NULL, stops at the first marked call, which is not counted, and stores it in *ret_known. */
 static uint32_t count_calls(const lua_State *L, uint32_t most, void **ret_known) {
-    void *innermost = ag_lua_pointer(L, ag_lua.release->state_ci);
+    void *innermost = ag_lua_pointer(L, ag_lua.layout.state_ci);
     uint32_t n = 0;
     for (void *ci = innermost; ci && n < most; ci = ag_lua_caller(ci)) {
         const uint16_t status = ag_lua_call_status(ci);
-        if (status & AG_LUA_CALL_IS_C) {
+        if (ag_lua_status_is_c(status)) {
             continue;
         }
         if (ret_known && ci != innermost && status & AG_LUA_CALL_IS_REMEMBERED) {
@@ -172,9 +164,9 @@ void ag_lua_call_memos_release(struct ag_lua_call_memos *memos) {
  * change keep their stack nodes. */
 static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *state, lua_State *L,
                          uint32_t first, uint32_t n) {
-    void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+    void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
     for (uint32_t i = first + n; i > first; ci = ag_lua_caller(ci)) {
-        if (!is_c(ci)) {
+        if (!ag_lua_call_is_c(ci)) {
             memo->calls[--i] = ci;
         }
     }
@@ -186,7 +178,7 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
     uint32_t in_run = run ? (uint32_t)(memo->frames + first - run->frames) : 0;
     for (uint32_t i = first; i < first + n; i++) {
         ci = memo->calls[i];
-        if (!run || begins_run(ci)) {
+        if (!run || ag_lua_call_is_fresh(ci)) {
             if (run) {
                 run->n = in_run;
                 run->n_known = run->n_known < in_run ? run->n_known : in_run;
@@ -197,7 +189,7 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
             }
             in_run = 0;
         }
-        const bool is_innermost = i + 1 == first + n || begins_run(memo->calls[i + 1]);
+        const bool is_innermost = i + 1 == first + n || ag_lua_call_is_fresh(memo->calls[i + 1]);
         if (!is_innermost) { /* this call waits for its callee: Lua has saved its pc */
             const struct ag_lua_place place = ag_lua_place_of(state, L, ci, /* end= */ 0);
             ag_run_set(run, in_run, place.function, place.line);

@@ -23,6 +23,7 @@
 
 enum {
     HOOK_RETURN = 1,                       /* LUA_HOOKRET */
+    HOOK_TAIL_CALL = 4,                    /* LUA_HOOKTAILCALL */
     HOOK_MASK = 1 << 0 | 1 << HOOK_RETURN, /* LUA_MASKCALL | LUA_MASKRET */
     FIRST_CALLS = 512,
 };
@@ -81,7 +82,7 @@ static void lua_calls_note(struct ag_lua_state *state, const void *ci, const voi
 /* The path of the innermost Lua call from ci outward. A call that was not noted (the hook was not
  * set yet, or Lua did not call the hook, as in finalizers) counts as a call without a caller. */
 static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
-    while (ci && ag_lua_call_status(ci) & AG_LUA_CALL_IS_C) {
+    while (ci && ag_lua_call_is_c(ci)) {
         ci = ag_lua_caller(ci);
     }
     const void *proto = ci ? ag_lua_proto_of(L, ci) : NULL;
@@ -115,17 +116,21 @@ static void on_call(lua_State *L, struct ag_lua_debug *debug) {
         return;
     }
     state->running = L;
-    if (debug->event == HOOK_RETURN || ag_lua_call_status(debug->ci) & AG_LUA_CALL_IS_C) {
+    void *ci = ag_lua_pointer(debug, ag_lua.layout.debug_ci);
+    if (debug->event == HOOK_RETURN || ag_lua_call_is_c(ci)) {
         return;
     }
-    const void *proto = ag_lua_proto_of(L, debug->ci);
+    const void *proto = ag_lua_proto_of(L, ci);
     if (!proto) {
         return;
     }
     forget_if_stale(state);
-    const uint32_t parent = node_of(state, L, ag_lua_caller(debug->ci));
-    const allogram_function function = ag_lua_function_of(state, proto, L, debug->ci);
-    lua_calls_note(state, debug->ci, proto, ag_counters_call(state->counters, parent, function));
+    const allogram_function function = ag_lua_function_of(state, proto, L, ci);
+    if (debug->event == HOOK_TAIL_CALL && ag_lua.layout.hooks_tail_calls_early) {
+        ci = ag_lua_caller(ci); /* the function will run in this CallInfo */
+    }
+    const uint32_t parent = node_of(state, L, ag_lua_caller(ci));
+    lua_calls_note(state, ci, proto, ag_counters_call(state->counters, parent, function));
 }
 
 void ag_lua_calls_follow(lua_State *L) {
@@ -148,7 +153,7 @@ void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes) {
     enum { WORD_BYTES = 8 };
     lua_State *L = state->running;
     forget_if_stale(state);
-    const uint32_t node = L ? node_of(state, L, ag_lua_pointer(L, ag_lua.release->state_ci)) : 0;
+    const uint32_t node = L ? node_of(state, L, ag_lua_pointer(L, ag_lua.layout.state_ci)) : 0;
     ag_counters_words(state->counters, node, (bytes + WORD_BYTES - 1) / WORD_BYTES);
 }
 

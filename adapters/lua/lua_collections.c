@@ -38,7 +38,7 @@ static void add_step(struct ag_lua_state *state, const struct ag_host_collection
         cycle->end_raw += pause_raw; /* the end is the start plus the sum of the pauses */
         cycle->heap_after_bytes = step->heap_after_bytes;
     }
-    if (ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE) {
+    if (ag_lua_gc_pauses(global)) {
         ag_host_report_collection(ag_lua_heap, cycle, "incremental");
         cycle->start_raw = 0;
     }
@@ -46,15 +46,14 @@ static void add_step(struct ag_lua_state *state, const struct ag_host_collection
 
 void ag_lua_step(lua_State *L) {
     void (*original)(lua_State *) = (void (*)(lua_State *))(uintptr_t)ag_lua_step_original;
-    const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     struct ag_lua_state *state = ag_lua_state_of(L);
-    if (!state || !ag_recorder_is_active() ||
-        ag_lua_byte(global, ag_lua.release->global_gc_stopped) != 0) {
+    if (!state || !ag_recorder_is_active() || ag_lua_gc_is_stopped(global)) {
         original(L);
         return;
     }
-    const bool is_generational = ag_lua_byte(global, ag_lua.release->global_gc_kind) != 0;
-    const bool begins = ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE;
+    const bool is_generational = ag_lua_byte(global, ag_lua.layout.global_gc_kind) != 0;
+    const bool begins = ag_lua_gc_pauses(global);
     struct ag_host_collection step = lua_collection_begin(global, AG_KEPT_FRAME());
     original(L);
     lua_collection_end(&step, global);
@@ -68,7 +67,7 @@ void ag_lua_step(lua_State *L) {
 void ag_lua_full(lua_State *L, int is_emergency) {
     void (*original)(lua_State *, int) =
         (void (*)(lua_State *, int))(uintptr_t)ag_lua_full_original;
-    const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     struct ag_lua_state *state = ag_lua_state_of(L);
     if (!state || !ag_recorder_is_active()) {
         original(L, is_emergency);

@@ -18,7 +18,7 @@
 
 static const char *file_of(const struct ag_lua_debug *debug) {
     const bool is_file = debug->source && (debug->source[0] == '@' || debug->source[0] == '=');
-    return is_file ? debug->source + 1 : debug->short_source;
+    return is_file ? debug->source + 1 : (const char *)debug + ag_lua.layout.debug_short_source;
 }
 
 /* ---- the table ---- */
@@ -78,7 +78,7 @@ static void remember(struct ag_lua_state *state, const void *proto, allogram_fun
 /* ---- registering ---- */
 
 static allogram_function register_one(const void *proto, const char *name, const char *file) {
-    const int line = ag_lua_int(proto, ag_lua.release->proto_line);
+    const int line = ag_lua_int(proto, ag_lua.layout.proto_line);
     const struct allogram_function_options options = {.size = sizeof(options),
                                                       .name = name,
                                                       .file = file,
@@ -97,11 +97,11 @@ static void register_inner(struct ag_lua_state *state, const void *chunk, const 
     for (size_t depth = 1; depth > 0;) {
         const void *proto = path[depth - 1].proto;
         const int child = path[depth - 1].next++;
-        if (child >= ag_lua_int(proto, ag_lua.release->proto_n_children)) {
+        if (child >= ag_lua_int(proto, ag_lua.layout.proto_n_children)) {
             depth--;
             continue;
         }
-        const void *const *children = ag_lua_pointer(proto, ag_lua.release->proto_children);
+        const void *const *children = ag_lua_pointer(proto, ag_lua.layout.proto_children);
         const char *name = ag_lua_name_in(proto, (uint32_t)child);
         const allogram_function function =
             name && name[0] ? register_one(children[child], name, file) : 0;
@@ -117,7 +117,8 @@ static void register_inner(struct ag_lua_state *state, const void *chunk, const 
 
 static allogram_function register_called(struct ag_lua_state *state, const void *proto,
                                          lua_State *L, void *ci) {
-    struct ag_lua_debug debug = {.ci = ci};
+    struct ag_lua_debug debug = {0};
+    memcpy((char *)&debug + ag_lua.layout.debug_ci, &ci, sizeof(ci));
     if (!ag_lua.api.lua_getinfo(L, "nS", &debug)) {
         return 0;
     }
@@ -166,7 +167,7 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
         return (struct ag_lua_place){0};
     }
     const void *pc = end != 0 ? ag_lua_unsaved_pc(proto, end) : NULL;
-    pc = pc ? pc : ag_lua_pointer(ci, ag_lua.release->ci_saved_pc);
+    pc = pc ? pc : ag_lua_pointer(ci, ag_lua.layout.ci_saved_pc);
     struct ag_lua_known_line *known = &state->lines[ag_lua_slot_of(pc, AG_LUA_KNOWN_LINES)];
     const allogram_function function = ag_lua_function_of(state, proto, L, ci);
     if (known->pc == pc) {

@@ -6,7 +6,8 @@
  * (ci->u.l.savedpc) before an instruction that can raise an error or call. Two instructions
  * allocate without saving the pc: OP_NEWTABLE (luaH_new, luaH_resize) and OP_SETLIST
  * (luaH_resizearray). The source of this is upstream's lvm.c at the tags of the releases in
- * lua_releases.def.
+ * lua_releases.def. Lua 5.3 advances the pc in the call itself, so for 5.3 this file does nothing
+ * (keeps_pc_in_variable in struct ag_lua_layout).
  *
  * 1. The place of the variable. The compiler may have put the variable into a callee-saved register
  * or into a word of the frame. The place may differ from site to site (a site is a return address

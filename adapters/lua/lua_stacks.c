@@ -4,7 +4,9 @@
  * another, both run in the same call of luaV_execute, so one native frame of luaV_execute stands
  * for a run of Lua calls. The run goes from its innermost call outward to the call that Lua marked
  * as fresh, for which luaV_execute was called. A C function has a native frame of its own. So the
- * n-th frame of luaV_execute belongs to the n-th run of its state.
+ * n-th frame of luaV_execute belongs to the n-th run of its state. A call that C code has begun
+ * is not fresh before luaV_execute is called for it. Lua 5.3 calls the hook for calls at this
+ * moment. Such a call is reported with the run of its callers.
  *
  *     native          calls of L
  *       f (C)           f
@@ -289,13 +291,9 @@ static struct cursor *cursor_of(struct reporting *reporting, struct ag_lua_state
     if (made->memo) {
         made->n_runs = made->memo->n_runs;
     } else {
-        made->ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+        made->ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
     }
     return made;
-}
-
-static bool is_c(const void *ci) {
-    return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
 }
 
 static bool has_room(const struct reporting *reporting) {
@@ -316,15 +314,15 @@ static void report_run(struct reporting *reporting, struct ag_lua_state *state,
         reporting->frames[reporting->n++] = (struct ag_managed_frame){.position = position};
     }
     bool is_fresh = false;
-    while (ci && is_c(ci)) {
-        ci = ag_lua_caller(ci);
-    }
-    for (; ci && !is_fresh && reporting->n < reporting->most && !is_c(ci); ci = ag_lua_caller(ci)) {
+    for (; ci && !is_fresh && reporting->n < reporting->most; ci = ag_lua_caller(ci)) {
+        if (ag_lua_call_is_c(ci)) {
+            continue;
+        }
         const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci, end);
         end = 0; /* a call that called another has saved its pc */
         reporting->frames[reporting->n++] = (struct ag_managed_frame){
             .function = place.function, .line = place.line, .position = position};
-        is_fresh = ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH;
+        is_fresh = ag_lua_call_is_fresh(ci);
     }
     cursor->ci = ci;
 }

@@ -9,7 +9,8 @@
  * malloc holds Lua's blocks and would be counted twice.
  *
  * A block without a tag is a vector: the array and hash parts of tables, stacks, code and constants
- * of functions, the table of strings. */
+ * of functions, the table of strings. The few structs that Lua allocates without a tag (calls, and
+ * in 5.3 upvalues) count as vectors, too. */
 #include "lua_states.h"
 
 #include <string.h>
@@ -28,16 +29,14 @@ static allogram_type types[AG_LUA_TAGS];
 static struct ag_lua_state *_Atomic newest;
 
 void ag_lua_states_start(void) {
-    static const char *const names[AG_LUA_TAGS] = {
-        [0] = "vector",
-        [AG_LUA_TAG_STRING] = "string",
-        [AG_LUA_TAG_TABLE] = "table",
-        [AG_LUA_TAG_FUNCTION] = "closure",
-        [AG_LUA_TAG_USERDATA] = "userdata",
+    const char *names[AG_LUA_TAGS] = {
+        [AG_LUA_TAG_STRING] = "string",    [AG_LUA_TAG_TABLE] = "table",
+        [AG_LUA_TAG_FUNCTION] = "closure", [AG_LUA_TAG_USERDATA] = "userdata",
         [AG_LUA_TAG_THREAD] = "thread",
-        [AG_LUA_TAG_UPVALUE] = "upvalue",
-        [AG_LUA_TAG_PROTO] = "proto",
     };
+    names[ag_lua.layout.tag_proto] = "proto";
+    names[ag_lua.layout.tag_upvalue] = "upvalue";
+    names[0] = "vector"; /* after upvalue, whose tag is 0 if upvalues have no tag */
     const struct allogram_heap_options options = {
         .size = sizeof(options), .name = "lua", .allocator = "lua", .runtime = "lua"};
     ag_lua_heap = allogram_register_heap(&options);
@@ -132,7 +131,7 @@ static void give_up(struct ag_lua_state *state) {
 }
 
 struct ag_lua_state *ag_lua_state_of(const lua_State *L) {
-    const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     ag_lua_alloc *allocate = (ag_lua_alloc *)(uintptr_t)ag_lua_pointer(global, 0);
     return allocate == ag_lua_allocate ? ag_lua_pointer(global, sizeof(void *)) : NULL;
 }
@@ -184,7 +183,7 @@ static void *allocate(struct ag_lua_state *state, size_t tag, size_t bytes,
 static void *release(struct ag_lua_state *state, void *block, size_t bytes,
                      const struct ag_host_caller *caller) {
     const bool is_last = block == state->first_block;
-    if (bytes == ag_lua.release->proto_bytes) {
+    if (bytes == ag_lua.layout.proto_bytes) {
         ag_lua_function_forget(state, block);
     }
     if (AG_UNLIKELY(state->counters != NULL)) {

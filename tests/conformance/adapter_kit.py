@@ -45,6 +45,8 @@ def guests(tools):
               "caller:54", "frames:58", "run_frames"], ["ask", "frames:109", "native_memory"], is_adapter=False),
         Guest("lua (shared)", "lua", "lua", [tools.program("lua_guest"), SCRIPT], frames, native),
         Guest("lua (static)", "lua", "lua", [tools.program("lua_guest_static"), SCRIPT], frames, native),
+        Guest("lua 5.3 (shared)", "lua", "lua", [tools.program("lua_guest_5_3"), SCRIPT], frames, native),
+        Guest("lua 5.3 (static)", "lua", "lua", [tools.program("lua_guest_static_5_3"), SCRIPT], frames, native),
     ]
 
 

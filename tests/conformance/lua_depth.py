@@ -12,17 +12,17 @@ import sys
 import recorded
 import tap
 
-INTERPRETER = "/usr/bin/lua5.4"
+INTERPRETERS = ["/usr/bin/lua5.4", "/usr/bin/lua5.3"]
 SEEDS = 5
 STEPS = 150
 
 
-def deep_blocks_cost_as_much_as_others(tools):
+def deep_blocks_cost_as_much_as_others(tools, interpreter):
     """A block that is allocated 10,000 calls deep costs 1.0 to 1.8 times as much as a block that is allocated 10 calls deep. Without the
     memo it costs 8 to 10 times as much."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, _ = recorded.record(tools, [INTERPRETER, recorded.source_of("deep_blocks.lua")], folder)
+        outcome, _ = recorded.record(tools, [interpreter, recorded.source_of("deep_blocks.lua")], folder)
         rows = [[float(value) for value in line.split()] for line in outcome.stdout.decode().splitlines()]
         failures.expect("lines", len(rows), 2)
         for shallow, deep in rows:
@@ -30,14 +30,14 @@ def deep_blocks_cost_as_much_as_others(tools):
     return failures
 
 
-def remembered_stacks_are_read_stacks(tools, judge):
+def remembered_stacks_are_read_stacks(tools, interpreter, judge):
     """Records random programs. In the debug mode of record/self_check.h, the recorder repeats each walk of Lua's calls without the memo,
     merges each stack again from single frames, and counts the differences. With --depth=20 most stacks are cut."""
     failures = tap.Failures()
     for seed in range(SEEDS):
         for options in ([], ["--depth=20"]):
             with recorded.Folder() as folder:
-                command = [INTERPRETER, recorded.source_of("random_calls.lua"), str(seed), str(STEPS)]
+                command = [interpreter, recorded.source_of("random_calls.lua"), str(seed), str(STEPS)]
                 outcome, traces = recorded.record(tools, command, folder, options=options, env={"LD_PRELOAD": judge})
                 failures.expect("output", outcome.stdout.decode(), "done\t%d\n" % seed)
                 dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
@@ -52,15 +52,18 @@ def remembered_stacks_are_read_stacks(tools, judge):
 def main():
     tools = recorded.tools_of_arguments()
     judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
-    results = tap.Plan(2)
-    if not os.path.exists(INTERPRETER):
-        results.skip("deep_blocks_cost_as_much_as_others", "no " + INTERPRETER)
-    else:
-        results.run("deep_blocks_cost_as_much_as_others", lambda: deep_blocks_cost_as_much_as_others(tools))
-    if not os.path.exists(INTERPRETER) or not os.path.exists(judge):
-        results.skip("remembered_stacks_are_read_stacks", "no %s, or built without libunwind" % INTERPRETER)
-    else:
-        results.run("remembered_stacks_are_read_stacks", lambda: remembered_stacks_are_read_stacks(tools, judge))
+    results = tap.Plan(2 * len(INTERPRETERS))
+    for interpreter in INTERPRETERS:
+        name = "%s: deep_blocks_cost_as_much_as_others" % os.path.basename(interpreter)
+        if not os.path.exists(interpreter):
+            results.skip(name, "no " + interpreter)
+        else:
+            results.run(name, lambda interpreter=interpreter: deep_blocks_cost_as_much_as_others(tools, interpreter))
+        name = "%s: remembered_stacks_are_read_stacks" % os.path.basename(interpreter)
+        if not os.path.exists(interpreter) or not os.path.exists(judge):
+            results.skip(name, "no %s, or built without libunwind" % interpreter)
+        else:
+            results.run(name, lambda interpreter=interpreter: remembered_stacks_are_read_stacks(tools, interpreter, judge))
     return results.status()
 
 

@@ -19,20 +19,22 @@ def same_rules(tools, program):
 
 def main():
     tools = recorded.tools_of_arguments()
-    program = tools.program("lua_tracker_rules")
+    programs = {"Lua 5.4": tools.program("lua_tracker_rules"), "Lua 5.3": tools.program("lua_tracker_rules_5_3")}
     rules = embedded.tracker_rules(tools)
-    commands = {rule: [program, rule] for rule in rules}
+    commands = {"%s: %s" % (version, rule): [program, rule] for version, program in programs.items() for rule in rules}
     commands["exceptions"] = [tools.program("lua_tracker_exceptions")]
-    results = tap.Plan(len(commands) + 1)
-    if os.path.exists(program):
-        results.run("the same rules", lambda: same_rules(tools, program))
-    else:
-        results.skip("the same rules", "no headers of Lua 5.4 here")
+    results = tap.Plan(len(commands) + len(programs))
+    for version, program in programs.items():
+        name = version + ": the same rules"
+        if os.path.exists(program):
+            results.run(name, lambda program=program: same_rules(tools, program))
+        else:
+            results.skip(name, "no headers of %s here" % version)
     for rule, command in commands.items():
         if os.path.exists(command[0]):
             results.run(rule, lambda command=command: embedded.rule_of_trackers(tools, command, is_under_run=True))
         else:
-            results.skip(rule, "no headers of Lua 5.4 here, or no compiler of C++")
+            results.skip(rule, "no headers of this Lua here, or no compiler of C++")
     return results.status()
 
 

@@ -118,7 +118,7 @@ def another_lua(tools, root):
     shutil.copy(lua_adapter.SCRIPT, root + INSIDE)
     guest = ["chroot", root, INSIDE + "/lua_guest", INSIDE + "/" + os.path.basename(lua_adapter.SCRIPT)]
     with recorded.Folder() as folder:
-        lua_adapter.deep_frames(tools, [*guest, "deep_frames"], folder, failures)
+        lua_adapter.deep_frames(tools, lua_adapter.VERSIONS[0], [*guest, "deep_frames"], folder, failures)
     for case in ("constructors", "constructors_in_need"):
         with recorded.Folder() as folder:
             lua_adapter.lines_of_constructors(tools, [*guest, case], folder, failures)

@@ -111,7 +111,7 @@ static void *allocate(void *ud, void *block, size_t old_bytes, size_t new_bytes)
 /* ---- places ---- */
 
 static int new_userdata(lua_State *L) {
-    (void)lua_newuserdatauv(L, (size_t)luaL_checkinteger(L, 1), 0);
+    (void)lua_newuserdata(L, (size_t)luaL_checkinteger(L, 1));
     return 0;
 }
 

@@ -463,7 +463,9 @@ static void *jump_out(void *context, const struct allogram_sample *sample) {
 }
 
 static __attribute__((noinline)) void alloc_deeper(uint64_t name, int depth) {
-    volatile char room[512];
+    /* larger than the frames of the call that was left, so that the mark of that call is
+     * overwritten (record/call_marks.h says what happens otherwise) */
+    volatile char room[1024];
     memset((void *)room, depth, sizeof(room));
     if (depth > 0) {
         alloc_deeper(name, depth - 1);

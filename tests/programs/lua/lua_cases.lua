@@ -1,6 +1,11 @@
 -- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
 -- function each. The tests find lines by their text, and contain the numbers of blocks, counted by hand.
 
+-- Lua's table of strings grows here, and not in one of the cases. No string is one that a case makes: whether a case finds a dead string
+-- again depends on the collector.
+strings_of_the_script = {}
+for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + i // 26) end
+
 local function tables() for _ = 1, 1000 do local t = {} end end
 local function arrays() for i = 1, 10 do local t = { i, i, i } end end
 local function closures() for i = 1, 100 do local f = function() return i end end end
@@ -66,13 +71,15 @@ function coroutine_frames()
   return t
 end
 
--- stacks that differ only in their innermost line
+-- stacks that differ only in their innermost line. The closures have an upvalue, `i`, because Lua 5.3 uses a closure again if a new one
+-- would have the same upvalues.
 function alike()
   collectgarbage("stop")
   for i = 1, 100 do
-    local first = function() end
-    local second = function() end
-    local third, name = function() end, "number " .. i
+    local opened = function() return i end
+    local first = function() return i end
+    local second = function() return i end
+    local third, name = function() return i end, "number " .. i
   end
   collectgarbage("restart")
 end
@@ -90,6 +97,34 @@ function yielded_frames()
   co()
   local t = co()
   return t
+end
+
+-- a hook that allocates when a C function calls a Lua function
+function hooked_frames()
+  local t
+  local function target() return 1 end
+  local function hook()
+    if not t and debug.getinfo(2, "f").func == target then
+      t = leaf() -- in the hook
+    end
+  end
+  debug.sethook(hook, "c")
+  pcall(target)
+  debug.sethook()
+  return t
+end
+
+-- functions that are stored in a global, a field and a local get their names from there
+function named()
+  local t, key = {}, "by_variable"
+  t[1] = function() return {} end
+  t[key] = function() return {} end
+  t.by_field = function() return {} end
+  function by_global() return {} end
+  local function by_local() return {} end
+  for _, f in ipairs { t[1], t[key], t.by_field, by_global, by_local } do
+    for _ = 1, 10 do local made = f() end
+  end
 end
 
 function native_memory()
@@ -231,17 +266,19 @@ end
 -- calls and words, counted by hand in tests/conformance/lua_adapter.py
 function calls_and_words()
   collectgarbage("stop")
+  local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end -- makes the CallInfo and the room in the stack that the calls need
   local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
   local function make(n) for _ = 1, n do local t = {} end return n end
   local function twice(n) local a = make(n) local b = make(n) return a + b end
   local function thrower() make(1) error({}) end
   local function tail(n) if n == 0 then return 0 end return tail(n - 1) end
   local function each(n) for i = 1, n do make(2) coroutine.yield(i) end end
+  deep(50)
   fib(10)
   twice(50)
   for _ = 1, 10 do pcall(thrower) end
   tail(9)
-  for _ in coroutine.wrap(function() each(5) end) do end
+  for _ in coroutine.wrap(function() deep(50) each(5) end) do end
   make(3)
   collectgarbage("restart")
 end

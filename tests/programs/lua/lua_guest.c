@@ -26,7 +26,7 @@ static const char *const names[TAGS] = {[0] = "vector",
                                         [6] = "closure",
                                         [7] = "userdata",
                                         [8] = "thread",
-                                        [9] = "upvalue",
+                                        [9] = LUA_VERSION_NUM >= 504 ? "upvalue" : "proto",
                                         [10] = "proto"};
 static _Atomic uint64_t allocated_blocks[TAGS], allocated_bytes[TAGS], in_use_blocks[TAGS];
 static const char *script;
@@ -111,7 +111,7 @@ static int take_native(lua_State *L) {
 }
 
 static int new_userdata(lua_State *L) {
-    (void)lua_newuserdatauv(L, (size_t)luaL_checkinteger(L, 1), 0);
+    (void)lua_newuserdata(L, (size_t)luaL_checkinteger(L, 1));
     return 1;
 }
 

@@ -1,5 +1,5 @@
-/* lua_plugin.c: loads Lua's library while it runs, as a program with plugins does, and runs a
- * script that allocates a hundred tables. */
+/* lua_plugin.c LIBRARY: loads this library of Lua while it runs, as a program with plugins does,
+ * and runs a script that allocates a hundred tables. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@ static void *find(void *library, const char *name) {
     return found;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static const char script[] =
         "local function tables() local t = {} for i = 1, 100 do t[i] = {} end end tables()";
-    void *library = dlopen("liblua5.4.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
         return 1;
     }
