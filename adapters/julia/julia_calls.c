@@ -3,8 +3,8 @@
  * code, and by name from programs.
  *
  * Memory that malloc returns through jl_malloc and its relatives (digits of big numbers) is
- * recorded as malloc's, with its stack and its death. This file only counts the calls, because
- * Julia counts them too.
+ * recorded as malloc's, with its stack and its death. This file only counts the calls, so that
+ * their number can be compared with Julia's own count.
  *
  * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
  * these functions, so its own code calls them through a procedure linkage table, and no compiler
@@ -84,8 +84,9 @@ AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int byte
     return object;
 }
 
-/* True if the recording is sampled and this object is no sample, as nearly all objects. Objects
- * that are no samples are not counted either, since a sampled recording has no coverage. */
+/* True if the recording is sampled and this object is no sample, as nearly all objects. The calls
+ * for such objects are not counted either: only an exact recording compares its number of calls
+ * with Julia's own count. */
 AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
     return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;
@@ -127,8 +128,8 @@ static void *hooked_managed_malloc(size_t bytes) {
     return data;
 }
 
-/* If the memory moves, the hook of libjulia's free records the move (julia_imports.c). Memory that
- * other code got from malloc is recorded as malloc's, before and after the call. */
+/* If the memory moves, the hook of libjulia's free records the move (julia_imports.c). If DATA is
+ * memory that other code got from malloc, DATA and the result are both recorded as malloc's. */
 static void *hooked_managed_realloc(void *data, size_t bytes, size_t old_bytes, int is_aligned,
                                     void *owner) {
     struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);

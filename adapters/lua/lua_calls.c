@@ -12,7 +12,7 @@
  *
  * Lua calls no hook inside finalizers (__gc). What functions allocate there is counted as words of
  * the function that runs (the CallInfo identifies it), but calls of functions are not counted. The
- * runtime's note says so (lua_adapter.c). */
+ * remark about Lua that the trace contains tells the user this (lua_adapter.c). */
 #include "lua_calls.h"
 
 #include <string.h>

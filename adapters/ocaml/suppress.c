@@ -40,8 +40,8 @@ void ag_ocaml_suppress(uintptr_t resumed) {
     }
 }
 
-/* Two words, for caml_result of OCaml 5; a function that returns one word leaves the other one
- * unchanged. */
+/* Two words, for caml_result of OCaml 5. If a function returns only one word, `second` has no
+ * meaning, and is passed on unchanged. */
 struct result {
     uintptr_t first, second;
 };

@@ -1,7 +1,8 @@
 """Measures the cost of `allogram observe`, to the observed process and to the observer. Runs with and without the observer alternate.
 
-Samples: a program reads the clock continuously and sums the gaps that are as short as interrupts (tests/observe/own_gaps.c). Collections: an Erlang
-node allocates the same lists without and with `observe --gc`; the additional CPU time is divided by the number of collections that the node counts.
+Samples: a program reads the clock continuously and sums those gaps between two readings that are about as long as an interrupt
+(tests/observe/own_gaps.c). Collections: an Erlang node allocates the same lists without and with `observe --gc`; the additional CPU time is
+divided by the number of collections that the node counts.
 micro_probe.c measures the lower bound: a breakpoint at which nothing is done."""
 
 import json

@@ -13,7 +13,7 @@ struct ag_elf_function {
     uint64_t limit; /* end of the section of the function */
     /* of the names at one address, the one with the lowest rank is shown */
     unsigned rank;
-    /* number of bytes of the name that are compared with other names */
+    /* length of the part of the name by which names at one address are compared */
     uint32_t name_bytes;
 };
 struct ag_elf_functions { /* all zero: empty */

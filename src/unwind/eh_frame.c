@@ -6,10 +6,10 @@
  *     FDE             length | back to CIE | first pc | bytes of code | augmentation | program
  *     CIE             length | 0 | version | "zPLRS" | alignments | RA | augmentation | program
  *
- * A row is computed on demand: a program needs a few hundred rows (z3: 3,829) of the 10^5 rows in
- * its images, and the computation of one row takes 100 to 140 ns. The CFI program of the CIE runs
- * first and gives the initial row, to which DW_CFA_restore returns; then the FDE's program runs
- * until it passes the pc.
+ * A row is computed on demand: most programs need a few hundred of the 10^5 rows in their images
+ * (z3 needs 3,829), and the computation of one row takes 100 to 140 ns. The CFI program of the CIE
+ * runs first and gives the initial row, whose rules DW_CFA_restore restores; then the FDE's program
+ * runs until it passes the pc.
  *
  * Damaged tables are harmless: a reader never reads outside of [at, end); a read beyond the end
  * sets is_bad and returns zero. Every instruction takes a byte or more, so a CFI program ends. The

@@ -32,7 +32,8 @@ enum ag_cfi_rule_kind {
     AG_CFI_UNDEFINED, /* no value; for the return address: this is the outermost frame */
     AG_CFI_AT_CFA,    /* the register is saved at CFA + offset */
     AG_CFI_IS_CFA,    /* the register's value is CFA + offset */
-    /* the register's value is that of register `reg`; the CFA is that value plus offset */
+    /* rule of a register: its value is in register `reg`; rule of the CFA: the CFA is the value of
+     * register `reg` plus offset */
     AG_CFI_IN_REGISTER,
     AG_CFI_AT_EXPRESSION, /* the register is saved at the address that the expression computes */
     AG_CFI_IS_EXPRESSION, /* the register (or the CFA) has the value of the expression */

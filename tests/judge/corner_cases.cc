@@ -4,8 +4,10 @@
 //
 //     corner_cases [rounds, default 100]
 //
-// Ends with status 1 if a captured stack differs from that of the unwinder without its caches or
-// from that of libunwind, or if a stack that should be complete is incomplete.
+// Ends with status 1 if a captured stack differs from that of the unwinder without its caches (the
+// plain walk) or from that of libunwind, if a stack that should be complete is incomplete, or if a
+// capture is lost. Also if no stack was cut, or no plugin was reloaded at the same address: then
+// these cases were not tested.
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>

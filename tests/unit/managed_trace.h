@@ -11,8 +11,8 @@
  *   23  app:loop/1 app.erl:8, lists:map/2 lists.erl:1594
  *   24  0x1000, 0x3000
  *   25  app:loop/1 app.erl:8, a frame 99 that nothing defines
- * Blocks by stack: 19: 100 bytes of malloc (freed); 21: 200 bytes of the lua heap; of malloc 23: 50
- * bytes, 24: 1000 bytes, 25: 8 bytes.
+ * Blocks: of malloc 100 bytes at stack 19 (freed), 50 at 23, 1000 at 24 and 8 at 25; of the lua
+ * heap 200 bytes at stack 21.
  *
  * Function counters: a tree has all call paths of one thread or process. A word has 8 bytes.
  * calls/words/ns by path:
@@ -24,8 +24,8 @@
  * which was written before the counters were reset, rows of a tree 5 that never began.
  * So own (accumulated) words: setelement 1500 (1500), build 430 (430), fib 80 (110), loop 50
  * (1258), main chunk 10 (520), map 10 (310); in all 149 calls, 2080 words, 11700 ns. Counted
- * separately from functions: 4 messages of 38 words, 1 spawn of 12, 9 events of the profiler itself
- * with 90.
+ * separately from functions: 4 messages with 38 words in all, 1 spawn with 12, 9 events of the
+ * profiler itself with 90 in all.
  *
  * Collections (start, pause in us; bytes before, after, needed; the function that needed them):
  *   200, 100  lua  full    1000000  400000      -  build

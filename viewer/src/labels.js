@@ -71,13 +71,13 @@ export function showLabels(app, host) {
   app.copyText = () => table.text();
 }
 
-// "label request 1", or the text for blocks without a label.
+// "label request 1", or only the name for the small labels together and for blocks without a label.
 export function labelText(trace, label) {
   return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
 }
 
-// Fills the list of labels at the top: the largest labels first, then the sum of small labels and blocks
-// without a label.
+// Fills the list of labels at the top: the largest labels first; at the end one entry for all small
+// labels together, and one for blocks without a label.
 export function fillChoice(trace, select) {
   const weight = sumsOf({ trace, values: (name) => trace.groups[name] }, ["allocated_bytes"]);
   const order = [...trace.labels].sort((a, b) => (a < 2) - (b < 2) ||

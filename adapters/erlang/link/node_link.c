@@ -1,7 +1,7 @@
 /* node_link.c: attaches to an Erlang node by its name, for `allogram attach NODE`
  * (remote/machine_link.h).
  *
- * The node loads two modules from bytes that this file sends, and the native half of the tracer
+ * The node loads three modules from bytes that this file sends, and the native half of the tracer
  * from a file in the folder of the modules. So the node has to run on this machine and be able to
  * read that folder. If the node already has the same module allogram, that module is used, and
  * stays loaded at the end. If it has another module of that name, the node is refused. All reasons
@@ -290,8 +290,8 @@ static void remove_modules(struct ag_link *link) {
     link->has_loaded = false;
 }
 
-/* Sets or clears the folder of the native half in the node. The module needs it while it is being
- * loaded from bytes. */
+/* Sets or clears the folder of the native half in the node. The module allogram
+ * needs this folder while the module is being loaded from bytes. */
 static void report_folder(struct ag_link *link, bool is_there) {
     ei_x_buff arguments, answer;
     int at;

@@ -1,5 +1,5 @@
-/* node_capture.c: keeps the process states that the kernel half copied at samples until the
- * observer looks them up.
+/* node_capture.c: keeps captures until the observer looks them up. A capture is the state of a
+ * process, copied at a sample by the kernel half (the code that runs in the kernel).
  *
  * One interrupt writes a sample to the observer's ring buffer and a capture to the ring buffer of
  * the kernel half (node.bpf.c), at nearly the same time. So a sample and a capture are matched by
@@ -82,7 +82,7 @@ int node_capture_program(void *state, char *ret_problem, size_t problem_bytes) {
     struct node *node = state;
     const int r = node_kernel_start(node, ret_problem, problem_bytes);
     if (r < 0) {
-        return r; /* the observer reads states later than the sample, and reports this */
+        return r; /* the observer then reads states itself, after the samples, and reports this */
     }
     if (node->capture == NULL) {
         node->capture = malloc(sizeof *node->capture);

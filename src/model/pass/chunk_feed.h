@@ -54,9 +54,10 @@ struct ag_chunk_feed;
  * only the caller's thread decodes. Returns 0 or -ENOMEM. */
 int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
                       struct ag_chunk_feed **ret_feed);
-/* Limits the feed to the chunks that can contain events from FROM_NS until before TO_NS. A stream
- * then begins with its last chunk that starts before FROM_NS, and chunks that start at TO_NS or
- * later are not opened early. Call it before the first ag_chunk_feed_next. */
+/* For a consumer that needs only the events from FROM_NS until before TO_NS. Each stream then
+ * begins with its last chunk that starts before FROM_NS. Chunks that start at TO_NS or later are
+ * not opened early, but are delivered if the consumer asks for them. Call it before the first
+ * ag_chunk_feed_next. */
 void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns);
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,

@@ -23,7 +23,8 @@
         }                                                             \
     } while (0)
 
-/* The value of a block is its name plus one; the callbacks count their calls. */
+/* The value that on_alloc returns for a block is the block's name (its number, see block_new) plus
+ * one. The callbacks count their calls. */
 static struct {
     _Atomic unsigned allocs, frees, promotes, completes;
     uint64_t last_alloc, last_free;
@@ -207,8 +208,9 @@ static void allocating_in_a_callback_is_not_sampled(void) {
 }
 
 static void *free_it(void *context, const struct allogram_sample *sample) {
-    allogram_free(sample->heap, sample->address); /* not block_free, because the source of the
-                                                   * blocks may be in use until this callback
+    allogram_free(sample->heap, sample->address); /* not block_free, because the code that
+                                                   * makes the blocks (tracker_blocks.h) may
+                                                   * not be entered again before this callback
                                                    * returns */
     REQUIRE(seen.frees == seen.allocs);
     return keep(context, sample);
@@ -404,8 +406,9 @@ static void *start_another_inside(void *context, const struct allogram_sample *s
 static void stop_and_start_in_the_middle_of_blocks_allocated_together(void) {
     track_with(start_another_inside, ALLOGRAM_EVERY_BLOCK);
     blocks_new_together(0x5000, 6);
-    /* blocks that are reported together belong to no tracker after the stop; blocks that are
-     * allocated one after the other belong to the new tracker */
+    /* The tracker is stopped in the callback of block 0x5002. If all six blocks are reported in one
+     * call, the last three belong to no tracker; if they are allocated one after the other, these
+     * three belong to the new tracker. */
     const unsigned others = blocks_come_together ? 0 : 3;
     REQUIRE(seen.allocs == 3 && n_new == others);
     block_new(0x6000);
