@@ -100,7 +100,8 @@ def hooks_have_frames(tools, lua):
 
 
 def functions_have_names(tools, lua):
-    """A function that is stored under a key that is a variable or a number does not get a name from the code that stores it."""
+    """A function that is stored under a key that is a variable or a number does not get a name from the code that stores it. It
+    is named like the variable through which it is called, f."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run(tools, lua, "named", folder, failures)
@@ -109,7 +110,7 @@ def functions_have_names(tools, lua):
         for text, name in (("t.by_field =", "by_field"), ("function by_global", "by_global"), ("local function by_local", "by_local")):
             failures.expect(text, names.get(line(text)), name)
         for text in ("t[1] =", "t[key] ="):
-            failures.fail_unless("%s: %s" % (text, names.get(line(text))), names.get(line(text)) in ("?", "function", "integer index", "for iterator"))
+            failures.expect(text, names.get(line(text)), "f")
     return failures
 
 
@@ -124,8 +125,9 @@ def alike_stacks_are_distinguished(tools, lua):
         for text, wanted in (("local first =", 100), ("local second =", 100), ("local third, name =", 300)):
             failures.expect(text, blocks.get(line(text)), wanted)
         rows = recorded.report(tools, trace, "--view=sites", "--by=stack", "--limit=0", "--focus=alike")["sites"]
+        # Lua 5.3 may allocate the first closure of a function by another call in its code, because no closure is cached yet
         failures.expect("stacks (closures and an upvalue, a number as text, and a name)",
-                        [row["own"]["allocated_blocks"] for row in rows].count(100), 7)
+                        len([row for row in rows if row["own"]["allocated_blocks"] in (99, 100)]), 7)
     return failures
 
 
@@ -238,9 +240,9 @@ def coverage_is_reported(tools, lua):
 
 
 # function: calls, own words (None: the words vary, because Lua allocates a CallInfo when it extends its list of calls). A table has 7 words.
-CALLS = {"fib": (177, 0), "make": (18, (50 + 50 + 10 + 5 * 2 + 3) * 7), "twice": (1, 0), "thrower": (10, None),
-         "tail": (10, 0), "each": (1, None), "calls_and_words": (1, None)}
-CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 1}, "fib": {"calls_and_words": 177},
+CALLS = {"fib": (177, 0), "make": (19, (50 + 50 + 10 + 4 + 5 * 2 + 3) * 7), "twice": (1, 0), "thrower": (10, None),
+         "tail": (10, 0), "passes": (1, 0), "each": (1, None), "calls_and_words": (1, None)}
+CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 2}, "fib": {"calls_and_words": 177},
            "tail": {"calls_and_words": 10}}
 
 

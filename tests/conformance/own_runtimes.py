@@ -18,8 +18,8 @@ BUILDS = (
     [["gcc", level, "-DVECTOR_BYTES=16", *more] for level in ("-O0", "-O2", "-O3")
      for more in ([], ["-flto", "-fno-pie", "-no-pie"], ["-fno-ipa-stack-alignment", "-fno-omit-frame-pointer"])] +
     [["clang", "-O2", "-DVECTOR_BYTES=16"]])
-LUA = "/usr/lib/x86_64-linux-gnu/liblua5.4.a"
-LUA_BUILDS = (["gcc", "-O2"], ["gcc", "-O2", "-fno-pie", "-no-pie"])
+LUA = "/usr/lib/x86_64-linux-gnu/liblua%s.a"
+LUA_BUILDS = [(version, ["gcc", "-O2", *more]) for version in ("5.4", "5.3") for more in ([], ["-fno-pie", "-no-pie"])]
 MODES = (["--mode=exact"], ["--mode=sample", "--interval=1KiB"])
 ROUNDS = "300"
 
@@ -62,11 +62,11 @@ def a_collector(tools, command):
     return failures
 
 
-def a_lua(tools, command):
+def a_lua(tools, version, command):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = os.path.join(folder, "program")
-        subprocess.run([*command, "-I/usr/include/lua5.4", recorded.source_of("own_lua.c"), LUA, "-lm", "-ldl", "-Wl,-E",
+        subprocess.run([*command, "-I/usr/include/lua" + version, recorded.source_of("own_lua.c"), LUA % version, "-lm", "-ldl", "-Wl,-E",
                         "-o", program], check=True, timeout=120)
         summary = same_in_all_modes(tools, [program], folder, failures, os.path.join(folder, "truth"))
         lua = runtime(summary, "lua")
@@ -84,12 +84,12 @@ def main():
             plan.run(name, lambda command=command: a_collector(tools, command))
         else:
             plan.skip(name, command[0] + " is not installed")
-    for command in LUA_BUILDS:
-        name = "Lua, built by " + " ".join(command)
-        if os.path.exists(LUA):
-            plan.run(name, lambda command=command: a_lua(tools, command))
+    for version, command in LUA_BUILDS:
+        name = "Lua %s, built by %s" % (version, " ".join(command))
+        if os.path.exists(LUA % version):
+            plan.run(name, lambda version=version, command=command: a_lua(tools, version, command))
         else:
-            plan.skip(name, "liblua5.4-dev is not installed")
+            plan.skip(name, "liblua%s-dev is not installed" % version)
     sys.exit(plan.status())
 
 

@@ -118,6 +118,7 @@ PROGRAMS = [
     Program("gcc_links", ["gcc", "-pipe", "in.c", "-o", "out"], make_c, files=["out"]),
     Program("python3", ["/usr/bin/python3", "-I", "in.py"], make_python),
     Program("lua5.4", ["lua5.4", "in.lua"], make_lua, deterministic=True),
+    Program("lua5.3", ["lua5.3", "in.lua"], make_lua, deterministic=True),
     Program("bash", ["bash", "-c", "for i in {1..50}; do x=$(echo $i | tr 0-9 a-j); y+=$x; done; echo $y | sort | wc -c"]),
     Program("z3", ["z3", "-in"], lambda folder: write(os.path.join(folder, "in.smt2"), """
 (declare-fun x () Int) (declare-fun y () Int) (declare-fun z () Int)

@@ -6,6 +6,9 @@
 strings_of_the_script = {}
 for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + i // 26) end
 
+-- makes the room in Lua's stack and the CallInfo structures that the calls of a case need
+local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end
+
 local function tables() for _ = 1, 1000 do local t = {} end end
 local function arrays() for i = 1, 10 do local t = { i, i, i } end end
 local function closures() for i = 1, 100 do local f = function() return i end end end
@@ -116,7 +119,7 @@ end
 
 -- functions that are stored in a global, a field and a local get their names from there
 function named()
-  local t, key = {}, "by_variable"
+  local key, t = "by_variable", {}
   t[1] = function() return {} end
   t[key] = function() return {} end
   t.by_field = function() return {} end
@@ -213,6 +216,7 @@ end
 
 function constructors()
   collectgarbage("stop")
+  deep(50)
   in_a_loop()
   in_branches()
   nested()
@@ -266,18 +270,19 @@ end
 -- calls and words, counted by hand in tests/conformance/lua_adapter.py
 function calls_and_words()
   collectgarbage("stop")
-  local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end -- makes the CallInfo and the room in the stack that the calls need
   local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
   local function make(n) for _ = 1, n do local t = {} end return n end
   local function twice(n) local a = make(n) local b = make(n) return a + b end
   local function thrower() make(1) error({}) end
   local function tail(n) if n == 0 then return 0 end return tail(n - 1) end
+  local function passes(n) return make(n) end -- a tail call: the caller of make is that of passes
   local function each(n) for i = 1, n do make(2) coroutine.yield(i) end end
   deep(50)
   fib(10)
   twice(50)
   for _ = 1, 10 do pcall(thrower) end
   tail(9)
+  passes(4)
   for _ in coroutine.wrap(function() deep(50) each(5) end) do end
   make(3)
   collectgarbage("restart")
