@@ -119,7 +119,7 @@ static allogram_function register_called(struct ag_lua_state *state, const void 
                                          lua_State *L, void *ci) {
     struct ag_lua_debug debug = {0};
     memcpy((char *)&debug + ag_lua.layout.debug_ci, &ci, sizeof(ci));
-    if (!ag_lua.api.lua_getinfo(L, "nS", &debug)) {
+    if (ag_lua_stack_moves(L, ci) || !ag_lua.api.lua_getinfo(L, "nS", &debug)) {
         return 0;
     }
     const bool is_chunk = strcmp(debug.what, "main") == 0;

@@ -24,6 +24,11 @@ static const char *address_of(const lua_State *L, uintptr_t slot) {
     return (const char *)(slot != 0 && slot < stack ? stack + slot : slot);
 }
 
+bool ag_lua_stack_moves(const lua_State *L, const void *ci) {
+    const uintptr_t slot = (uintptr_t)ag_lua_pointer(ci, ag_lua.layout.ci_function);
+    return slot < (uintptr_t)ag_lua_pointer(L, ag_lua.layout.state_stack);
+}
+
 const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
     const char *slot = address_of(L, (uintptr_t)ag_lua_pointer(ci, ag_lua.layout.ci_function));
     if (!slot || ((uintptr_t)slot & 7) != 0 || slot[AG_LUA_VALUE_TAG] != AG_LUA_CLOSURE_TAG) {

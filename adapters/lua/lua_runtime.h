@@ -166,6 +166,9 @@ AG_FAST uint32_t ag_lua_bx_of(uint32_t instruction) {
 /* The proto (Lua's compiled code of a function) that a call of Lua code runs; NULL: it cannot be
  * read now. */
 const void *ag_lua_proto_of(const lua_State *L, const void *ci);
+/* Whether Lua moves the stack of L and the call has an offset in place of an address. Functions of
+ * Lua's API must then not be called for this call. */
+bool ag_lua_stack_moves(const lua_State *L, const void *ci);
 /* The line of the instruction before this pc; 0: unknown. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc);
 /* The instruction after INSTRUCTION and after the extra argument that may follow it. */
