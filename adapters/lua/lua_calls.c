@@ -11,8 +11,8 @@
  * on request.
  *
  * Lua calls no hook inside finalizers (__gc). What functions allocate there is counted as words of
- * the function that runs (the CallInfo identifies it), but calls of functions are not counted. The
- * remark about Lua that the trace contains tells the user this (lua_adapter.c). */
+ * the function that runs (the CallInfo identifies it), but calls of functions are not counted.
+ * Reports state this in the line about Lua (lua_adapter.c). */
 #include "lua_calls.h"
 
 #include <string.h>

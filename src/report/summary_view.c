@@ -270,7 +270,8 @@ static void write_course(struct ag_view *view) {
 
 /* Whether the function that allocated most words belongs to a runtime that has no frames in the
  * trace's stacks (Erlang): its words are no blocks of the trace. Then the blocks are those of the
- * runtime itself, for example of its compiler, and the functions tell more about the program. */
+ * runtime itself, for example of its compiler, and the table of functions says more about the
+ * program. */
 static int has_words_apart(struct ag_view *view, bool *ret_has) {
     const struct ag_functions *functions;
     const struct ag_site_row *sites;

@@ -639,7 +639,7 @@ static void add_other(struct ag_writer *writer, const struct ag_writer_report *t
     }
 }
 
-/* Keeps the trace for main_trace_of if it is more likely the main trace than the one that is kept;
+/* Keeps the trace for choose_main if it is more likely the main trace than the one that is kept;
  * the one of these two that is not kept is one of the other traces. */
 static void offer_as_main(struct ag_writer *writer, const struct ag_writer_report *trace) {
     const struct ag_writer_report *kept = &writer->other;

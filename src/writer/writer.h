@@ -15,7 +15,7 @@ struct ag_session;
 /* What `run` prints in its closing lines, about one trace, the main trace, unless stated otherwise.
  * The writer writes it to report_fd when the trace of the first process is sealed. The main trace
  * is that of the last program that the first process executed. But if that program only starts
- * other programs (a shell, make, sudo), it is the trace of another one (main_trace_of in
+ * other programs (a shell, make, sudo), it is the trace of another one (choose_main in
  * writer.c). */
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;

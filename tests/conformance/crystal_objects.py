@@ -183,7 +183,7 @@ def release(programs, where):
     wanted = {**EXACT, **kinds(programs.version), **(EXACT_JSON if IS_FULL else {})}
     with recorded.Folder() as folder:
         trace, types = judge(failures, where, program, folder, wanted, [str(N)], report_options=["--crystal-types=" + numbers])
-        failures.require("buffers that Crystal's library makes are told apart by the lines that call it: %s" % sorted(map(str, types)),
+        failures.require("buffers that Crystal's library makes are distinguished by the lines that call it: %s" % sorted(map(str, types)),
                          any(re.match(r"buffer \(\S+ @ hash\.cr:\d+ < points @ crystal_objects\.cr:\d+\)$", str(name)) for name in types))
         bare = types_of(where, trace)
         failures.require("a label with file and line: %s" % sorted(str(name) for name in bare)[:5],

@@ -31,6 +31,6 @@ load(Folder, Module) ->
             true = erlang:finish_after_on_load(Module, true),
             ok
     end,
-    %% init tells the code server later which modules are loaded; this process boots the node for init
+    %% init collects these messages, and later reports the loaded modules to the code server
     init ! {self(), loaded, [{Module, File}]},
     ok.

@@ -246,19 +246,19 @@ static struct {
 /* A file's contents, in memory that was mapped for them. */
 struct contents {
     uint8_t *bytes;
-    size_t n_bytes, room;
+    size_t n_bytes;
 };
 
-static bool read_file(int fd, size_t n_more, struct contents *ret) {
+static bool read_file(int fd, struct contents *ret) {
     const long size = ag_syscall3(SYS_lseek, fd, 0, SEEK_END);
     if (size <= 0 || size > AG_BOOT_SCRIPT_BYTES_MOST) {
         return false;
     }
-    *ret = (struct contents){.n_bytes = (size_t)size, .room = (size_t)size + n_more};
-    ret->bytes = ag_pages_map(ret->room);
+    *ret = (struct contents){.n_bytes = (size_t)size};
+    ret->bytes = ag_pages_map(ret->n_bytes);
     if (ret->bytes == NULL ||
         ag_syscall6(SYS_pread64, fd, (long)ret->bytes, size, 0, 0, 0) != size) {
-        ag_pages_unmap(ret->bytes, ret->room);
+        ag_pages_unmap(ret->bytes, ret->n_bytes);
         ret->bytes = NULL;
         return false;
     }
@@ -273,7 +273,7 @@ static bool read_module(struct contents *ret) {
     if (ag_syscall_failed(fd)) {
         return false;
     }
-    const bool is_read = read_file((int)fd, 0, ret);
+    const bool is_read = read_file((int)fd, ret);
     (void)ag_syscall1(SYS_close, fd); /* nothing was written */
     return is_read;
 }
@@ -293,8 +293,8 @@ static long memory_file(const uint8_t *bytes, size_t n) {
 /* Makes FD refer to the changed copy of its file. */
 static void replace_file(int fd) {
     struct contents module = {0}, script = {0};
-    if (!read_module(&module) || !read_file(fd, 0, &script)) {
-        ag_pages_unmap(module.bytes, module.room);
+    if (!read_module(&module) || !read_file(fd, &script)) {
+        ag_pages_unmap(module.bytes, module.n_bytes);
         return;
     }
     const size_t room = script.n_bytes + module.n_bytes + AG_BOOT_EXTRA_BYTES;
@@ -309,8 +309,8 @@ static void replace_file(int fd) {
         (void)ag_syscall1(SYS_close, file);
     }
     ag_pages_unmap(changed, room);
-    ag_pages_unmap(script.bytes, script.room);
-    ag_pages_unmap(module.bytes, module.room);
+    ag_pages_unmap(script.bytes, script.n_bytes);
+    ag_pages_unmap(module.bytes, module.n_bytes);
 }
 
 static int watched_open(const char *path, int flags, unsigned mode) {

@@ -4,7 +4,6 @@
 #define AG_BEAM_SELECTION_H
 
 #include <erl_nif.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
