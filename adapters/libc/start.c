@@ -1,13 +1,13 @@
 /* start.c: finds the functions of the host (the profiled program with its libraries) that the agent
  * calls, and starts the recorder, at the first call of any of them.
  *
- * The agent's own constructor is not early enough: libraries that the agent does not depend on may
- * be initialized before it and allocate (libstdc++ takes 72,704 bytes for emergencies). So the
- * pointers in ag_next begin as functions that start the agent and then call the host's. After the
- * start they are the host's own functions, and this file costs nothing. If the program defines
- * malloc itself, the libraries call that, so what they allocate before the agent's constructor is
- * missing. (An agent that is initialized first, by -z initfirst, would start before the libc has
- * set the environment, and the libc would undo the changes that an adapter makes there.)
+ * The loader calls the agent's constructor before those of all other objects, because the agent is
+ * linked with -z initfirst. So libraries that allocate when they are initialized (libstdc++ takes
+ * 72,704 bytes for emergencies) are recorded also if the program defines malloc itself. The libc
+ * has not set the environment at that time. In glibc before 2.34, libpthread has the same flag and
+ * is called first instead. The agent's constructor then comes late, but libraries allocate before
+ * it. So the pointers in ag_next begin as functions that start the agent and then call the host's.
+ * After the start they are the host's own functions, and this file costs nothing.
  *
  * Finding the host's functions calls only the libc's dl_iterate_phdr, which does not allocate. A
  * process whose environment names no session gets the pointers and no recorder. */
@@ -83,9 +83,9 @@ static void start_self_check(void) {
     }
 }
 
-/* Functions of a program's .preinit_array may allocate before the libc has set __environ. The
- * kernel put the environment on the stack, after argc, the arguments and NULL; the loader's
- * __libc_stack_end is the address of argc. Returns whether this function set __environ. */
+/* The agent starts before the libc has set __environ. The kernel put the environment on the stack,
+ * after argc, the arguments and NULL; the loader's __libc_stack_end is the address of argc. Returns
+ * whether this function set __environ. */
 static bool set_early_environment(void) {
     struct ag_symbol_place place;
     if (__environ || !ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {

@@ -16,11 +16,15 @@
  * adapter changes the boot script in the emulator's process (boot_script.c); the added call then
  * finds that tracing has begun.
  *
- * Tracing is exact, so nothing is added for a sampled recording. The agent's memory for the
- * variable stays valid until erlexec executes the emulator. */
+ * The agent starts before the libc has set the environment (adapters/libc/start.c), so the variable
+ * is changed when erlexec first calls getenv. The agent's memory for the variable stays valid until
+ * erlexec executes the emulator.
+ *
+ * Tracing is exact, so nothing is added for a sampled recording. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/pages.h"
@@ -28,6 +32,7 @@
 #include "boot_script.h"
 #include "embed/adapter.h"
 #include "format/segment.h"
+#include "hook/import_slot.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 
@@ -111,40 +116,49 @@ static void variable_put(char *variable, const char *name) {
     __environ = copy;
 }
 
+static const char variable_name[] = "ERL_AFLAGS",
+                  call[] = " -eval catch(erlang:module_loaded(allogram)orelse("
+                           "[code:load_file(M)||"
+                           "M<-[allogram_selection,allogram_built_in,allogram]])),"
+                           "catch(allogram:inject())";
+static struct text folder; /* of the module */
+
+/* erlexec's calls of getenv lead here. erlexec has one thread. */
+static char *add_arguments_and_getenv(const char *name) {
+    static struct text variable; /* static: the string that getenv returns has to stay valid */
+    if (variable.length == 0) {
+        const char *before = getenv(variable_name);
+        add_word(&variable, variable_name);
+        add_word(&variable, "=-pa ");
+        add_word(&variable, folder.bytes);
+        add_word(&variable, call);
+        if (before != NULL && before[0] != '\0') {
+            add_word(&variable, " ");
+            add_word(&variable, before);
+        }
+        if (variable.length < TEXT_BYTES - 1) {
+            variable_put(variable.bytes, variable_name);
+        }
+    }
+    return getenv(name);
+}
+
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    static const char name[] = "ERL_AFLAGS",
-                      call[] = " -eval catch(erlang:module_loaded(allogram)orelse("
-                               "[code:load_file(M)||"
-                               "M<-[allogram_selection,allogram_built_in,allogram]])),"
-                               "catch(allogram:inject())";
-    static struct text folder, variable; /* static: the string that getenv returns has to
-                                          * stay valid */
-    const char *before = getenv(name);
     (void)ret_runtime; /* the node reports its runtime itself */
     if (ag_recorder.header->mode != AG_MODE_EXACT) {
         return AG_ADAPTER_ABSENT;
     }
+    const char *before = getenv(variable_name);
     struct ag_symbol_place emulator;
     if (before != NULL && strstr(before, call) != NULL) {
         if (is_program("beam") && find_folder(&folder) &&
             ag_symbol_find("enif_make_atom", AG_SYMBOL_FIRST, &ag_adapter_erlang, &emulator)) {
             ag_boot_script_watch(emulator.address, folder.bytes);
         }
-        return AG_ADAPTER_ABSENT;
-    }
-    if (!is_program("erlexec") || !find_folder(&folder)) {
-        return AG_ADAPTER_ABSENT;
-    }
-    add_word(&variable, name);
-    add_word(&variable, "=-pa ");
-    add_word(&variable, folder.bytes);
-    add_word(&variable, call);
-    if (before != NULL && before[0] != '\0') {
-        add_word(&variable, " ");
-        add_word(&variable, before);
-    }
-    if (variable.length < TEXT_BYTES - 1) {
-        variable_put(variable.bytes, name);
+    } else if (is_program("erlexec") && find_folder(&folder)) {
+        const void *program = (const void *)getauxval(AT_ENTRY);
+        void *unused = NULL;
+        (void)ag_import_replace(program, "getenv", (void *)add_arguments_and_getenv, &unused);
     }
     return AG_ADAPTER_ABSENT;
 }

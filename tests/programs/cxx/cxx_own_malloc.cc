@@ -2,7 +2,8 @@
 // every block must come from the arena of this malloc, with and without the recorder. main and its
 // callees allocate in 100 rounds an int by new, 10 ints in a vector, and a block of 10 bytes that
 // reallocarray enlarges to 100. That makes 400 blocks of 100 * (4 + 40 + 10 + 100) bytes, all
-// freed.
+// freed. The program counts the calls of its malloc, calloc and realloc from the first one, also
+// those of libraries that are initialized before main, and writes the counts to a file.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -12,12 +13,13 @@
 static char arena[1 << 20] __attribute__((aligned(16)));
 static size_t used_bytes;
 static long n_foreign;
+static unsigned long n_allocated, n_allocated_bytes;
 
 static bool is_ours(const void *block) {
     return static_cast<const char *>(block) >= arena && static_cast<const char *>(block) < arena + sizeof arena;
 }
 
-extern "C" __attribute__((noipa)) void *malloc(size_t bytes) { // the block's size is stored before it
+static void *take(size_t bytes) { // the block's size is stored before it
     const size_t whole = 16 + ((bytes + 15) & ~size_t{15});
     if (bytes > sizeof arena || used_bytes + whole > sizeof arena) {
         return nullptr;
@@ -25,7 +27,13 @@ extern "C" __attribute__((noipa)) void *malloc(size_t bytes) { // the block's si
     char *block = arena + used_bytes + 16;
     used_bytes += whole;
     memcpy(block - 16, &bytes, sizeof bytes);
+    n_allocated++;
+    n_allocated_bytes += bytes;
     return block;
+}
+
+extern "C" __attribute__((noipa)) void *malloc(size_t bytes) {
+    return take(bytes);
 }
 
 extern "C" __attribute__((noipa)) void free(void *block) {
@@ -33,11 +41,11 @@ extern "C" __attribute__((noipa)) void free(void *block) {
 }
 
 extern "C" __attribute__((noipa)) void *calloc(size_t count, size_t bytes) {
-    return malloc(count * bytes); // zero: no memory of the arena is used twice
+    return take(count * bytes); // zero: no memory of the arena is used twice
 }
 
 extern "C" __attribute__((noipa)) void *realloc(void *block, size_t bytes) {
-    void *moved = malloc(bytes);
+    void *moved = take(bytes);
     if (block != nullptr && !is_ours(block)) {
         n_foreign++;
     } else if (block != nullptr && moved != nullptr) {
@@ -61,6 +69,8 @@ int main() {
         free(block);
         delete number;
     }
+    tell_truth("allocated_blocks", n_allocated);
+    tell_truth("allocated_bytes", n_allocated_bytes);
     say("%ld blocks of another allocator\n", n_foreign);
     return n_foreign != 0;
 }
