@@ -105,11 +105,14 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
 
 
 def report(tools, trace, *options):
-    """Returns a view as parsed JSON. `report` must succeed and print nothing on standard error."""
+    """Returns a view as parsed JSON. `report` must succeed and print nothing on standard error. No stack may contain a frame of the agent,
+    the library that allogram loads into the program."""
     outcome = run([tools.allogram, "report", trace, "--json", *tools.report_options, *options])
     if outcome.status != 0 or outcome.stderr:
         raise RuntimeError("report %s %s: status %d: %s" % (trace, " ".join(options), outcome.status,
                                                             outcome.stderr.decode(errors="replace")))
+    if b'"image": "liballogram-a' in outcome.stdout:
+        raise RuntimeError("report %s %s: a frame of the agent" % (trace, " ".join(options)))
     return json.loads(outcome.stdout)
 
 

@@ -48,6 +48,18 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     return 0;
 }
 
+/* The agents of `allogram run` and `allogram attach` are liballogram-agent.so,
+ * liballogram-attached.so and liballogram-attached-runtimes.so. */
+static bool is_agent(const char *base_name) {
+    static const char *const names[] = {"liballogram-agent.so", "liballogram-attached"};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
+        if (strncmp(base_name, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int take_image(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_bytes path = record->u.image_load.path,
                           build_id = record->u.image_load.build_id;
@@ -64,6 +76,10 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     image.path = ag_text_id(&definitions->texts, path.data, path.length);
     const char *base_name = ag_base_name(ag_text(&definitions->texts, image.path));
     image.base_name = ag_text_id(&definitions->texts, base_name, strlen(base_name));
+    struct ag_stack_nodes *nodes = &definitions->nodes;
+    if (is_agent(base_name) && nodes->n_agent_images < AG_AGENT_IMAGES_MOST) {
+        nodes->agent_images[nodes->n_agent_images++] = image.image;
+    }
     image.build_id_bytes =
         build_id.length < sizeof(image.build_id) ? build_id.length : sizeof(image.build_id);
     if (image.build_id_bytes > 0) {

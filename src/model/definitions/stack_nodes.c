@@ -151,6 +151,15 @@ static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
                                                        : ag_stack_nodes_find(nodes, id);
 }
 
+static bool is_of_agent(const struct ag_stack_nodes *nodes, uint32_t image) {
+    for (uint32_t i = 0; i < nodes->n_agent_images; i++) {
+        if (nodes->agent_images[i] == image) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     if (node->id < AG_NODE_FIRST ||
         (nodes->n_leaves != 0 && ag_index_map_find(&nodes->by_leaf, node->id) != AG_INDEX_NONE)) {
@@ -162,7 +171,8 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
     }
     const uint32_t parent = parent_of(nodes, node->parent);
     const uint32_t depth = AG_IS_ROOT(parent) ? 1 : nodes->nodes[parent].depth + 1;
-    if (depth > AG_STACK_DEPTH_MOST) { /* too deep: ID becomes another id of the parent */
+    if (depth > AG_STACK_DEPTH_MOST || (!AG_IS_ROOT(parent) && is_of_agent(nodes, node->image))) {
+        /* the node is left out: its id becomes another id of the parent */
         return node_ids_insert(&nodes->by_id, node->id, parent) < 0 ? -ENOMEM : 0;
     }
     int r = node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);

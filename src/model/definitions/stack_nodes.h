@@ -26,6 +26,7 @@ enum { AG_STACK_DEPTH_MOST = 65536 };
 #define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
 #define AG_NODE_OF_NOT_KEPT 0u
 #define AG_NODE_NONE UINT32_MAX
+enum { AG_AGENT_IMAGES_MOST = 4 };
 
 struct ag_stack_node {
     /* number of the parent, smaller than the node's own number, or AG_NODE_ROOT(...) */
@@ -64,6 +65,10 @@ struct ag_stack_nodes { /* zero-initialize, then call ag_stack_nodes_init */
     struct ag_stack_leaf *leaves;
     size_t n_leaves;
     struct ag_index_map by_leaf; /* id in the trace -> index in leaves */
+    /* The images of the agent, with which allogram hooks the program. Their frames are left out of
+     * stacks, except of a stack that begins with them. */
+    uint32_t agent_images[AG_AGENT_IMAGES_MOST];
+    uint32_t n_agent_images;
     /* by node: the innermost caller that is not hidden, or the node itself; NULL: no node is
      * hidden */
     uint32_t *shown;
