@@ -2,7 +2,7 @@
 # run_soak.sh BUILD: `make soak`, which runs the tests that `make test` shortens, in full: 1,000 kills, 100,000 mutations of traces for
 # every command that reads them, processes that fork quickly, random orders of threads, 15,000 attachments and detachments, and the fuzz
 # targets. It also runs random programs (tests/torture) whose numbers follow the last one in bench/results/torture.log, up to 20,000, other
-# projects' own test suites under the agent, browsers in their sandboxes, and builds without each of the runtimes.
+# projects' own test suites under the agent, browsers in their sandboxes, servers and tools of others, and builds without each of the runtimes.
 #
 # bench/results/soak.log is the output of the last run: the commit, the machine, a line per test with its time, the count.
 # The script continues after a failure; its exit status is 1 if there was a failure.
@@ -31,6 +31,7 @@ python3 tests/upstream/run_upstream.py --build "$build" --log=bench/results/upst
 python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=bench/results/upstream.log redis python perl glib gjs ||
     failed=1
 python3 tests/browsers/run_browsers.py --build "$build" --log=bench/results/browsers.log || failed=1
+python3 tests/systems/run_systems.py --build "$build" || failed=1
 for folder in $(sed -n 's/^AG_RUNTIME(\([a-z]*\),.*/\1/p' adapters/runtimes.def); do # builds without one runtime
     tools/configure.sh "$build/without" -Dtests=enabled "-Dwithout=$folder" && ninja -C "$build/without" --quiet &&
         meson test -C "$build/without" --no-rebuild --suite unit --suite lint --suite golden --no-suite fuzz --print-errorlogs \
