@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""suite_targets BUILD SUITE: prints the files that ninja has to build for the tests of a suite, one per line."""
+"""suite_targets BUILD SUITE [--no-suite OTHER]...: prints the files that ninja has to build for the tests of a suite that are in no suite OTHER,
+one per line."""
 
+import argparse
 import json
 import os
 import subprocess
-import sys
 
 
 def introspect(build, what):
@@ -12,13 +13,20 @@ def introspect(build, what):
 
 
 def main():
-    build, suite = sys.argv[1:3]
-    needed = {target for test in introspect(build, "--tests") if suite in {name.split(":")[-1] for name in test["suite"]}
-              for target in test["depends"]}
-    for target in introspect(build, "--targets"):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("suite")
+    parser.add_argument("--no-suite", action="append", default=[])
+    options = parser.parse_args()
+    needed = set()
+    for test in introspect(options.build, "--tests"):
+        suites = {name.split(":")[-1] for name in test["suite"]}
+        if options.suite in suites and not suites.intersection(options.no_suite):
+            needed.update(test["depends"])
+    for target in introspect(options.build, "--targets"):
         if target["id"] in needed:
             for path in target["filename"]:
-                print(os.path.relpath(path, os.path.realpath(build)))
+                print(os.path.relpath(path, os.path.realpath(options.build)))
 
 
 main()
