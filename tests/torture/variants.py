@@ -78,15 +78,19 @@ def fingerprint():
 
 
 def compile_all(commands):
-    running = []
-    for command in commands:
-        running.append(subprocess.Popen(command))
-        if len(running) >= 2 * (os.cpu_count() or 1):
-            if running.pop(0).wait() != 0:
-                raise RuntimeError("cannot compile the acts: " + " ".join(command))
-    for process in running:
+    """Runs compilers, two for each core. If one fails, the others end before the exception is raised."""
+    waiting, running, failed = list(reversed(commands)), [], []
+    while waiting or running:
+        while waiting and not failed and len(running) < 2 * (os.cpu_count() or 1):
+            command = waiting.pop()
+            running.append((subprocess.Popen(command), command))
+        if not running:
+            break
+        process, command = running.pop(0)
         if process.wait() != 0:
-            raise RuntimeError("cannot compile the acts")
+            failed.append(" ".join(command))
+    if failed:
+        raise RuntimeError("cannot compile the acts: " + "; ".join(failed))
 
 
 class Builds:
