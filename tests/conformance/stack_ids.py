@@ -15,6 +15,7 @@ import tap
 PATHS, DEPTH = 80000, 240  # 18 million nodes; a node is one frame, with the number of its caller's node
 FEW_PATHS = 25000          # 5.6 million nodes; shared memory of the smallest size has numbers for 4.2 million
 SMALL_FILE_BYTES = 250 << 20
+BIT_OF = {"left": "0", "right": "1", "leaf_left": "0", "leaf_right": "1"}  # a call path consists of calls of these functions
 
 
 def small_files():
@@ -35,13 +36,12 @@ def judge(tools, trace, folder):
     with open(exported, encoding="utf-8") as lines:
         for line in lines:
             stack, _, number = line.rpartition(" ")
-            steps = [name for name in stack.split(";") if name in ("left", "right", "leaf_left", "leaf_right")]
             if stack == "[stack not kept]":
                 found["not kept"] += 1
                 continue
-            path = sum(step.endswith("right") << place for place, step in enumerate(steps[:64]))
-            again = all(step.endswith("right") == (path >> place % 64 & 1) for place, step in enumerate(steps))
-            is_right = len(steps) == DEPTH and again and size_of(path) == int(number)
+            bits = "".join([BIT_OF[name] for name in stack.split(";") if name in BIT_OF])  # the lowest bit of the path first
+            again = bits == (bits[:64] * (1 + DEPTH // 64))[:len(bits)]  # after 64 calls the path repeats
+            is_right = len(bits) == DEPTH and again and size_of(int(bits[:64][::-1], 2)) == int(number)
             found["right" if is_right else "wrong"] += 1
     return found
 

@@ -11,7 +11,7 @@
  * command WORDS (for example report --view=sites) reads the trace; if --inside is given several
  * times, each of the commands reads it. With --command the words are run as a process, with the
  * path of the mutation as the last argument. In both cases any exit status is right; a signal or a
- * hang is a failure. The default of --count is 5,000, with --inside 1,000, and with --command 500.
+ * hang is a failure. The default of --count is 5,000, with --inside or --command 500.
  * AG_TEST_SCALE=full makes it 100,000, and AG_TEST_SCALE=quarter (for slow machines) a quarter. */
 #include <errno.h>
 #include <fcntl.h>
@@ -272,10 +272,9 @@ int main(int argc, char **argv) {
     }
     if (driver.count == 0) {
         const char *scale = getenv("AG_TEST_SCALE");
-        driver.count = scale != NULL && strcmp(scale, "full") == 0 ? 100000
-                       : driver.words[0] != NULL                   ? 500
-                       : driver.n_inside > 0                       ? 1000
-                                                                   : 5000;
+        driver.count = scale != NULL && strcmp(scale, "full") == 0      ? 100000
+                       : driver.words[0] != NULL || driver.n_inside > 0 ? 500
+                                                                        : 5000;
         driver.count /= scale != NULL && strcmp(scale, "quarter") == 0 ? 4 : 1;
     }
     driver.current = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
