@@ -2,36 +2,57 @@
 # run_tests.sh BUILD: `make test`, which runs every test and prints one line of counts. Long tests run a reduced number of times;
 # run_soak.sh runs them in full.
 #
-# The root folders of other Debian releases are fetched while the other tests are built and run. The script continues after a failure; its
-# exit status is 1 if there was a failure.
+# The root folders of other Debian releases are fetched while the other tests are built and run. Many tests mostly wait; meanwhile
+# `run_tests.sh BUILD beside` builds, with the lowest priority, what the later steps need. The script continues after a failure; its exit
+# status is 1 if there was a failure.
 set -u
 build=$1
 seconds_of_fuzzing=6
 export AG_TEST_SCALE=scaled
 cd "$(dirname "$0")/.." || exit 1
-mkdir -p "$build"
-rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml
 
 failed=0
 step() {
     echo "== $*"
     "$@" || failed=1
 }
+run() { # OPTION...: runs tests of the main build
+    step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --print-errorlogs "$@"
+}
 
+if [ "${2:-}" = beside ]; then # Nothing here measures time. The last step waits for the roots, one of which has another compiler.
+    for sanitizers in asan+ubsan tsan; do
+        step tools/run_sanitized.sh "$build" $sanitizers build
+    done
+    step tools/run_fuzzers.sh "$build" build
+    tail --pid="$3" -f /dev/null
+    run --suite compilers --logbase testlog-compilers
+    exit $failed
+fi
+
+mkdir -p "$build"
+rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml
 setsid tests/roots/make_roots.sh "$build/roots" >"$build/roots.log" 2>&1 &
 roots=$!
-trap 'kill -- -$roots 2>/dev/null' EXIT
+beside=
+trap 'kill -- -$roots $beside 2>/dev/null' EXIT
 trap 'exit 143' INT TERM
 tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
     echo "make test: the build failed"
     exit 1
 }
-step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --no-suite roots --print-errorlogs
-step tools/run_sanitized.sh "$build" asan+ubsan
-step tools/run_sanitized.sh "$build" tsan
-step tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing"
+# The command timeout puts the builds into a process group of their own and passes a signal on to all of it. The command setsid would make a
+# session of its own, to which Linux may give as much time as to the tests (sched(7), autogroup).
+timeout 2h nice -n 19 tools/run_tests.sh "$build" beside $roots >"$build/beside.log" 2>&1 &
+beside=$!
+run --no-suite roots --num-processes $(($(nproc) + 1))
+wait $beside || failed=1
+cat "$build/beside.log"
 wait $roots || tail -n 5 "$build/roots.log"
-step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --suite roots --logbase testlog-roots --print-errorlogs
+step tools/run_sanitized.sh "$build" asan+ubsan test
+step tools/run_sanitized.sh "$build" tsan test
+step tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing"
+run --suite roots --no-suite compilers --logbase testlog-roots
 
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed
