@@ -297,8 +297,9 @@ def disk_of_the_live_file_full(case, folder):
     if outcome.status == 0:
         case.expect("standard output", outcome.stdout, b"a million\n")
         traces = recorded.traces_in(folder)
-        if traces:
-            summary = recorded.report(case.tools, traces[0])
+        case.expect("traces", len(traces), 1)
+        for trace in traces:
+            summary = recorded.report(case.tools, trace)
             got = summary["allocated_blocks"] + summary["freed_blocks"] + summary["lost_events"]["total"]
             case.fail_unless("%d of 1700001 events are recorded or counted as lost" % got, got >= 1700001)
 

@@ -139,8 +139,9 @@ def dhat_by_firefox(exports, failures):
 
 
 def check_massif_trees(name, path, failures):
-    """Checks the call trees of a massif file: the root has the bytes of its snapshot, and the children of a node together have at most the
-    node's bytes."""
+    """Checks the call trees of a massif file: the root has the bytes of its snapshot, and the children of a node together have the node's bytes.
+    (A node could have more bytes than its children if a stack ended at its frame and others went on; the programs of this test have no such
+    stacks.)"""
     with open(path) as file:
         blocks = file.read().split("#-----------\nsnapshot=")[1:]
     for block in blocks:
@@ -157,7 +158,7 @@ def check_massif_trees(name, path, failures):
                 if child_depth == depth + 1:
                     children, held = children + 1, held + child_size
             failures.expect("%s: number of children of a node" % name, children, n_children)
-            failures.require("%s: children hold no more than their parent" % name, held <= size)
+            failures.expect("%s: bytes of the children of a node" % name, held, size if children else 0)
 
 
 def massif(exports, failures):
