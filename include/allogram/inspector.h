@@ -212,6 +212,9 @@ struct allogram_process {
     const char *current_function; /* or NULL */
     /* queue: number of waiting messages */
     uint64_t heap_words, stack_words, queue;
+    /* binaries outside of the unit's heap to which the unit refers, and their bytes. A binary to
+     * which several units refer counts in each. UINT64_MAX: unknown. */
+    uint64_t binaries, binary_bytes;
 };
 /* One instance of an allocator of the runtime. */
 struct allogram_allocator {

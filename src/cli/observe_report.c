@@ -210,6 +210,7 @@ static void text_processes(struct ag_page *page, struct ag_observation *observat
         {.head = "heap words"},
         {.head = "stack"},
         {.head = "queue"},
+        {.head = "binaries"},
         {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
         {.head = "name", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 8},
     };
@@ -222,6 +223,9 @@ static void text_processes(struct ag_page *page, struct ag_observation *observat
         ag_table_cell(table, ag_quantity_count(&quantity, list[i].heap_words));
         ag_table_cell(table, ag_quantity_count(&quantity, list[i].stack_words));
         ag_table_cell(table, ag_quantity_count(&quantity, list[i].queue));
+        ag_table_cell(table, list[i].binary_bytes != UINT64_MAX
+                                 ? ag_quantity_bytes(&quantity, list[i].binary_bytes)
+                                 : "?");
         ag_table_cell(table, list[i].current_function != NULL ? list[i].current_function : "");
         ag_table_cell(table, list[i].name != NULL ? list[i].name : "");
     }
@@ -480,6 +484,9 @@ static void json_processes(struct ag_json *json, struct ag_observation *observat
         ag_json_integer(json, "heap_words", list[i].heap_words);
         ag_json_integer(json, "stack_words", list[i].stack_words);
         ag_json_integer(json, "queue", list[i].queue);
+        ag_json_integer_if(json, "binaries", list[i].binaries, list[i].binaries != UINT64_MAX);
+        ag_json_integer_if(json, "binary_bytes", list[i].binary_bytes,
+                           list[i].binary_bytes != UINT64_MAX);
         json_frames(json, observation, list[i].node);
         ag_json_close(json, '}');
     }

@@ -248,6 +248,8 @@ void allogram_answers_process(struct allogram_answers *answers,
     if (observation->n_processes == MOST_REPORTED) {
         return;
     }
+    /* an inspector that was compiled with an older header has no such fields */
+    const bool has_binaries = process->size >= sizeof *process;
     const struct ag_reported_process reported = {
         .id = inspections_keep_text(observation, process->id),
         .name = inspections_keep_text(observation, process->name),
@@ -256,6 +258,8 @@ void allogram_answers_process(struct allogram_answers *answers,
         .heap_words = process->heap_words,
         .stack_words = process->stack_words,
         .queue = process->queue,
+        .binaries = has_binaries ? process->binaries : UINT64_MAX,
+        .binary_bytes = has_binaries ? process->binary_bytes : UINT64_MAX,
         .node = node_of((struct allogram_stack *)stack),
     };
     /* out of memory: the process is missing */

@@ -412,9 +412,16 @@ static void take_collections(struct ag_observation *observation) {
     }
 }
 
-static int by_heap_words(const void *a, const void *b) {
-    const struct ag_reported_process *left = a, *right = b;
-    return (left->heap_words < right->heap_words) - (left->heap_words > right->heap_words);
+/* The memory of a process: its heap, and the binaries that it refers to. */
+static uint64_t memory_of(const struct ag_reported_process *process) {
+    enum { WORD_BYTES = 8 };
+    return process->heap_words * WORD_BYTES +
+           (process->binary_bytes != UINT64_MAX ? process->binary_bytes : 0);
+}
+
+static int by_memory(const void *a, const void *b) {
+    const uint64_t left = memory_of(a), right = memory_of(b);
+    return (left < right) - (left > right);
 }
 
 static void ask_inspectors(struct ag_observation *observation) {
@@ -434,7 +441,7 @@ static void ask_inspectors(struct ag_observation *observation) {
     }
     if (observation->n_processes > 0) {
         qsort(observation->processes, observation->n_processes, sizeof *observation->processes,
-              by_heap_words);
+              by_memory);
     }
 }
 

@@ -126,7 +126,8 @@ ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observ
 struct ag_reported_process {
     const char *id, *name, *current_function, *runtime;
     uint64_t heap_words, stack_words, queue;
-    uint32_t node; /* node of the process' stack; AG_SEEN_COMPLETE: no stack */
+    uint64_t binaries, binary_bytes; /* UINT64_MAX: unknown */
+    uint32_t node;                   /* node of the process' stack; AG_SEEN_COMPLETE: no stack */
 };
 struct ag_reported_allocator {
     const char *name;

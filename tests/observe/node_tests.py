@@ -93,22 +93,31 @@ def processes_are_reported(node):
     answers = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
     rows = observe(node, "--duration=100ms", "--processes")["processes"]
     seen = {row["id"]: row for row in rows}
-    heaps = [row["heap_words"] for row in rows]
-    failures.expect("heaps, the largest first", heaps, sorted(heaps, reverse=True))
+    sizes = [row["heap_words"] * 8 + (row["binary_bytes"] or 0) for row in rows]
+    failures.expect("heaps with binaries, the largest first", sizes, sorted(sizes, reverse=True))
     failures.expect("ids of the processes", sorted(seen), sorted(answers))
-    failures.require("both processes that the command hold names are reported", all(pid in seen for pid in held))
+    failures.require("the three processes that the command hold names are reported", all(pid in seen for pid in held))
     wrong = []
-    for pid, (name, function, heap, stack, queue) in answers.items():
+    for pid, (name, function, heap, stack, queue, n_binaries, binary_bytes) in answers.items():
         row = seen.get(pid, {})
         if name == "user" or function.startswith(("observed_node:serve", "io:")) or "describe" in function:
             continue  # this process was answering the test
-        got = (row.get("name") or "-", row.get("current_function"), row.get("heap_words"), row.get("stack_words"), row.get("queue"))
-        if got != (name, function, int(heap), int(stack), int(queue)):
-            wrong.append((pid, got, (name, function, heap, stack, queue)))
+        got = (row.get("name") or "-", row.get("current_function"), row.get("heap_words"), row.get("stack_words"), row.get("queue"),
+               row.get("binaries"), row.get("binary_bytes"))
+        wanted = (name, function, int(heap), int(stack), int(queue), int(n_binaries), int(binary_bytes))
+        if pid == held[2] and n_binaries == "0":
+            # process_info of OTP 25 leaves out a binary that is being appended to; the emulator reserves room for more
+            failures.expect("binaries of the process that appends", row.get("binaries"), 1)
+            failures.require("bytes of that binary: %s" % row.get("binary_bytes"), 50000 <= (row.get("binary_bytes") or 0) <= 110000)
+            got, wanted = got[:5], wanted[:5]
+        if got != wanted:
+            wrong.append((pid, got, wanted))
     # a few processes may have run between the node's answer and the observation
     failures.fail_unless("of %d processes %d differ: %s" % (len(answers), len(wrong), wrong[:4]), len(wrong) <= len(answers) // 20)
     failures.expect("queue of the named process", seen[held[1]]["queue"], 37)
     failures.expect("name of the named process", seen[held[1]]["name"], "observed_holder")
+    failures.expect("binaries of the named process, and their bytes", (seen[held[1]]["binaries"], seen[held[1]]["binary_bytes"]),
+                    (220, sum(100 + n for n in range(1, 201)) + sum(1000 * n for n in range(1, 21))))
     return failures
 
 

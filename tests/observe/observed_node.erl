@@ -1,7 +1,7 @@
 %% observed_node.erl: an Erlang node that runs commands and counts its own work. Each line of its input is a command, which the node answers
 %% by one line. The tests compare the answers with the results of `allogram observe`.
 -module(observed_node).
--export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0]).
+-export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0, append/2]).
 
 main() ->
     io:format("pid ~s~n", [os:getpid()]),
@@ -20,13 +20,15 @@ do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]),
 do(["sizes"], State) -> {sizes(), State};
 do(["collections"], State) -> {integer_to_list(element(1, erlang:statistics(garbage_collection))), State};
 do(["hold"], State) ->
-    %% starts two processes: one with a deep stack, one with a name, 37 messages in its queue, and an old heap
+    %% starts three processes: one with a deep stack, one with a name, 37 messages in its queue, an old heap and binaries, and one that
+    %% appends to a binary and has appended 50,000 bytes
     Deep = spawn(fun() -> wait_deep(40) end),
     Named = spawn(fun hold/0),
+    Writer = spawn(fun() -> append(5000, <<>>) end),
     register(observed_holder, Named),
     [Named ! {message, I} || I <- lists:seq(1, 37)],
-    settle([Deep, Named]),
-    {io_lib:format("~p ~p", [Deep, Named]), State};
+    settle([Deep, Named, Writer]),
+    {io_lib:format("~p ~p ~p", [Deep, Named, Writer]), State};
 do(["spin", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> paint(list_to_integer(Rounds)) end)}};
 do(["allocate", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> feed(list_to_integer(Rounds)) end)}};
 do(["allocate_large", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> grow(list_to_integer(Rounds)) end)}};
@@ -43,12 +45,13 @@ settle(Pids) ->
         _ -> erlang:yield(), settle(Pids)
     end.
 
-%% describes a process: <0.80.0>,name or -,function,heap words,stack words,queue
+%% describes a process: <0.80.0>,name or -,function,heap words,stack words,queue,number of binaries,their bytes
 describe(Pid) ->
-    case process_info(Pid, [registered_name, current_function, total_heap_size, stack_size, message_queue_len]) of
+    case process_info(Pid, [registered_name, current_function, total_heap_size, stack_size, message_queue_len, binary]) of
         undefined -> "";
-        [{_, Name}, {_, {M, F, A}}, {_, Heap}, {_, Stack}, {_, Queue}] ->
-            io_lib:format("~p,~s,~s:~s/~p,~p,~p,~p", [Pid, if Name =:= [] -> "-"; true -> atom_to_list(Name) end, M, F, A, Heap, Stack, Queue])
+        [{_, Name}, {_, {M, F, A}}, {_, Heap}, {_, Stack}, {_, Queue}, {_, Binaries}] ->
+            io_lib:format("~p,~s,~s:~s/~p,~p,~p,~p,~p,~p", [Pid, if Name =:= [] -> "-"; true -> atom_to_list(Name) end, M, F, A, Heap, Stack, Queue,
+                                                        length(Binaries), lists:sum([Bytes || {_, Bytes, _} <- Binaries])])
     end.
 
 %% describes the allocators: allocator,instance,carriers,blocks
@@ -65,9 +68,15 @@ wait_deep(N) -> 1 + wait_deep(N - 1).
 
 hold() ->
     put(kept, lists:seq(1, 3000)),
+    Old = [binary:copy(<<N>>, 100 + N) || N <- lists:seq(1, 200)],
+    put(old, {Old, binary:part(hd(Old), 0, 80)}),
     erlang:garbage_collect(self(), [{type, minor}]),
     erlang:garbage_collect(self(), [{type, minor}]),
+    put(young, [binary:copy(<<N>>, 1000 * N) || N <- lists:seq(1, 20)]),
     receive never -> ok end.
+
+append(0, Binary) -> receive never -> Binary end;
+append(N, Binary) -> append(N - 1, <<Binary/binary, "0123456789">>).
 
 %% red/1 calls spin/1 with three times as many rounds as blue/1.
 paint(0) -> "ok";

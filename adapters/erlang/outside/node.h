@@ -39,13 +39,21 @@ struct node_layout {
     uint32_t process_high_water; /* below this address: survivors of the last minor
                                       * collection */
     uint32_t process_old_heap, process_old_top, process_old_end; /* the heap of older survivors */
-    uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
-    uint32_t process_fragment_words; /* words of the heap fragments that the process owns */
+    uint32_t process_minor_count; /* 16 bits: minor collections since the last major one */
+    uint32_t process_off_heap;    /* the list of terms that refer to memory outside of the heap */
+    uint32_t process_writable;    /* the same list of binaries that are being appended to */
+    uint32_t process_fragments;   /* the list of heap fragments (parts of the heap outside of
+                                      * its block) that the process owns */
+    uint32_t process_fragment_words; /* words of these fragments */
     uint32_t process_state;          /* 32 bits of flags */
     /* erts_proc, the table of processes: its size; offsets of the pointer to the slots, of the
      * number of slots, and of the size of struct process */
     uint32_t table_bytes, table_slots, table_size, table_element_bytes;
     enum node_identifier identifier;
+    /* a term that refers to a binary outside of the heap: its first word, and the offset of the
+     * binary; in the binary, the offset of its size */
+    uint64_t reference_header;
+    uint32_t reference_binary, binary_bytes;
     /* schedulers, an array of structures: the size of an element; in it, the offset of the pointer
      * to the process that the scheduler runs */
     uint32_t scheduler_stride, scheduler_process;

@@ -1,5 +1,5 @@
 /* node_processes.c: lists all Erlang processes of a node, from its process table: identifier, name,
- * current function, and the sizes of heap, stack and queues.
+ * current function, the sizes of heap, stack and queues, and the binaries that it refers to.
  *
  * The table never moves and its slots are single words: a slot is a process, empty, or marked as
  * being filled. A process may die while it is read. Its memory then has other contents, which the
@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/little_endian.h"
-#include "node.h"
+#include "node_binaries.h"
 #include "node_stacks.h"
 
 enum {
@@ -151,6 +151,10 @@ static void report_process(struct node *node, const struct node_process *process
     }
     const uint64_t old_heap = node_process_word(process, layout->process_old_heap),
                    old_end = node_process_word(process, layout->process_old_end);
+    struct node_binaries binaries;
+    if (node_count_binaries(node, process, &binaries) < 0) {
+        binaries = (struct node_binaries){UINT64_MAX, UINT64_MAX};
+    }
     const struct allogram_process reported = {
         .size = sizeof reported,
         .id = id,
@@ -163,6 +167,8 @@ static void report_process(struct node *node, const struct node_process *process
                         node_process_word(process, layout->process_stack_top)) /
                        8,
         .queue = queue_len(node, process),
+        .binaries = binaries.n,
+        .binary_bytes = binaries.bytes,
     };
     struct allogram_stack *stack = allogram_answers_stack(answers);
     if (node_stack_of_waiting(node, process, stack) < 0) {
