@@ -268,14 +268,16 @@ static void write_course(struct ag_view *view) {
     ag_sparkline_axis(page, HEAD_COLUMNS, columns, span);
 }
 
-/* Whether the function that allocated most words belongs to a runtime that has no frames in the
- * trace's stacks (Erlang): its words are no blocks of the trace. Then the blocks are those of the
- * runtime itself, for example of its compiler, and the table of functions says more about the
- * program. */
+/* Whether the words of the function that allocated most words are no blocks of the trace: then the
+ * blocks whose stacks contain the function have less than half the bytes of its words. This is so
+ * in Erlang, whose words are on the heaps of processes, unless the function mostly makes binaries.
+ * Then most blocks are those of the runtime itself, for example of its compiler, and the table of
+ * functions says more about the program. */
 static int has_words_apart(struct ag_view *view, bool *ret_has) {
     const struct ag_functions *functions;
     const struct ag_site_row *sites;
     size_t n_sites, most = 0;
+    uint64_t bytes = 0;
     *ret_has = false;
     int r = ag_profile_functions(view->profile, &functions);
     if (r < 0 || functions->total.own_words == 0) {
@@ -285,12 +287,16 @@ static int has_words_apart(struct ag_view *view, bool *ret_has) {
         most =
             functions->rows[i].counts.own_words > functions->rows[most].counts.own_words ? i : most;
     }
-    const char *runtime = ag_profile_frame(view->profile, functions->rows[most].frame)->runtime;
+    const struct ag_frame *function = ag_profile_frame(view->profile, functions->rows[most].frame);
     r = ag_profile_sites(view->profile, AG_BY_FUNCTION, &sites, &n_sites);
-    *ret_has = r == 0;
     for (size_t i = 0; r == 0 && i < n_sites; i++) {
-        *ret_has &= strcmp(ag_profile_frame(view->profile, sites[i].frame)->runtime, runtime) != 0;
+        const struct ag_frame *frame = ag_profile_frame(view->profile, sites[i].frame);
+        if (strcmp(frame->runtime, function->runtime) == 0 &&
+            strcmp(frame->function, function->function) == 0) {
+            bytes += sites[i].total.allocated_bytes;
+        }
     }
+    *ret_has = r == 0 && bytes < functions->rows[most].counts.own_bytes / 2;
     return r;
 }
 

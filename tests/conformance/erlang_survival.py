@@ -22,28 +22,29 @@ KEPT = "phases:kept/1"
 
 
 class Node:
-    """A node that runs phases.erl under `allogram run`."""
+    """A node that runs a program, which obeys commands, under `allogram run`."""
 
-    def __init__(self, erlang, folder, *options):
+    def __init__(self, erlang, folder, *options, program="phases"):
         self.tools, self.folder = erlang.tools, folder
         self.errors = open(os.path.join(folder, "errors"), "w+b")
         self.begun = time.monotonic()
         self.process = subprocess.Popen([erlang.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%e.%p.allogram"), *options, "--",
-                                         *erlang.inside, "erl", "-noshell", "-pa", erlang.folder, "-eval", "phases:main(), halt(0)."],
+                                         *erlang.inside, "erl", "-noshell", "-pa", erlang.folder, "-eval", program + ":main(), halt(0)."],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+
+    def answer(self, line):
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().decode().rstrip("\n")
 
     def tell(self, *lines):
         for line in lines:
-            self.process.stdin.write(line.encode() + b"\n")
-            self.process.stdin.flush()
-            if self.process.stdout.readline() != b"ok\n":
-                raise RuntimeError("phases.erl did not confirm the command: " + line)
+            if self.answer(line) != "ok":
+                raise RuntimeError("the program did not confirm the command: " + line)
 
     def work(self, n):
         """Returns the CPU time of N calls, in ms."""
-        self.process.stdin.write(b"work %d\n" % n)
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        return int(self.answer("work %d" % n))
 
     def pid(self):
         """Returns the pid of the emulator (beam.smp), which the script `erl` executes."""

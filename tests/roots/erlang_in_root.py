@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """erlang_in_root ROOT BUILD: tests allogram's tracer of Erlang nodes with the Erlang of another Debian release. ROOT is a folder with the root
-file system of that release (make_roots.sh). The cases are those of erlang_counted.py, erlang_everyday.py, erlang_rough.py and
-erlang_survival.py in tests/conformance. One more case counts the calls and words of the Erlang compiler with allogram and with tprof, a
+file system of that release (make_roots.sh). The cases are those of erlang_binaries.py, erlang_counted.py, erlang_everyday.py,
+erlang_rough.py and erlang_survival.py in tests/conformance. One more case counts the calls and words of the Erlang compiler with allogram and with tprof, a
 profiler of that release, and compares the counts function by function. Prints TAP.
 
 The counts of words may differ in these cases:
@@ -29,6 +29,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import erlang_binaries  # noqa: E402
 import erlang_counted  # noqa: E402
 import erlang_everyday  # noqa: E402
 import erlang_rough  # noqa: E402
@@ -109,12 +110,13 @@ def main():
              ("messages of the process itself", erlang_everyday.own_messages_are_no_words),
              ("servers, sleepers, ports", erlang_everyday.servers_and_sleepers),
              ("counters that are built into the emulator, with allogram:run", erlang_rough.native_half_is_missing),
-             ("counters that are built into the emulator, of a node", erlang_rough.built_in_counters_of_a_node), *erlang_survival.CASES]
+             ("counters that are built into the emulator, of a node", erlang_rough.built_in_counters_of_a_node), *erlang_binaries.CASES,
+             *erlang_survival.CASES]
     plan = tap.Plan(len(cases))
     with recorded.Folder() as folder:
         for seen in ("/dev/shm", "/proc", build, folder):
             own_mounts.bind(seen, root + seen)
-        erlang = erlang_counted.Erlang(tools, folder, root, programs=("attached_node", "hand_counted", "everyday", "phases"))
+        erlang = erlang_counted.Erlang(tools, folder, root, programs=("attached_node", "binary_makers", "hand_counted", "everyday", "phases"))
         for name, case in cases:
             plan.run(f"OTP {erlang.release}: {name}", lambda case=case: case(erlang))
     own_mounts.unbind(root + folder)

@@ -29,6 +29,7 @@
 
 #include "base/pages.h"
 #include "base/raw_syscall.h"
+#include "binaries.h"
 #include "boot_script.h"
 #include "embed/adapter.h"
 #include "format/segment.h"
@@ -154,6 +155,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         if (is_program("beam") && find_folder(&folder) &&
             ag_symbol_find("enif_make_atom", AG_SYMBOL_FIRST, &ag_adapter_erlang, &emulator)) {
             ag_boot_script_watch(emulator.address, folder.bytes);
+            ag_binaries_watch(emulator.address);
         }
     } else if (is_program("erlexec") && find_folder(&folder)) {
         const void *program = (const void *)getauxval(AT_ENTRY);

@@ -148,6 +148,59 @@ static uint64_t copied_words(ERL_NIF_TERM term) {
     return size_of_term != NULL ? size_of_term(term, &none) : 0;
 }
 
+/* ---- Erlang frames of recorded stacks ---- */
+
+/* The process that this thread runs, if it is counted: from an event of the process until it is
+ * scheduled out or ends. */
+static _Thread_local struct {
+    const struct ag_traced_process *process; /* NULL: none */
+    uint32_t era;                            /* n_eras at the event */
+    bool has_walk;
+} running;
+
+/* Number of times that tracing has ended. Then no event says any more which process a thread runs,
+ * so what the threads noted before is void. */
+static _Atomic uint32_t n_eras;
+
+/* Called when the recorder records a stack of this thread: of a binary, of the emulator's malloc or
+ * of a mapping. The Erlang functions are those of the process' levels. The levels belong to this
+ * thread while it runs the process. All Erlang frames are outside of all native ones: native frames
+ * are those of the emulator's functions that the innermost Erlang function called, since the walk
+ * of native frames ends at generated code. The levels of a recursion are one frame, or each level
+ * would make another stack. */
+static size_t walk_levels(void *context, struct allogram_frame *frames, size_t most) {
+    enum { LEVELS_MOST = 4096 }; /* deeper callers are left out: a level takes a nanosecond */
+    const struct ag_traced_process *process = running.process;
+    const void *outside = (const void *)(UINTPTR_MAX - sizeof(void *));
+    size_t n = 0;
+    (void)context;
+    /* relaxed: the events of this thread have the same order in all threads */
+    if (process == NULL || running.era != atomic_load_explicit(&n_eras, memory_order_relaxed)) {
+        return 0;
+    }
+    const uint32_t last = process->n_levels > LEVELS_MOST ? process->n_levels - LEVELS_MOST : 0;
+    for (uint32_t level = process->n_levels; level > last && n < most; level--) {
+        const allogram_function function = process->levels[level - 1].function;
+        if (function != 0 && (n == 0 || frames[n - 1].function != function)) {
+            frames[n++] = (struct allogram_frame){.function = function, .position = outside};
+        }
+    }
+    return n;
+}
+
+AG_FAST void note_running(const struct ag_traced_process *process) {
+    if (AG_UNLIKELY(!running.has_walk)) {
+        running.has_walk = true;
+        (void)allogram_walk_set(walk_levels, NULL); /* without it, stacks have no Erlang frames */
+    }
+    running.process = process;
+    running.era = atomic_load_explicit(&n_eras, memory_order_relaxed);
+}
+
+static void end_era(void) {
+    atomic_fetch_add_explicit(&n_eras, 1, memory_order_relaxed);
+}
+
 /* Called when the process has spawned another one since the last event: if it used spawn_request,
  * the emulator has made the reply {spawn_reply, Reference, ok, Pid} on the heap. It is a message,
  * which is counted when it is received. */
@@ -403,6 +456,7 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
         return atoms.ok;
     }
+    note_running(event.process);
     if (is_call) {
         take_call(&event, argv[3], argv[1] == atoms.some_functions);
     } else {
@@ -513,6 +567,7 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     event.begin = begin_of(argv[2]);
     (void)argc;
     const bool is_in = argv[0] == atoms.in;
+    running.process = NULL;
     event.process = is_in ? ag_traced_process_get(argv[2], NULL, "")
                           : ag_traced_process_find(argv[2]); /* no new entry for a process that
                                                               * ends */
@@ -529,6 +584,9 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     }
     end_event(&event, AG_EVENT_OTHER, is_in);
     event.process->returnable_words = returnable;
+    if (is_in) {
+        note_running(event.process);
+    }
     return atoms.ok;
 }
 
@@ -668,8 +726,13 @@ static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         take_spawn(env, argv[2], argv[3], argv[4]);
     } else if (argv[0] == atoms.spawned) {
         take_birth(env, argv[2], argv[4]);
-    } else if (argv[0] == atoms.exit && argv[2] != kept_pid) {
-        ag_traced_process_end(argv[2]);
+    } else if (argv[0] == atoms.exit) {
+        if (running.process != NULL && running.process->pid == argv[2]) {
+            running.process = NULL;
+        }
+        if (argv[2] != kept_pid) {
+            ag_traced_process_end(argv[2]);
+        }
     } else if (argv[0] == atoms.registered) {
         struct ag_traced_process *process = ag_traced_process_find(argv[2]);
         char name[AG_PROCESS_NAME_BYTES];
@@ -881,6 +944,7 @@ static ERL_NIF_TERM forget_all(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     (void)argc;
     (void)argv;
     kept_pid = 0;
+    end_era();
     ag_traced_processes_end_all();
     return atoms.ok;
 }
@@ -906,6 +970,7 @@ static ERL_NIF_TERM lose_track(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
     (void)env;
     (void)argc;
     (void)argv;
+    end_era();
     ag_traced_processes_lose_track();
     return atoms.ok;
 }
