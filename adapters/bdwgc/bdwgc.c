@@ -25,14 +25,16 @@ static const char *const needed[] = {"GC_base",
                                      "GC_get_prof_stats_unsafe",
                                      "GC_exclude_static_roots",
                                      "GC_thread_is_registered",
-                                     "GC_get_my_stackbottom"};
+                                     "GC_get_my_stackbottom",
+                                     "GC_get_all_interior_pointers"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    /* All but the last three, which a linker leaves out of a program that does not call them. */
-    N_INDISPENSABLE = N_NEEDED - 3,
+    /* All but the last four, which a linker leaves out of a program that does not call them. */
+    N_INDISPENSABLE = N_NEEDED - 4,
     EXCLUDE = N_INDISPENSABLE, /* GC_exclude_static_roots */
     IS_REGISTERED = EXCLUDE + 1,
     MY_THREAD = EXCLUDE + 2,
+    INTERIOR = EXCLUDE + 3,
     PLACES_MOST = 128,
 };
 
@@ -160,6 +162,7 @@ static void take_needed(const struct places *places) {
     ag_bdwgc.statistics = (size_t(*)(struct ag_bdwgc_statistics *, size_t))places->place[5].address;
     ag_bdwgc.is_registered = (int (*)(void))places->place[IS_REGISTERED].address;
     ag_bdwgc.my_thread = (void *(*)(void *))places->place[MY_THREAD].address;
+    ag_bdwgc.adds_byte = (int (*)(void))places->place[INTERIOR].address;
 }
 
 /* Excludes the agent's static memory from collections. Otherwise every collection would scan all of

@@ -7,7 +7,10 @@
  *
  * 2. A batch is a list of blocks that GC_malloc_many returns, or GC_generic_malloc_many when the
  * program calls it (as the macros of gc_inline.h do). Each block of a batch is recorded: from then
- * on the blocks belong to the program, even while it keeps them in a free list.
+ * on the blocks belong to the program, even while it keeps them in a free list. In an exact
+ * recording, GC_generic_malloc_many makes lists of one block instead, so that each block is
+ * recorded when the program allocates it, with the stack of this moment. In a sample the program
+ * gets whole lists, because the calls would cost more than the sample.
  *
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
  * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
@@ -79,6 +82,7 @@ extern uint32_t ag_bdwgc_keeps_vectors AG_HIDDEN; /* 1: the entries save vector 
                                                    * ag_bdwgc_call */
 uint32_t ag_bdwgc_keeps_vectors;
 static struct ag_detour detours[N_ROWS];
+static original_fn *make_block; /* GC_malloc_kind; NULL: the collector does not have it */
 
 struct ag_bdwgc_functions ag_bdwgc;
 struct ag_address_bits ag_held;
@@ -313,12 +317,39 @@ static uintptr_t call_own(struct ag_kept_call *call) {
     return result;
 }
 
+/* Stores a list of one block into *RET_LIST, in place of the longer list that the program requests.
+ * So the program calls again for each block, and each block is recorded with its own stack. Returns
+ * false if the original function has to make the list. */
+static bool single_block(struct ag_kept_call *call, uintptr_t *ret_list) {
+    enum { KINDS = 2 }; /* memory without and with pointers, GC_I_PTRFREE and GC_I_NORMAL */
+    const size_t bytes = call->arguments[0], kind = call->arguments[1];
+    if (kind >= KINDS || !make_block || !ag_bdwgc.adds_byte) {
+        return false;
+    }
+    const size_t added_bytes = ag_bdwgc.adds_byte() != 0 ? 1 : 0;
+    struct ag_bdwgc_thread *thread = &ag_bdwgc_thread;
+    thread->outermost = call;
+    thread->inside = (uintptr_t)sp_of(call);
+    uintptr_t *block = (uintptr_t *)make_block(bytes - added_bytes, kind, 0, 0, 0, 0);
+    thread->inside = 0;
+    if (!block) {
+        return false;
+    }
+    *block = 0; /* the end of the list */
+    *ret_list = (uintptr_t)block;
+    report_alloc(call, *ret_list, bytes);
+    return true;
+}
+
 static uintptr_t call_refill(struct ag_kept_call *call) {
     uintptr_t *list = (uintptr_t *)call->arguments[2];
     if (ag_bdwgc_thread.inside != 0) {
         const uintptr_t result = call_original(call);
         note_refill(*list);
         return result;
+    }
+    if (!ag_recorder_is_sampling() && single_block(call, list)) {
+        return call->rax; /* the function returns nothing, so rax stays */
     }
     const uintptr_t result = call_inside(call);
     report_list(call, *list, call->arguments[0]);
@@ -500,6 +531,9 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
         r = ag_detour_install(&detours[i], (void *)places[i].address, places[i].bytes,
                               (void *)(uintptr_t)(entries + i * AG_BDWGC_ENTRY_BYTES),
                               (void **)&ag_bdwgc_originals[i]);
+        if (strcmp(rows[i].name, "GC_malloc_kind") == 0) {
+            make_block = ag_bdwgc_originals[i];
+        }
         *ret_reason = detours[i].reason ? detours[i].reason : "cannot be detoured";
         *ret_name = rows[i].name;
     }

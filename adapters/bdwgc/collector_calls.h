@@ -19,8 +19,8 @@ struct ag_bdwgc_statistics { /* the first fields of struct GC_prof_stats_s of gc
         before_collection_bytes;
 };
 
-/* Functions that the adapter calls: public ones that, except for the last two, do not take the
- * collector's lock. */
+/* Functions that the adapter calls: public ones that do not take the collector's lock, except for
+ * is_registered and my_thread. */
 struct ag_bdwgc_functions {
     void *(*base)(void *);
     int (*is_marked)(const void *);
@@ -33,6 +33,9 @@ struct ag_bdwgc_functions {
      * function. */
     int (*is_registered)(void);
     void *(*my_thread)(void *ret_stack_base);
+    /* GC_get_all_interior_pointers: 1 if the collector adds a byte to each block, so that a pointer
+     * to the end of a block keeps the block alive. NULL: as above. */
+    int (*adds_byte)(void);
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 
