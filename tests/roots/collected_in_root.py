@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """collected_in_root ROOT BUILD: records Crystal and Guile programs, which use the Boehm collector, of another Debian release. ROOT is a folder
-with the root file system of that release (make_roots.sh). The cases are those of crystal_objects.py and guile_objects.py in
-tests/conformance. Prints TAP."""
+with the root file system of that release (make_roots.sh). The cases are those of crystal_objects.py, guile_objects.py and
+guile_stacks.py in tests/conformance. Prints TAP."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import crystal_objects  # noqa: E402
 import guile_objects  # noqa: E402
+import guile_stacks  # noqa: E402
 import own_mounts  # noqa: E402
 import place  # noqa: E402
 import recorded  # noqa: E402
@@ -22,10 +23,11 @@ def main():
     agents = os.path.join(build, "adapters/libc")
     for folder in ("/dev/shm", "/proc", agents):
         own_mounts.bind(folder, root + folder)
-    plan = tap.Plan(len(crystal_objects.CASES) + 1)
+    plan = tap.Plan(len(crystal_objects.CASES) + 1 + len(guile_stacks.CASES) + 1)
     with place.Place(recorded.Tools(build), root) as where:
         crystal_objects.run_cases(plan, where)
         guile_objects.run_cases(plan, where)
+        guile_stacks.run_cases(plan, where)
     return plan.status()
 
 

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Guile 3.0: the Scheme procedures and lines in the stacks of blocks, in Guile's bytecode interpreter, in compiled code (JIT) and in its
+evaluator of source code. The program prints the stacks that Guile itself shows (make-stack), and the recorded stacks of the blocks that it
+allocates at these moments must be the same. Each small block has the stack of its own allocation, so the number of blocks of each
+procedure is known. tests/roots runs the same test with a newer release of Guile."""
+
+import os
+import sys
+
+import place
+import recorded
+import tap
+
+SCRIPT = recorded.source_of("guile_stacks.scm")
+N = 500
+PAIR_BYTES = 16
+BYTES_BYTES = 4 * 8 + 1777  # of a bytevector, with its header
+CASES = [("bytecode", "-1"), ("compiled code", "0"), ("both", "1000"), ("the evaluator", "1000")]  # name, GUILE_JIT_THRESHOLD
+
+
+def vector_bytes(words):
+    return (words + 1) * 8
+
+
+def scheme_frames(block):
+    return [frame for frame in block["stack"] if frame["runtime"] == "guile"]
+
+
+def names_of(block):
+    return [(frame["function"], frame["file"], frame["line"]) for frame in scheme_frames(block)]
+
+
+def printed_stacks(output):
+    """Returns {words of the witness: [(name, file, line)]}."""
+    stacks, frames = {}, []
+    for line in output.decode().splitlines():
+        words = line.split()
+        if words[0] == "stack":
+            frames = stacks.setdefault(int(words[1]), [])
+        elif words[0] == "frame":
+            frames.append((words[1], words[2], int(words[3])))
+    return stacks
+
+
+def is_same(recorded_frame, printed):
+    """Guile has no name for some procedures. It takes the line of `witness` at make-stack, one line before the allocation."""
+    name, file, line = recorded_frame
+    same_name = name == printed[0] or printed[0] == "-" and name in ("lambda", "top level")
+    return same_name and printed[1] in (file, "-") and (line == printed[2] or printed[0] == "witness" or printed[1] == "-")
+
+
+def stacks_of(where, is_evaluated, threshold):
+    failures = tap.Failures()
+    script = where.bring(SCRIPT)
+    environment = {"HOME": where.path(""), "XDG_CACHE_HOME": where.path("cache"), "GUILE_JIT_THRESHOLD": threshold}
+    if is_evaluated:
+        command = ["guile", "--no-auto-compile", script, str(N)]
+        environment["GUILE_AUTO_COMPILE"] = "0"
+    else:
+        command = ["guile", script, str(N)]
+    plain = where.run(command, env=environment)  # compiles the script, unless it is evaluated
+    with recorded.Folder() as folder:
+        outcome, trace = where.record(command, folder, env=environment)
+        failures.expect("status", (outcome.status, plain.status), (0, 0))
+        summary = where.report(trace)
+        rows = {row["name"]: row for row in summary["runtimes"]}
+        failures.expect("Guile is hooked, without a note", (rows["guile"]["hooked"], rows["guile"]["note"]), (True, ""))
+        failures.require("coverage %s" % rows["bdwgc"]["coverage"], 0.999 <= rows["bdwgc"]["coverage"] <= 1)
+        failures.expect("note of the collector", rows["bdwgc"]["note"], "")
+        failures.expect("lost events, ghost frees", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
+        failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
+        focus = "--focus=make_vector$" if is_evaluated else "--focus=^witness$"
+        witnesses = where.report(trace, "--view=blocks", "--limit=0", focus, "--frames=0")["blocks"]
+        compare_stacks(failures, witnesses, printed_stacks(outcome.stdout))
+        if not is_evaluated:
+            count_blocks(failures, where, trace)
+    return failures
+
+
+def compare_stacks(failures, blocks, stacks):
+    failures.expect("printed stacks", sorted(stacks), list(range(4001, 4009)))
+    for words, printed in stacks.items():
+        witnesses = [block for block in blocks if block["size"] == vector_bytes(words)]
+        failures.require("witness %d: %d blocks" % (words, len(witnesses)), witnesses)
+        for block in witnesses[:1]:
+            found = names_of(block)
+            same = len(found) == len(printed) and all(is_same(*pair) for pair in zip(found, printed))
+            failures.require("witness %d: recorded %s, Guile shows %s" % (words, found, printed), same)
+
+
+def count_blocks(failures, where, trace):
+    for name, size in (("make-pairs", PAIR_BYTES), ("make-vectors", vector_bytes(133)), ("make-boxes-deep", vector_bytes(37)),
+                       ("make-boxes-deep", PAIR_BYTES), ("make-texts", BYTES_BYTES)):
+        blocks = where.report(trace, "--view=blocks", "--limit=0", "--focus=^%s$" % name, "--frames=10")["blocks"]
+        innermost = [scheme_frames(block)[0]["function"] for block in blocks if block["size"] == size]
+        failures.expect("blocks of %d bytes of %s" % (size, name), innermost.count(name), N)
+
+
+COMPILER = """(use-modules (system base compile))
+(compile-file (list-ref (command-line) 1) #:output-file (list-ref (command-line) 2))
+"""
+
+
+def compiler(where):
+    """Guile's compiler, compiling the program of this test: at least 95 % of the blocks have a Scheme procedure with a name in their
+    stacks."""
+    failures = tap.Failures()
+    script = where.bring(SCRIPT)
+    with open(os.path.join(where.folder, "compile.scm"), "w", encoding="utf-8") as file:
+        file.write(COMPILER)
+    command = ["guile", "--no-auto-compile", where.path("compile.scm"), script, where.path("out.go")]
+    with recorded.Folder() as folder:
+        outcome, trace = where.record(command, folder, env={"HOME": where.path(""), "GUILE_AUTO_COMPILE": "0"})
+        failures.expect("status", outcome.status, 0)
+        summary = where.report(trace)
+        total = summary["allocated_blocks"]
+        sites = where.report(trace, "--view=sites", "--limit=0", "--runtime=guile")["sites"]
+        named = sum(row["own"]["allocated_blocks"] for row in sites if row["runtime"] == "guile")
+        failures.require("%d of %d blocks have a Scheme procedure" % (named, total), total > 100 * 1000 and 0.95 * total < named <= total)
+    return failures
+
+
+def run_cases(plan, where):
+    for name, threshold in CASES:
+        if not where.has("guile"):
+            plan.skip(name, "guile-3.0 is not installed")
+        else:
+            plan.run(name, lambda evaluated=name == "the evaluator", threshold=threshold: stacks_of(where, evaluated, threshold))
+    if where.has("guile"):
+        plan.run("Guile's compiler", lambda: compiler(where))
+    else:
+        plan.skip("Guile's compiler", "guile-3.0 is not installed")
+
+
+def main():
+    tools = recorded.tools_of_arguments()
+    plan = tap.Plan(len(CASES) + 1)
+    with place.Place(tools) as where:
+        run_cases(plan, where)
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
