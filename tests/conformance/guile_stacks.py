@@ -5,6 +5,8 @@ allocates at these moments must be the same. Each small block has the stack of i
 procedure is known. tests/roots runs the same test with a newer release of Guile."""
 
 import os
+import re
+import subprocess
 import sys
 
 import place
@@ -120,6 +122,23 @@ def compiler(where):
     return failures
 
 
+def checked(where, judge):
+    """Each stack is captured again: the native frames by libunwind, which finds its way through bytecode but not through compiled code, and the
+    Scheme frames without what the adapter remembers of earlier walks."""
+    failures = tap.Failures()
+    environment = {"HOME": where.path(""), "XDG_CACHE_HOME": where.path("cache"), "GUILE_JIT_THRESHOLD": "-1", "LD_PRELOAD": judge}
+    command = ["guile", where.bring(SCRIPT), "50"]
+    where.run(command, env={**environment, "LD_PRELOAD": ""})  # compiles the script
+    with recorded.Folder() as folder:
+        outcome, trace = where.record(command, folder, env=environment)
+        failures.expect("status", outcome.status, 0)
+        dump = subprocess.run([where.tools.allogram, "dump", trace], capture_output=True, text=True, check=True).stdout
+        made, failed = (int(number) for number in re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups())
+        failures.expect("stacks that differ", failed, 0)
+        failures.require("stacks checked: %d" % made, made > where.report(trace)["allocated_blocks"])
+    return failures
+
+
 def run_cases(plan, where):
     for name, threshold in CASES:
         if not where.has("guile"):
@@ -134,9 +153,14 @@ def run_cases(plan, where):
 
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(len(CASES) + 1)
+    judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
+    plan = tap.Plan(len(CASES) + 2)
     with place.Place(tools) as where:
         run_cases(plan, where)
+        if where.has("guile") and os.path.exists(judge):
+            plan.run("every stack is checked", lambda: checked(where, judge))
+        else:
+            plan.skip("every stack is checked", "guile-3.0 is not installed, or allogram is built without libunwind")
     return plan.status()
 
 
