@@ -60,6 +60,7 @@ struct image {
     size_t lines_bytes;
     const struct row *rows;
     size_t n_rows;
+    _Atomic bool is_ready; /* the other fields are written */
 };
 struct place {
     _Atomic uintptr_t pc; /* 0: free */
@@ -373,18 +374,19 @@ static const struct image *keep_image(struct image *image) {
     }
     read_rows(image);
     images[at] = *image;
-    /* Elements that other threads are still writing have text_low == text_high.
-     * release: pairs with the acquire in find_image */
+    /* release: pairs with the acquire in find_image */
+    atomic_store_explicit(&images[at].is_ready, true, memory_order_release);
     uint32_t n = atomic_load_explicit(&n_images, memory_order_relaxed);
     while (n <= at && !atomic_compare_exchange_weak_explicit(
-                          &n_images, &n, at + 1, memory_order_release, memory_order_relaxed)) {
+                          &n_images, &n, at + 1, memory_order_relaxed, memory_order_relaxed)) {
     }
     return &images[at];
 }
 
 static const struct image *find_image(uintptr_t pc) {
-    for (uint32_t i = atomic_load_explicit(&n_images, memory_order_acquire); i-- > 0;) {
-        if (pc - images[i].text_low < images[i].text_high - images[i].text_low) {
+    for (uint32_t i = atomic_load_explicit(&n_images, memory_order_relaxed); i-- > 0;) {
+        if (atomic_load_explicit(&images[i].is_ready, memory_order_acquire) &&
+            pc - images[i].text_low < images[i].text_high - images[i].text_low) {
             return &images[i];
         }
     }
