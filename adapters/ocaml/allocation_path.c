@@ -128,7 +128,7 @@ static bool claim_domain(struct domain *domain, uintptr_t from, uintptr_t to) {
 }
 
 /* Only threads of a domain look the domain up, and the threads of a domain run one at a time. */
-AG_COLD static struct domain *find_domain(uintptr_t state) {
+AG_COLD static struct domain *find_domain(uintptr_t state, bool may_be_new) {
     struct domain *found = NULL;
     for (size_t i = 0; i < DOMAINS_MOST && !found; i++) {
         struct domain *there = atomic_load_explicit(&domains[i], memory_order_acquire);
@@ -136,7 +136,7 @@ AG_COLD static struct domain *find_domain(uintptr_t state) {
             found = there;
         }
     }
-    for (size_t i = 0; i < DOMAINS_MOST && !found; i++) {
+    for (size_t i = 0; i < DOMAINS_MOST && !found && may_be_new; i++) {
         struct domain *there = atomic_load_explicit(&domains[i], memory_order_acquire);
         if (!there) {
             struct domain *made = ag_own_memory_take(sizeof(*made));
@@ -157,8 +157,7 @@ AG_COLD static struct domain *find_domain(uintptr_t state) {
     return found;
 }
 
-/* NULL: there are too many domains. */
-AG_FAST struct domain *domain_of(const unsigned char *state) {
+AG_FAST struct domain *look_domain_up(const unsigned char *state, bool may_be_new) {
     static __thread struct {
         const unsigned char *state;
         struct domain *domain;
@@ -166,10 +165,21 @@ AG_FAST struct domain *domain_of(const unsigned char *state) {
     if (AG_UNLIKELY(own.state != state ||
                     atomic_load_explicit(&own.domain->state, memory_order_relaxed) !=
                         (uintptr_t)state)) {
-        own.domain = find_domain((uintptr_t)state);
+        own.domain = find_domain((uintptr_t)state, may_be_new);
         own.state = own.domain ? state : NULL;
     }
     return own.domain;
+}
+
+/* The domain with this state, which may be new. NULL: there are too many domains. */
+AG_FAST struct domain *domain_of(const unsigned char *state) {
+    return look_domain_up(state, /* may_be_new= */ true);
+}
+
+/* As domain_of, but NULL for a domain that has no blocks, or has ended: its thread may still take
+ * part in collections after caml_memprof_delete_domain. */
+AG_FAST struct domain *known_domain(const unsigned char *state) {
+    return look_domain_up(state, /* may_be_new= */ false);
 }
 
 /* ---- recording ---- */
@@ -343,7 +353,7 @@ static struct domain *collecting_domain(const unsigned char *state) {
         return NULL;
     }
     ag_host_get_ready();
-    return domain_of(state);
+    return known_domain(state);
 }
 
 static void place_young(const unsigned char *state) {
@@ -579,7 +589,7 @@ static bool scan_roots(struct ag_kept_call *call) {
 
 static bool delete_domain(struct ag_kept_call *call) {
     struct domain *domain =
-        is_recording() ? domain_of((const unsigned char *)call->arguments[0]) : NULL;
+        is_recording() ? known_domain((const unsigned char *)call->arguments[0]) : NULL;
     if (domain) {
         atomic_store_explicit(&domain->state, IS_ORPHAN, memory_order_release);
     }
@@ -591,7 +601,7 @@ static bool delete_domain(struct ag_kept_call *call) {
 static bool handle_gc_interrupt(struct ag_kept_call *call) {
     const unsigned char *state = ag_ocaml_own_state();
     const uintptr_t young_pointer = state_word(state, layout->young_pointer);
-    struct domain *domain = is_recording() ? domain_of(state) : NULL;
+    struct domain *domain = is_recording() ? known_domain(state) : NULL;
     enum { ACTION_PENDING = 56 };
     return domain && domain->dispatched != young_pointer && is_only_ours(state, young_pointer) &&
            state_word(state, ACTION_PENDING) == 0 && returns(call, call->rax);
