@@ -37,6 +37,7 @@
 #include "embed/host_heaps.h"
 #include "embed/tracker.h"
 #include "hook/elf_symbols.h"
+#include "hook/first_environment.h"
 #include "hook/next_symbol.h"
 #include "record/event_fast.h"
 
@@ -397,7 +398,7 @@ static enum ag_adapter_answer crystal_start(struct ag_runtime_definition *ret_ru
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
     const enum ag_adapter_answer answer = crystal_start(ret_runtime);
     if (answer == AG_ADAPTER_ACTS) {
-        map_table(getenv("ALLOGRAM_CRYSTAL_TYPES"));
+        map_table(ag_first_environment_value("ALLOGRAM_CRYSTAL_TYPES"));
     }
     return answer;
 }

@@ -25,6 +25,7 @@
 #include "embed/session_joined.h"
 #include "foreign_allocator.h"
 #include "heaps.h"
+#include "hook/first_environment.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 #include "record/self_check.h"
@@ -83,22 +84,6 @@ static void start_self_check(void) {
     }
 }
 
-/* The agent starts before the libc has set __environ. The kernel put the environment on the stack,
- * after argc, the arguments and NULL; the loader's __libc_stack_end is the address of argc. Returns
- * whether this function set __environ. */
-static bool set_early_environment(void) {
-    struct ag_symbol_place place;
-    if (__environ || !ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
-        return false;
-    }
-    char **words = *(char ***)place.address;
-    if (!words || words[1 + (size_t)words[0]] != NULL) {
-        return false;
-    }
-    __environ = words + 1 + (size_t)words[0] + 1;
-    return true;
-}
-
 static struct ag_static_answer own_allocator;
 
 static void note_own_allocator(void) {
@@ -108,7 +93,7 @@ static void note_own_allocator(void) {
 }
 
 static void start_recording(void) {
-    const char *path = getenv("ALLOGRAM_SESSION");
+    const char *path = ag_first_environment_value("ALLOGRAM_SESSION");
     start_self_check();
     if (!path || !path[0] || ag_recorder_start(path) < 0) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
@@ -139,7 +124,7 @@ static void start_recording(void) {
     }
     ag_libc_announce(&runtime);
     ag_host_join();
-    ag_adapters_attach(getenv("ALLOGRAM_ADAPTERS"));
+    ag_adapters_attach(ag_first_environment_value("ALLOGRAM_ADAPTERS"));
 }
 
 AG_COLD void ag_libc_start(void) {
@@ -150,11 +135,7 @@ AG_COLD void ag_libc_start(void) {
     const int host_errno = errno;
     find_next_functions();
     find_program_functions();
-    const bool is_early = set_early_environment();
     start_recording();
-    if (is_early) {
-        __environ = NULL; /* the libc sets it later */
-    }
     errno = host_errno;
 }
 

@@ -15,6 +15,7 @@
 #include "base/vector_state.h"
 #include "embed/adapter.h"
 #include "hook/detour.h"
+#include "hook/first_environment.h"
 #include "hook/kept_call.h"
 #include "hook/next_symbol.h"
 #include "lua_calibration.h"
@@ -246,7 +247,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     if (install_detours() < 0) {
         return refuse(ret_runtime, "a function cannot be detoured: ", detours[n_detours].reason);
     }
-    const char *calls = getenv("ALLOGRAM_CALLS"); /* set by `run --calls` */
+    const char *calls = ag_first_environment_value("ALLOGRAM_CALLS"); /* set by `run --calls` */
     ag_lua_calls_are_wanted = calls && strcmp(calls, "yes") == 0;
     if (!ag_lua.has_pcs) {
         add_to_note("tables and their arrays may have the line of an earlier statement");

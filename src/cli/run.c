@@ -368,7 +368,7 @@ static int end_status(int wait_status) {
 }
 
 static void print_summary(const struct ag_writer_report *report, const char *program,
-                          const struct run_request *request, const struct ag_launch *launch) {
+                          const struct run_request *request) {
     ag_run_summary_print(report, program);
     if (!report->has_counts && (request->functions[0] || request->processes[0])) {
         ag_say("no call was counted: %s%s%s%s%s selected no function that an Erlang node called",
@@ -376,11 +376,12 @@ static void print_summary(const struct ag_writer_report *report, const char *pro
                request->functions[0] && request->processes[0] ? " with " : "",
                request->processes[0] ? "--process=" : "", request->processes);
     }
-    if (!report->registered && ag_target_refuses_preload(launch->path)) {
-        ag_say(
-            "AddressSanitizer refuses libraries that are loaded before its own; to allow the agent: "
-            "ASAN_OPTIONS=verify_asan_link_order=0 allogram run ...");
-    }
+}
+
+/* Whether AddressSanitizer ended the program before its first allocation. */
+static bool is_refused(const struct ag_supervisor *supervisor, const struct ag_launch *launch) {
+    return supervisor->report.allocated_blocks == 0 && supervisor->child_ended &&
+           end_status(supervisor->wait_status) != 0 && ag_target_refuses_preload(launch->path);
 }
 
 /* Called after the program has started: waits until it has ended, and prints the summary. Returns
@@ -391,12 +392,19 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
     ag_supervisor_step_back(supervisor);
     const bool has_report = ag_supervisor_watch(supervisor);
     ag_endpoint_stop(endpoint);
-    if (has_report) {
+    if (has_report && is_refused(supervisor, launch)) {
+        (void)unlink(supervisor->report.registered ? supervisor->report.path : first_trace);
+        if (!request->is_quiet) {
+            ag_say("nothing was recorded: AddressSanitizer refuses libraries that are loaded "
+                   "before its own; to allow the agent: ASAN_OPTIONS=verify_asan_link_order=0 "
+                   "allogram run ...");
+        }
+    } else if (has_report) {
         if (!supervisor->report.registered) {
             ag_session_remove_empty_trace(first_trace);
         }
         if (!request->is_quiet) {
-            print_summary(&supervisor->report, program, request, launch);
+            print_summary(&supervisor->report, program, request);
         }
     } else if (!request->is_quiet && !supervisor->gave_up) {
         ag_say("the writer failed; to save what was recorded: allogram check %s", first_trace);

@@ -198,6 +198,30 @@ END
     "$ALLOGRAM" report t --view=blocks --json | jq -e '.blocks | map(.size) == [1234]'
 }
 
+@test "a program with a getenv of its own, which works only later, is recorded" {
+    cat >own_getenv.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+static char **variables;
+char *getenv(const char *name) {
+    for (char **at = variables; *at; at++) {
+        if (strncmp(*at, name, strlen(name)) == 0 && (*at)[strlen(name)] == '=') {
+            return *at + strlen(name) + 1;
+        }
+    }
+    return NULL;
+}
+static void take(int argc, char **argv, char **environment) { variables = environment; }
+__attribute__((section(".preinit_array"), used)) static void (*taken)(int, char **, char **) = take;
+int main(void) { free(malloc(1234)); return getenv("MINE") ? 3 : 0; }
+END
+    gcc -w -o own_getenv own_getenv.c
+    run env MINE=1 "$ALLOGRAM" run -q -o getenv.allogram ./own_getenv
+    [ "$status" -eq 3 ]
+    [ -z "$output" ]
+    "$ALLOGRAM" report getenv.allogram --view=blocks --state=closed --json | jq -e '[.blocks[].size] | index(1234) != null'
+}
+
 @test "programs of musl are recorded, too" {
     printf '#include <stdlib.h>\nint main(void) { for (int i = 0; i < 50; i++) free(realloc(malloc(i + 1), 100)); return 7; }\n' >c.c
     musl-gcc -fno-builtin -o c c.c || skip "no musl here"

@@ -33,6 +33,7 @@
 #include "boot_script.h"
 #include "embed/adapter.h"
 #include "format/segment.h"
+#include "hook/first_environment.h"
 #include "hook/import_slot.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
@@ -149,7 +150,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     if (ag_recorder.header->mode != AG_MODE_EXACT) {
         return AG_ADAPTER_ABSENT;
     }
-    const char *before = getenv(variable_name);
+    const char *before = ag_first_environment_value(variable_name);
     struct ag_symbol_place emulator;
     if (before != NULL && strstr(before, call) != NULL) {
         if (is_program("beam") && find_folder(&folder) &&

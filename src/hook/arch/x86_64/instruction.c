@@ -147,7 +147,7 @@ static int read_vector_opcode(struct reading *reading, uint8_t escape) {
     reading->opcode = reading->bytes[reading->at++];
     const int r = set_vector_shape(reading, map);
     reading->is_two_byte = true;
-    reading->opcode = 0; /* an opcode of another map is not examined below */
+    reading->opcode = 0; /* so that is_strange and flow_of do not examine it */
     return r;
 }
 
@@ -173,7 +173,7 @@ static int read_opcode(struct reading *reading) {
         }
         reading->shape = reading->opcode == 0x38 ? 'm' : 'M';
         reading->at++;
-        reading->opcode = 0; /* an opcode of another map is not examined below */
+        reading->opcode = 0; /* so that is_strange and flow_of do not examine it */
     }
     return 0;
 }
@@ -273,7 +273,8 @@ static enum ag_flow flow_of(const struct reading *reading, uint8_t modrm) {
     }
 }
 
-/* Whether the bytes may be an instruction whose length differs from that of the tables. */
+/* Whether the bytes may be an instruction that the tables do not describe: its length differs from
+ * the length in the tables, or it is an unsupported instruction with the same opcode. */
 static bool is_strange(const struct reading *reading, uint8_t modrm) {
     const unsigned extension = (modrm >> 3) & 7;
     if (reading->is_two_byte) {
