@@ -185,19 +185,29 @@ def reset(erlang):
     return failures
 
 
+def calls_in_time(erlang, folder, seconds, failures):
+    """Makes calls during a delay of 4 * SECONDS, during the recording of 3 * SECONDS after it, and later. Returns the counted calls and words;
+    None: on this machine a node is too slow for these times."""
+    node = Node(erlang, folder, "--delay=%d" % (4 * seconds), "--duration=%d" % (3 * seconds))
+    node.tell("calls 100")
+    is_in_time = time.monotonic() < node.begun + 3.5 * seconds
+    wait_until(node.begun + 5 * seconds)
+    node.tell("calls 20")
+    is_in_time = is_in_time and time.monotonic() < node.begun + 6.5 * seconds
+    wait_until(node.begun + 8 * seconds)
+    node.tell("calls 3")
+    failures.expect("status", node.finish(), 0)
+    return kept_of(erlang.tools, node.trace(), failures) if is_in_time else None
+
+
 def delay_and_duration(erlang):
     failures = tap.Failures()
-    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
-        node = Node(erlang, folder, "--delay=4", "--duration=3")
-        node.tell("calls 100")
-        failures.require("the first calls happened during the delay", time.monotonic() < node.begun + 3.5)
-        wait_until(node.begun + 5)
-        node.tell("calls 20")
-        failures.require("the second calls happened during the recording", time.monotonic() < node.begun + 6.5)
-        wait_until(node.begun + 8)
-        node.tell("calls 3")
-        failures.expect("status", node.finish(), 0)
-        failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (20, 40))
+    counted = None
+    for seconds in (1, 2, 4, 8):
+        if counted is None:
+            with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+                counted = calls_in_time(erlang, folder, seconds, failures)
+    failures.expect("calls, words of kept/1", counted, (20, 40))
     return failures
 
 
