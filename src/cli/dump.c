@@ -10,10 +10,10 @@
  * opened in the order of their first times, and the next line is always the earliest line of all
  * open chunks. The open chunks are those that overlap in time: about one per thread, and a program
  * may have tens of thousands of threads. The open chunks are kept in a binary heap. A short chunk
- * is decoded completely when it is opened; a long chunk keeps a decoder, which is small compared
- * with the chunk. The memory for open chunks is limited in proportion to the size of the file
- * (open_limit). A crafted file may have more overlapping chunks than fit into this memory; then the
- * lines are printed out of order. */
+ * is decoded completely when it is opened; a long chunk keeps a decoder, which decodes up to
+ * EVENTS_AT_ONCE events at a time. The memory for open chunks is limited in proportion to the size
+ * of the file (open_limit). A crafted file may have more overlapping chunks than fit into this
+ * memory; then the lines are printed out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ struct cursor { /* an open chunk and its next line */
 
 struct dump {
     struct ag_trace_file *file;
-    struct ag_chunk_decoder *starter;    /* starts the chunks of all cursors */
+    struct ag_chunk_decoder *starter;    /* starts each chunk; a cursor's decoder is split off */
     const struct ag_chunk_entry **order; /* chunks by first time, then by position */
     size_t n_order, n_opened;
     struct cursor **open; /* binary heap; open[0] has the next line */
@@ -129,7 +129,7 @@ static void print_event(const struct cursor *cursor, const struct ag_event *even
         if (event->kind == AG_RECORD_MOVE) {
             printf(" to=0x%" PRIx64, event->size);
         }
-        if (event->stack != 0) { /* stack of the free or of the allocation */
+        if (event->stack != 0) { /* 0: no stack was recorded with the event */
             printf(" stack=%" PRIu32, event->stack);
         }
     }

@@ -3,9 +3,10 @@
  * The format is specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts.
  * shared.frames is a table of functions. A profile has a list of samples and a list of their
  * weights. A sample is a list of frame numbers, from the outermost frame inward. This file writes a
- * sample for each stack (or each counted path of calls), with the value of --metric as its weight.
- * The unit is bytes, nanoseconds, or none. Frames are functions, not lines, so that the viewer's
- * sandwich view adds up all lines of a function. */
+ * sample for each node of the call tree whose own value of --metric is not 0: the functions from
+ * the root to this node, with the value as the weight. The unit is bytes, nanoseconds, or none.
+ * Frames are functions, not lines, so that the sandwich view of speedscope.app adds up all lines of
+ * a function. */
 #include <errno.h>
 #include <stdlib.h>
 

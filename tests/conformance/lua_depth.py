@@ -32,7 +32,8 @@ def deep_blocks_cost_as_much_as_others(tools, interpreter):
 
 def remembered_stacks_are_read_stacks(tools, interpreter, judge):
     """Records random programs. In the debug mode of record/self_check.h, the recorder repeats each walk of Lua's calls without the memo,
-    merges each stack again from single frames, and counts the differences. With --depth=20 most stacks are cut."""
+    builds each merged stack (native frames and Lua's calls) again frame by frame, and counts the differences. With --depth=20 most stacks are
+    cut."""
     failures = tap.Failures()
     for seed in range(SEEDS):
         for options in ([], ["--depth=20"]):

@@ -9,7 +9,7 @@ const KEYS = [
   ["arrows", "in the flame graph: move; Enter zooms, F opens the function"],
   ["arrows", "in the plot of functions: from one to the next; Enter opens it"],
   ["/", "search: a part of a name, or /a regular expression/"],
-  ["c", "copy what is shown as text"], ["d", "dark or light"], ["Esc", "one step back"],
+  ["c", "copy the current view as text"], ["d", "dark or light"], ["Esc", "one step back"],
 ];
 
 export function showHelp() {

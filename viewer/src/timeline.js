@@ -51,8 +51,8 @@ export class Timeline {
       .observe(host);
   }
 
-  // If the program's blocks are a small part of resident memory, one scale would show neither curve well.
-  // Resident memory is then hidden until a click on its legend.
+  // The curves of the program's blocks and of resident memory have one scale. If the blocks are a small part of
+  // resident memory, their curve would be too flat to read. Resident memory is then hidden until a click on its button in the legend.
   chooseCurves() {
     const { summary } = this.trace.facts;
     this.shows = { rate: true, in_use: true,

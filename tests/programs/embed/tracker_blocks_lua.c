@@ -2,9 +2,10 @@
  * (and for blocks that grow, their arrays), which Lua's collector frees. Works only under `allogram
  * run`, where allogram's adapter for Lua reports the blocks.
  *
- * Each place has a Lua state of its own with an allocator of its own, which takes nothing from
- * malloc. So a place may be used in a signal handler, and a place that is discarded frees its
- * memory. */
+ * A place is a group of blocks: bits 32 to 39 of a block's name are the number of its place. Each
+ * place has a Lua state of its own with an allocator of its own, which takes nothing from malloc.
+ * So a place may be used in a signal handler, and blocks_start_over can discard the Lua state of a
+ * place without lua_close: the next state reuses the arena. */
 #include "tracker_blocks.h"
 
 #include <lauxlib.h>
@@ -60,9 +61,10 @@ static struct place {
 
 static __thread struct doing { /* the call of a script function that this thread runs */
     lua_State *L;
-    allogram_type wanted; /* type of the rule's blocks in this call; 0: there are none */
-    uint64_t name;        /* name of the next such block */
-    uint64_t address;     /* address of the block before that one; 0: none */
+    /* type of the blocks that the rule (the running test) counts in this call; 0: none */
+    allogram_type wanted;
+    uint64_t name;    /* name of the block of the last sample; before that, of the first block */
+    uint64_t address; /* address in the last sample; 0: there was no sample yet */
 } now;
 
 static void fail(const char *why) {
@@ -130,7 +132,7 @@ static struct place *place_of(uint64_t name) {
     }
     place->L = lua_newstate(allocate, place);
     if (!place->L) {
-        fail("no state");
+        fail("the Lua state cannot be created");
     }
     luaL_openlibs(place->L);
     lua_register(place->L, "userdata", new_userdata);
@@ -237,7 +239,8 @@ static uint64_t address_of(uint64_t name) {
     return (uintptr_t)lua_topointer(place_of(name)->L, -1);
 }
 
-/* Lua does not report when an object gets old or complete, so these functions report it. */
+/* No event of Lua corresponds to allogram_promote or allogram_complete, so these functions call
+ * them for a table. */
 void block_promote(uint64_t name) {
     allogram_promote(blocks_heap, address_of(name));
 }

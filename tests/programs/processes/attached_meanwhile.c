@@ -1,10 +1,10 @@
 /* attached_meanwhile.c: does for SECONDS seconds what a tracer (ptrace) must not disturb, while the
- * test attaches again and again.
+ * test attaches to this process again and again.
  *
- *     attached_meanwhile waits SECONDS     epoll_wait while a child ends, whose SIGCHLD is ignored:
+ *     attached_meanwhile waits SECONDS     epoll_wait while a child ends; SIGCHLD has no handler:
  *                                          the wait must not end with EINTR
  *     attached_meanwhile clones SECONDS    children of clone with CLONE_VM allocate in the memory
- *                                          of this process: each must exit with its own status
+ *                                          of this process: each must exit with MEANT_STATUS
  *
  * Prints how many rounds it made and how many were disturbed. Status 1 if one was. */
 #include <pthread.h>

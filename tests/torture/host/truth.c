@@ -49,9 +49,9 @@ int truth_has_room(void) {
     return atomic_load(&truth_file->n_processes) < TRUTH_PROCESSES / 2;
 }
 
-/* Takes a record, and allocates the mark (a block whose size is the number of the process). Signals
- * are blocked: if a handler forked a child between the two steps, the child would allocate its
- * parent's mark. */
+/* Takes a record, and allocates the mark: a block whose size tells the number of the record (not
+ * the pid). Signals are blocked: if a handler forked a child between the two steps, the child would
+ * allocate its parent's mark. */
 struct truth_process *truth_claim(void) {
     sigset_t all, before;
     sigfillset(&all);

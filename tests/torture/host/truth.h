@@ -41,7 +41,8 @@ struct truth_site {
 
 struct truth_process {
     _Atomic uint32_t pid;
-    _Atomic uint32_t is_executed;   /* 1 if an act of an ancestor executed this program again */
+    /* 1 if an act (an operation of this program) in an ancestor executed this program again */
+    _Atomic uint32_t is_executed;
     _Atomic uint64_t foreign_frees; /* frees of blocks that an ancestor allocated before a fork */
     struct truth_site sites[TRUTH_SITES];
 };
@@ -63,14 +64,14 @@ extern struct truth_header *truth_file;
 extern struct truth_page *truth_page;
 extern int truth_is_executed;
 
-/* Maps the file of $TORTURE_TRUTH, or private memory. */
+/* Maps the file that $TORTURE_TRUTH names; if it is not set, maps anonymous shared memory. */
 void truth_open(void);
-/* Whether at least half of the records are free. */
+/* Whether more than half of the records are free. */
 int truth_has_room(void);
 /* Takes a record for this process, if it has none yet, and returns the record. */
 struct truth_process *truth_claim(void);
-/* Prints a line on standard error. The program complains about errors that do not occur without
- * allogram. */
+/* Prints a line with WHAT on standard error. Called for errors that must not occur in any run, with
+ * or without allogram. */
 void complain(const char *what);
 
 /* Returns the number of a new slot for a result. */
