@@ -385,6 +385,12 @@ static void write_note(struct ag_static_answer *answer, const char *first, const
     ag_join_text(answer->note, sizeof(answer->note), parts);
 }
 
+/* Compilers put small functions into their callers, if both are in one source file or the program
+ * is optimized as a whole. A function of this length has about 60 instructions. With -O3 gcc
+ * inlines functions of up to 30 (its parameter max-inline-insns-auto, gcc 12), as counted before it
+ * optimizes them. */
+enum { INLINED_BYTES_MOST = 256 };
+
 static void unhook_all(void) {
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
         (void)ag_detour_remove(&detours[i]); /* a detour that was not installed is not changed */
@@ -422,7 +428,11 @@ static int hook(const struct entries *entries, size_t first, size_t end,
         if (answer->note[0] == '\0') {
             const char *const parts[] = {
                 "an allocator of the program is hooked by detours; the first function: ",
-                functions[i].name, NULL};
+                functions[i].name,
+                i < FIRST_OTHER && found->size_bytes <= INLINED_BYTES_MOST
+                    ? "; copies of it that the compiler put into its callers are not recorded"
+                    : "",
+                NULL};
             ag_join_text(answer->note, sizeof(answer->note), parts);
         }
         count++;
