@@ -16,7 +16,7 @@ import sys
 
 from harness import HERE, Bench
 
-# Files of parts/. The function run(bench) of each measures, prints tables and compares results with bars.
+# Files of parts/. Each has a function run(bench), which measures, prints tables, and compares results with bars.
 PARTS = [
     "programs",
     "redis",

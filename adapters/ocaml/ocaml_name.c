@@ -18,8 +18,8 @@ struct text {
     size_t length, capacity;
 };
 
-/* Used instead of isdigit(): this file is also part of the agent, which calls as few functions of
- * the C library as possible. */
+/* Used instead of isdigit(): this file is also part of the agent (the library that is loaded into
+ * the recorded program), which calls as few functions of the C library as possible. */
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -51,7 +51,8 @@ static int digit(char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Replaces escapes such as "$2b" by their characters, except those of control characters. */
+/* Replaces escapes such as "$2b" by their characters. Escapes of the control characters below "$20"
+ * stay as they are. */
 static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
     bool fits = true;
     for (size_t i = 0; i < length && fits; i++) {

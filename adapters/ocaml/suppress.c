@@ -1,10 +1,12 @@
-/* suppress.c: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter,
- * because memory that Memprof allocates does not belong to the program.
+/* suppress.c: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter
+ * (allogram's code for OCaml), because memory that Memprof allocates does not belong to the
+ * program.
  *
- * Each function of memprof_entries.def takes at most four words and returns at most two; its
- * replacement here passes all arguments and results on. No exception leaves these functions,
- * because the adapter's callbacks raise none. When the program starts Memprof itself, the adapter's
- * Memprof has ended, and nothing is suppressed.
+ * memprof_entries.def lists the functions through which the runtime enters Memprof. Each of them
+ * takes at most four words and returns at most two; its replacement here passes all arguments and
+ * results on. No exception leaves these functions, because the adapter's callbacks raise none.
+ * While the program uses Memprof itself, Memprof does not work for the adapter, and nothing is
+ * suppressed.
  *
  * Recording is resumed for memory that the program keeps: in collections (collector_hooks.c), and
  * when a stack grows while the adapter's callback runs on it. */

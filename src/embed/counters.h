@@ -12,33 +12,36 @@
 #include "record/process_life.h"
 #include "record/recorder.h"
 
-/* The data that the owner of a set needs in order to count; the counts themselves are in
- * `shared`. */
+/* The data that the owner of a set (the code that counts in it) needs in order to count; the counts
+ * themselves are in `shared`. */
 struct allogram_counters {
     uint32_t tree;      /* number of this set in the trace */
     uint32_t recording; /* the recording that the counters belong to; 0: none yet */
-    uint32_t following; /* number of the session that `current` and `depth` belong to */
-    /* slot (entry in the live segment) of the process that the counters belong to; a forked child
-     * has a slot of its own */
+    uint32_t following; /* number of the session (see ag_counters_follow) that `current` and `depth`
+                         * belong to */
+    /* slot (entry in the live segment, the memory shared with the writer process) of the process
+     * that the counters belong to; a forked child has a slot of its own */
     uint32_t slot, slot_generation;
     uint32_t word_bytes;
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;     /* functions entered and not left */
-    uint64_t beyond;    /* number of those functions, the innermost ones, that have no node */
+    uint64_t beyond;    /* how many of the `depth` functions (the innermost ones) have no node */
     uint64_t since_raw; /* time is counted up to this moment, in units of the session's clock */
     uint32_t current;   /* number of a node; 0: outside of all functions */
-    /* The part of the set that is in the live segment, the memory shared with the writer process;
-     * it refers to all nodes. NULL: none yet. */
+    /* The part of the set that is in the live segment. All nodes of the set can be found from this
+     * part. NULL: none yet. */
     struct ag_counter_set *shared;
     struct ag_counter_node *small[1 + AG_COUNTER_SMALL_PAGES]; /* [0] is shared->first */
-    /* AG_COUNTER_LARGE_PAGES pointers to pages, [0] unused, and a table of the pages' references in
-     * the live segment; NULL: not needed yet */
+    /* large: AG_COUNTER_LARGE_PAGES pointers to pages of nodes ([0] is unused). table: for the
+     * writer process, references to the same pages as 32-bit numbers; it is in the live segment,
+     * like the pages. NULL: not needed yet. */
     struct ag_counter_node **large;
     _Atomic uint32_t *table;
     uint32_t *places;  /* hash table: node of (parent, function); 0: free */
     uint32_t n_places; /* a power of two, more than twice the nodes */
-    /* If the levels of a recursion share a path (ALLOGRAM_FOLD_RECURSION): the node that was
-     * current before each entered function that has a node; `depth - beyond` entries. */
+    /* Used if the levels of a recursion share a path (ALLOGRAM_FOLD_RECURSION). For each function
+     * that was entered, not left, and has a node: the node that was current before the function was
+     * entered. `depth - beyond` entries. */
     uint32_t *levels;
     uint64_t n_levels;                                /* capacity */
     struct {                                          /* the garbage collection in progress */
@@ -60,7 +63,8 @@ AG_FAST struct ag_counter_node *ag_counter_node(const struct allogram_counters *
     return &set->small[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
-/* Called when a session begins: calls are followed from now on, and all sets start again at 0. */
+/* Called when a session (a time in which calls are followed) begins. From now on, calls are
+ * followed, and the counts of all sets start again at 0. */
 void ag_counters_follow(void);
 /* Whether the set's counts belong to this recording of this process. */
 AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
@@ -77,8 +81,8 @@ AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
 }
 
 /* Counts a call of FUNCTION by the node PARENT (0: no caller), for an adapter (the code for one
- * runtime) that does not report the ends of calls. Returns the node of that path; 0: there is no
- * room, or counting is off. Nodes belong to this recording and process: see
+ * runtime) that does not report the ends of calls. Returns the node of FUNCTION below PARENT; 0:
+ * there is no room, or counting is off. Nodes belong to this recording and process: see
  * ag_counters_are_current. */
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
 /* Does what ag_counters_call does, but counts no call. */

@@ -1,10 +1,10 @@
 /* image_file.c: opens the files with symbols and debug information of an image (a loaded program or
  * library), and looks addresses up in them.
  *
- * The file at the recorded path is tried first, then .build-id folders, then debuginfod. The debug
- * information may be in this file or in a separate file. If the file of the image was removed or
- * replaced, the separate file may still be found by the recorded build id; it contains functions
- * and lines, too. */
+ * The file of the image is searched at the recorded path, then in .build-id folders, then with
+ * debuginfod. The debug information may be in the file of the image or in a separate file. If the
+ * file of the image was removed or replaced, the separate file may still be found by the recorded
+ * build id; the separate file contains functions and lines, too. */
 #include "image_file.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "base/keyed_hash.h"
 #include "base/runtimes.h"
 
-/* the most bytes of a name, if the image has reached its limit of memory */
+/* the most bytes of a name from the symbol table, if the image has reached its limit of work */
 enum { SPENT_NAME_BYTES = 512 };
 
 /* The kernel appends " (deleted)" to the name of a file that was removed or replaced. */
@@ -88,7 +88,7 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
         return ag_elf_file_open_vdso(id, &image->main);
     }
     if (image->path[0] != '/') {
-        /* names such as "[heap]", "//anon" and those of memfd_create are not paths of files */
+        /* a name that does not begin with a slash, such as "[heap]", is not the path of a file */
         return -ENOENT;
     }
     char *path;
@@ -145,10 +145,10 @@ static const struct ag_elf_file *file_with_dwarf(const struct ag_image_file *ima
     return image->debug.elf != NULL ? &image->debug : &image->main;
 }
 
-/* Opens the file that the debug information shares with other files (see
- * ag_debug_file_find_shared). If this file is missing, libdw would search for it itself, without
- * allogram's checks, so the debug information is then not used. Returns a problem for the user, or
- * NULL. */
+/* Opens the file that contains what several debug files have in common, if the image's debug
+ * information refers to such a file (see ag_debug_file_find_shared). If it does, and the file is
+ * missing, libdw would search for the file itself, without allogram's checks; so the image's debug
+ * information is closed, and is not used. Returns a problem for the user, or NULL. */
 static const char *open_shared(struct ag_image_file *image, const struct ag_debug_places *places) {
     const int r = ag_debug_file_find_shared(places, file_with_dwarf(image), &image->shared);
     if (r == -ENODATA) {
@@ -191,7 +191,7 @@ static char *describe_failure(const struct ag_image_file *image, int error,
 
 /* Limits the bytes of a file's line programs (which make its line tables) to the size of the file
  * plus 2 MiB. Line programs are about a twentieth of complete debug information, and about half of
- * debug information that contains little else. */
+ * debug information that was reduced to little more than line numbers. */
 static void bound_lines(struct ag_image_file *image) {
     const struct ag_elf_file *file = file_with_dwarf(image);
     image->units.meter = &image->meter;
@@ -236,8 +236,8 @@ static char *open_metered(struct ag_image_file *image, const struct ag_debug_pla
     return problem != NULL ? strdup(problem) : NULL;
 }
 
-/* Ends a piece of work whose cost is measured. If the image has reached its limit, closes its debug
- * information. KEPT_BYTES: bytes of the names that the work stored. */
+/* Ends a piece of work whose cost is measured. If the image has reached its limit of work, closes
+ * the image's debug information. KEPT_BYTES: bytes of the names that the work stored. */
 static void end_work(struct ag_image_file *image, size_t kept_bytes) {
     ag_work_meter_end(&image->meter, kept_bytes);
     if (image->meter.is_spent && image->dwarf != NULL) {
@@ -345,8 +345,8 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
     return n;
 }
 
-/* Passes the linker symbol of the function that the native tables found to the decoder, which
- * decides whether the function belongs to the runtime. */
+/* Asks the decoder whether a function that the native tables found belongs to the runtime. The
+ * decoder decides by the linker symbol. If the function does, the frame gets the decoder's name. */
 static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
                             struct ag_symbol_frame *frame) {
     char text[4096];

@@ -36,12 +36,13 @@ struct ag_image_file {
      * such as a virtual machine (decoder.h). */
     const struct ag_decoder *decoder;
     void *decoder_state;
-    bool has_shortfall; /* the list of problems contains the result of ag_image_file_shortfall */
-    /* the list of problems contains a reason why some addresses have no names */
+    bool has_shortfall; /* the result of ag_image_file_shortfall is already in the list of problems
+                         * that is made for the user */
+    /* a reason why some addresses have no names is already in that list */
     bool has_gap;
 };
 
-/* RESERVE must stay valid as long as the image. */
+/* RESERVE, from which the meter of the image borrows, must stay valid as long as the image. */
 struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id,
                                         struct ag_work_reserve *reserve);
 struct ag_image_file *ag_image_file_free(struct ag_image_file *image);
@@ -67,7 +68,8 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
-/* See ag_symbolizer_stores_type. */
+/* Asks the decoder of the image the question that ag_symbolizer_stores_type answers. Returns false
+ * if the image has no decoder that can answer it, or has reached its limit of work. */
 bool ag_image_file_stores_type(struct ag_image_file *image, uint64_t return_address,
                                uint32_t number, uint64_t size_of_object);
 

@@ -166,7 +166,7 @@ def counts_are_exact(place):
             status, said = attached.end()
         node.ask("hand_counted:main(%d)" % N)
         failures.expect("status", status, 0)
-        failures.require("attach prints the next command: %s" % said, "--view=functions" in said)
+        failures.require("attach prints the command that shows the result: %s" % said, "--view=functions" in said)
         failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
         rows = rows_of(place, attached.trace)
         wanted = {"hand_counted:main/1": 1, "hand_counted:cons/1": 2 * (N + 1) + 3, "hand_counted:tuples/1": N + 1,
@@ -225,7 +225,7 @@ def collections_are_seen(place):
             time.sleep(0.3)
             status, said = attached.end()
         failures.expect("status", status, 0)
-        failures.require("attach prints the next command: %s" % said, "--view=gc" in said)
+        failures.require("attach prints the command that shows the result: %s" % said, "--view=gc" in said)
         found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
         failures.require("collections are reported: %d" % len(found), len(found) > 0)
         failures.require("each collection has a process", all(row["process"] for row in found))
@@ -329,8 +329,8 @@ def control_is_obeyed(place):
 
 def pausing_costs_nothing(place):
     """Compares CPU times of the same work: without a recording, paused, again without a recording, and traced. A shared CPU is slower now
-    and then, so the fastest of several runs is compared. The bound is far below the cost of a traced call, which takes some twenty times
-    as long as an untraced call."""
+    and then, so the fastest of several runs is compared. While paused, the work may take 1.5 times as long as without a recording. This bound
+    is far below the cost of traced calls, which take some twenty times as long as untraced calls."""
     failures = tap.Failures()
     measure = "begin statistics(runtime), [hand_counted:odd(200000) || _ <- lists:seq(1, 10)], element(2, statistics(runtime)) end"
     with Node(place, "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none") as node:
@@ -554,7 +554,7 @@ def refusals_are_one_line(place):
         refused("no such host", "no such node", "nobody@host.invalid")
         refused("no epmd", "no such node", node.name, env={"ERL_EPMD_PORT": str(free_port())})
         refused("not a node", "neither a process number", "nobody")
-        refused("an option of processes", "does not apply", node.name, "--depth=3")
+        refused("an option that does not apply to nodes", "does not apply", node.name, "--depth=3")
         refused("wrong cookie", "another cookie", node.name, "--cookie-file=" + wrong)
         refused("wrong cookie of the environment", "another cookie", node.name, env={"ALLOGRAM_COOKIE": "another"})
         refused("no cookie file", "No such file", node.name, "--cookie-file=/nonexistent")
@@ -572,7 +572,7 @@ def refusals_are_one_line(place):
         with open(os.path.join(hidden, "beam", "allogram_beam.so"), "wb") as file:
             file.write(b"no object")
         shutil.copy(os.path.join(place.tools.build, "adapters/libc/liballogram-agent.so"), hidden)
-        refused("a native half that does not load", "cannot load", node.name,
+        refused("a native library (allogram_beam.so) that does not load", "cannot load", node.name,
                 env={"ALLOGRAM_AGENT": os.path.join(hidden, "liballogram-agent.so")})
         failures.expect("left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
         failures.expect("work of the node after the refusals", node.ask("attached_node:work(10)"), "ok")

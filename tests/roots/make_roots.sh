@@ -25,7 +25,7 @@ packages_of() { # SUITE; one purpose per line
         ;;
     trixie)
         echo erlang-base           # OTP 27, to be observed and traced
-        echo erlang-tools          # tprof, with which the tracer is compared
+        echo erlang-tools          # tprof, with which allogram's tracer is compared
         echo crystal               # 1.14
         echo guile-3.0             # with the Boehm collector, libgc 8.2.8
         echo lua5.4 liblua5.4-dev  # Lua 5.4.7, which reallocates its stacks in another way than 5.4.4
@@ -57,8 +57,8 @@ is_complete() {
     list_of "$1" | cmp -s - "$folder/$1/.complete"
 }
 
-# The compiler of this machine uses the libraries of a root without chroot. An absolute link in the root would lead it to the libraries of this
-# machine.
+# The compiler of this machine, which runs without chroot, uses the libraries of a root. An absolute link in the root would lead the compiler to
+# the libraries of this machine.
 make_links_relative() {
     find "$1/usr/lib" "$1/usr/lib64" -type l -lname '/*' | while read -r link; do
         ln -sfnr "$1$(readlink "$link")" "$link"

@@ -1,7 +1,8 @@
 /* reporting_guest.c CASE: a stand-in for an interpreter. It reports its memory with allogram.h, as
- * a runtime without an adapter does, also counts this memory itself, and prints the counts as JSON,
- * for the conformance tests of adapters (tests/conformance/adapter_kit.py). Its blocks have made-up
- * addresses, at which there is no memory. */
+ * a runtime does for which allogram has no adapter (code of its own for one runtime). It also
+ * counts this memory itself, and prints the counts as JSON. The conformance tests of adapters
+ * (tests/conformance/adapter_kit.py) also test this program. Its blocks have made-up addresses, at
+ * which there is no memory. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

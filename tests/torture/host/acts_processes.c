@@ -309,7 +309,7 @@ static uint64_t open_descriptors(void) {
 }
 
 /* descriptors(seed, ...): a child closes all descriptors and runs the inner acts. The result
- * depends on which descriptors are open before and after the acts. */
+ * depends on which descriptors are open before the child closes them, and after the acts. */
 uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -326,8 +326,8 @@ uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     return result_of(child, result);
 }
 
-/* orphan(seed, ms, ...): a grandchild runs the inner acts less than 30 ms after its parent has
- * ended. The grandchild may live longer than the first process of the program. */
+/* orphan(seed, ms, ...): a grandchild sleeps ms % 30 milliseconds and then runs the inner acts. Its
+ * parent ends at once. The grandchild may live longer than the first process of the program. */
 uint64_t act_orphan(const struct node *node, uint64_t seed) {
     const pid_t child = fork();
     if (child == 0) {

@@ -12,16 +12,16 @@
 /* DWARF's register numbers */
 enum { AG_DWARF_FRAME_POINTER = 6, AG_DWARF_STACK_POINTER = 7, AG_DWARF_RETURN_ADDRESS = 16 };
 
-/* Packs a row into 32 bits. row->wanted must be the rule of rbp. Returns AG_RULE_GENERAL if the row
- * does not fit into 32 bits. */
+/* Packs a CFI row into a rule. row->wanted must be the row's rule for the register rbp. Returns
+ * AG_RULE_GENERAL if the row does not fit into 32 bits. */
 uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
 
-/* Guesses the rule of a pc that no row covers from the bytes of code around pc. The result is a
+/* For a pc that no row covers: guesses the rule from the bytes of code around pc. The result is a
  * rule of the kind AG_RULE_SIGNAL (for a signal trampoline without CFI, like that of musl),
  * AG_RULE_FRAME_POINTER (if a call ends directly before pc) or AG_RULE_NOTHING. Never faults. */
 uint32_t ag_frame_rule_guess(uintptr_t pc);
 
-/* ---- for the general step (general_step.c) ------------------------------- */
+/* ---- for general_step.c (steps by rows that do not fit into 32 bits) ----- */
 
 /* Reads a register whose value a walk computes for each frame: pc, sp or rbp. Returns false for all
  * other registers. */
