@@ -135,7 +135,15 @@ AG_COLD void ag_libc_start(void) {
     const int host_errno = errno;
     find_next_functions();
     find_program_functions();
+    char **const host_environment = __environ;
+    if (!host_environment) {
+        __environ = ag_first_environment(); /* adapters call functions of the runtimes, which may
+                                             * call getenv */
+    }
     start_recording();
+    if (!host_environment) {
+        __environ = NULL; /* the libc sets it later */
+    }
     errno = host_errno;
 }
 

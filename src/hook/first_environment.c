@@ -10,7 +10,7 @@
 
 #include "next_symbol.h"
 
-static char **find_environment(void) {
+char **ag_first_environment(void) {
     struct ag_symbol_place place;
     if (!ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
         return __environ;
@@ -22,7 +22,7 @@ static char **find_environment(void) {
 
 const char *ag_first_environment_value(const char *name) {
     const size_t length = strlen(name);
-    for (char **variable = find_environment(); variable && *variable; variable++) {
+    for (char **variable = ag_first_environment(); variable && *variable; variable++) {
         if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=') {
             return *variable + length + 1;
         }
