@@ -45,7 +45,7 @@ tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
 # session of its own, to which Linux may give as much time as to the tests (sched(7), autogroup).
 timeout 2h nice -n 19 tools/run_tests.sh "$build" beside $roots >"$build/beside.log" 2>&1 &
 beside=$!
-run --no-suite roots --num-processes $(($(nproc) + 1))
+run --no-suite roots
 wait $beside || failed=1
 cat "$build/beside.log"
 wait $roots || tail -n 5 "$build/roots.log"
