@@ -76,7 +76,6 @@ def stacks_of(where, is_evaluated, threshold):
         compare_stacks(failures, witnesses, printed_stacks(outcome.stdout))
         if not is_evaluated:
             count_blocks(failures, where, trace)
-            first_line(failures, where, trace)
     return failures
 
 
@@ -97,16 +96,6 @@ def count_blocks(failures, where, trace):
         blocks = where.report(trace, "--view=blocks", "--limit=0", "--focus=^%s$" % name, "--frames=10")["blocks"]
         innermost = [scheme_frames(block)[0]["function"] for block in blocks if block["size"] == size]
         failures.expect("blocks of %d bytes of %s" % (size, name), innermost.count(name), N)
-
-
-def first_line(failures, where, trace):
-    """The summary attributes blocks to procedures of the script, also those that Guile's library allocates for them, and none to Guile's
-    evaluator and the main function of the program guile."""
-    text = recorded.run([where.tools.allogram, "report", trace, "--limit=0"], env={**os.environ, "COLUMNS": "200"}).stdout.decode()
-    rows = re.findall(r"^ .* % .*?  (\S.*?)  +(\S+)$", text, re.M)
-    failures.require("the first line is one of the script: %s" % rows[:5], rows and rows[0][1].startswith("guile_stacks.scm:"))
-    strange = [row for row in rows if "[compiled code]" in row[0] or row[1] == "guile"]
-    failures.expect("lines of Guile's own program", strange, [])
 
 
 COMPILER = """(use-modules (system base compile))

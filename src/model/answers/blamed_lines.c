@@ -5,8 +5,7 @@
  * line of a stack is the innermost frame whose source file is known and belongs to the reader's
  * program. If the stack has no such frame, the blamed line is the innermost frame outside of the C
  * library, the language's library and the runtime. If all frames are in these libraries, the blamed
- * line is the innermost frame of the language's library, whose name says more than that of a
- * function of the runtime, or else the innermost frame of the stack.
+ * line is the innermost frame of the stack.
  *
  * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
  * the reader; the lines of its callers are. A function is skipped if it has several callers, and
@@ -115,13 +114,6 @@ enum {
      * bytes */
     UNNAMED_CALLERS = 3,
 };
-/* Which frames of a stack are considered for the blamed line: those of the highest rank. */
-enum rank {
-    RANK_SYSTEM,
-    RANK_LANGUAGE, /* the library of a language, with a source file */
-    RANK_UNKNOWN,
-    RANK_READER,
-};
 /* a frame in a stack: index AT of the frames of NODE (inlined functions are frames, too) */
 struct position {
     uint32_t node, at;
@@ -139,8 +131,8 @@ struct walk {
     /* by row of the profile, which is a stack with its sums: the current position. If its `node` is
      * AG_NODE_ROOT(...), the stack has no frames */
     struct position *positions;
-    enum rank *least;            /* by row: frames of a lower rank are skipped */
-    uint8_t *rank_of_frame;      /* 1 + enum rank; 0: not determined yet */
+    enum ag_frame_owner *least;  /* by row: frames whose owner has a lower value are skipped */
+    uint8_t *owner_of_frame;     /* 1 + enum ag_frame_owner; 0: not determined yet */
     uint32_t *function_of_frame; /* 1 + index in functions; 0: not determined yet */
     /* image << 32 | function (ids of texts) -> index in functions */
     struct ag_index_map function_index;
@@ -151,18 +143,13 @@ struct walk {
 
 /* ---- frames along a stack ---- */
 
-static enum rank rank_of(struct walk *walk, uint32_t frame) {
-    uint8_t *known = &walk->rank_of_frame[frame];
+static enum ag_frame_owner owner_of(struct walk *walk, uint32_t frame) {
+    uint8_t *known = &walk->owner_of_frame[frame];
     if (*known == 0) {
-        const struct ag_frame *shown = ag_profile_frame(walk->profile, frame);
-        const enum ag_frame_owner owner = ag_frame_owner(walk->profile, shown);
-        const bool is_named = ag_frame_is_managed(shown) && shown->file;
-        *known = (uint8_t)(1 + (owner == AG_OWNER_READER    ? RANK_READER
-                                : owner == AG_OWNER_UNKNOWN ? RANK_UNKNOWN
-                                : is_named                  ? RANK_LANGUAGE
-                                                            : RANK_SYSTEM));
+        *known =
+            (uint8_t)(1 + ag_frame_owner(walk->profile, ag_profile_frame(walk->profile, frame)));
     }
-    return (enum rank)(*known - 1);
+    return (enum ag_frame_owner)(*known - 1);
 }
 
 static uint32_t frame_at(struct walk *walk, const struct position *position) {
@@ -186,11 +173,11 @@ static bool go_out(struct walk *walk, struct position *position) {
     return true;
 }
 
-/* Moves outward to the next frame whose rank is at least LEAST. Does not move if the current frame
- * already has such a rank. Returns false if no frame has such a rank. */
-static bool find_ranked(struct walk *walk, struct position *position, enum rank least) {
+/* Moves outward to the next frame whose owner is at least LEAST. Does not move if the current frame
+ * already has such an owner. Returns false if no frame has such an owner. */
+static bool find_owned(struct walk *walk, struct position *position, enum ag_frame_owner least) {
     struct position at = *position;
-    while (rank_of(walk, frame_at(walk, &at)) < least) {
+    while (owner_of(walk, frame_at(walk, &at)) < least) {
         if (!go_out(walk, &at)) {
             return false;
         }
@@ -202,12 +189,12 @@ static bool find_ranked(struct walk *walk, struct position *position, enum rank 
 static void start_row(struct walk *walk, size_t row) {
     struct position *position = &walk->positions[row];
     *position = (struct position){.node = walk->profile->row_nodes[row]};
-    walk->least[row] = RANK_SYSTEM;
+    walk->least[row] = AG_OWNER_SYSTEM;
     if (AG_IS_ROOT(position->node)) {
         return;
     }
-    for (enum rank least = RANK_READER; least > RANK_SYSTEM; least--) {
-        if (find_ranked(walk, position, least)) {
+    for (enum ag_frame_owner least = AG_OWNER_READER; least > AG_OWNER_SYSTEM; least--) {
+        if (find_owned(walk, position, least)) {
             walk->least[row] = least;
             return;
         }
@@ -240,13 +227,13 @@ static uint32_t function_of(struct walk *walk, uint32_t frame) {
     return at;
 }
 
-/* Moves outward to the caller: the next frame of another function that is not skipped.
+/* Moves outward to the caller: the next frame of another function whose owner is not skipped.
  * Returns false if there is none. */
 static bool find_caller(struct walk *walk, size_t row, struct position *position) {
     struct position at = *position;
     const uint32_t callee = function_of(walk, frame_at(walk, &at));
     do {
-        if (!go_out(walk, &at) || !find_ranked(walk, &at, walk->least[row])) {
+        if (!go_out(walk, &at) || !find_owned(walk, &at, walk->least[row])) {
             return false;
         }
     } while (function_of(walk, frame_at(walk, &at)) == callee);
@@ -335,11 +322,11 @@ static int walk_make_room(struct walk *walk) {
     profile->line_of_row = calloc(n_rows + 1, sizeof(*profile->line_of_row));
     walk->positions = calloc(n_rows + 1, sizeof(*walk->positions));
     walk->least = calloc(n_rows + 1, sizeof(*walk->least));
-    walk->rank_of_frame = calloc(n_frames + 1, sizeof(*walk->rank_of_frame));
+    walk->owner_of_frame = calloc(n_frames + 1, sizeof(*walk->owner_of_frame));
     walk->function_of_frame = calloc(n_frames + 1, sizeof(*walk->function_of_frame));
     walk->functions = calloc(n_frames + 1, sizeof(*walk->functions));
     const bool has_room = profile->blamed_lines && profile->line_of_row && walk->positions &&
-                          walk->least && walk->rank_of_frame && walk->function_of_frame &&
+                          walk->least && walk->owner_of_frame && walk->function_of_frame &&
                           walk->functions;
     return has_room ? 0 : -ENOMEM;
 }
@@ -371,7 +358,7 @@ static int blamed_lines_make(struct ag_profile *profile) {
     r = r < 0 ? r : add_rows(&walk);
     free(walk.positions);
     free(walk.least);
-    free(walk.rank_of_frame);
+    free(walk.owner_of_frame);
     free(walk.function_of_frame);
     free(walk.functions);
     ag_index_map_done(&walk.function_index);
