@@ -10,7 +10,7 @@
 
 #include "next_symbol.h"
 
-char **ag_first_environment(void) {
+static char **find_environment(void) {
     struct ag_symbol_place place;
     if (!ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
         return __environ;
@@ -18,6 +18,14 @@ char **ag_first_environment(void) {
     char **words = *(char ***)place.address;
     return words && words[1 + (size_t)words[0]] == NULL ? words + 1 + (size_t)words[0] + 1
                                                         : __environ;
+}
+
+char **ag_first_environment(void) {
+    static char **found; /* the search looks into all loaded objects */
+    if (!found) {
+        found = find_environment();
+    }
+    return found;
 }
 
 const char *ag_first_environment_value(const char *name) {
