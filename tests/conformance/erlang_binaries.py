@@ -2,8 +2,6 @@
 """Binaries outside of the heaps of Erlang processes, recorded by `allogram run`. The node runs binary_makers.erl, which makes binaries on
 command. The bytes in use must be erlang:memory(binary) of the same moment, and the blocks of each function must be those that it made."""
 
-import argparse
-import os
 import sys
 import tempfile
 
@@ -38,7 +36,7 @@ def sums_are_the_emulators(erlang):
         node = Node(erlang, folder, program=PROGRAM)
         node.answer("binary"), node.answer("processes")  # so that all code is loaded
         for commands in (["keep 1000 500"], ["grow 50000"], ["drop 1000 3000", "drop 20 3000000"], ["share 1000000", "keep 2000 70"], ["forget"]):
-            node.tell(*commands)
+            node.command(*commands)
             emulators = int(node.answer("binary"))
             heap = heap_of(erlang.tools, node.ask("dump", failures))
             print("# after %s: erlang:memory(binary) %d, in use %d" % (commands, emulators, heap["in_use_bytes"]))
@@ -65,9 +63,9 @@ def creators_are_known(erlang):
 
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, program=PROGRAM)
-        node.tell("keep 1000 500", "drop 300 3000", "share 1000000", "grow 50000")
+        node.command("keep 1000 500", "drop 300 3000", "share 1000000", "grow 50000")
         dump = node.ask("dump", failures)
-        node.tell("forget")
+        node.command("forget")
         failures.expect("status", node.finish(), 0)
         for trace, is_kept in ((dump, True), (node.trace(), False)):
             blocks = blocks_of(erlang.tools, trace)
@@ -90,7 +88,7 @@ def many_processes_at_once(erlang):
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, program=PROGRAM)
         node.answer("binary")
-        node.tell("storm %d" % n)
+        node.command("storm %d" % n)
         emulators = int(node.answer("binary"))
         dump = node.ask("dump", failures)
         failures.expect("status", node.finish(), 0)
@@ -107,7 +105,7 @@ def only_binaries(erlang):
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, "--filter=heap=binaries", program=PROGRAM)
-        node.tell("keep 1000 500")
+        node.command("keep 1000 500")
         failures.expect("status", node.finish(), 0)
         heaps = recorded.report(erlang.tools, node.trace(), "--view=heaps")["heaps"]
         failures.expect("heaps with blocks", [row["name"] for row in heaps if row["allocated_blocks"]], ["binaries"])
@@ -122,19 +120,7 @@ CASES = [("the sum is that of the emulator", sums_are_the_emulators), ("function
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(os.path.abspath(parser.parse_args().build))
-    results = tap.Plan(len(CASES))
-    why = erlang_counted.why_not(tools)
-    with recorded.Folder() as folder:
-        erlang = None if why else erlang_counted.Erlang(tools, folder, programs=(PROGRAM,))
-        for name, case in CASES:
-            if why:
-                results.skip(name, why)
-            else:
-                results.run(name, lambda case=case: case(erlang))
-    return results.status()
+    return erlang_counted.run_cases(recorded.tools_of_arguments(), CASES, programs=(PROGRAM,))
 
 
 if __name__ == "__main__":

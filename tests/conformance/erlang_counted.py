@@ -518,7 +518,7 @@ def why_not(tools):
         "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
 
 
-def run_cases(tools, cases, of_elixir, **options):
+def run_cases(tools, cases, of_elixir=(), **options):
     """Runs the (name, case) pairs of CASES with one object Erlang, which is made with OPTIONS. Skips the cases in OF_ELIXIR if Elixir is
     not installed. Returns the exit status."""
     results = tap.Plan(len(cases))

@@ -132,17 +132,7 @@ OF_ANY_RELEASE = [("many processes", many_processes), ("killed in the middle of 
 
 
 def main():
-    tools = recorded.tools_of_arguments()
-    results = tap.Plan(len(OF_ANY_RELEASE))
-    why = erlang_counted.why_not(tools)
-    with recorded.Folder() as folder:
-        erlang = None if why else erlang_counted.Erlang(tools, folder, programs=("hard_to_trace", "hand_counted"))
-        for name, case in OF_ANY_RELEASE:
-            if why:
-                results.skip(name, why)
-            else:
-                results.run(name, lambda case=case: case(erlang))
-    return results.status()
+    return erlang_counted.run_cases(recorded.tools_of_arguments(), OF_ANY_RELEASE, programs=("hard_to_trace", "hand_counted"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 """The function counters of an Erlang node are complete in the trace, however the node ends, and in each dump. They count exactly the calls
 in the time that `control`, --delay and --duration select. The node runs phases.erl, which calls one function on command."""
 
-import argparse
 import glob
 import os
 import signal
@@ -37,7 +36,7 @@ class Node:
         self.process.stdin.flush()
         return self.process.stdout.readline().decode().rstrip("\n")
 
-    def tell(self, *lines):
+    def command(self, *lines):
         for line in lines:
             if self.answer(line) != "ok":
                 raise RuntimeError("the program did not confirm the command: " + line)
@@ -84,7 +83,7 @@ def idle_node_is_killed(erlang):
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)
-        node.tell("calls 1000", "calls 234")
+        node.command("calls 1000", "calls 234")
         os.kill(node.pid(), signal.SIGKILL)
         failures.expect("status", node.finish(), 128 + signal.SIGKILL)
         failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (1234, 2 * 1234))
@@ -118,11 +117,11 @@ def dumps_are_complete(erlang):
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)
-        node.tell("calls 100")
+        node.command("calls 100")
         first = node.ask("dump", failures)
-        node.tell("calls 11")
+        node.command("calls 11")
         second = node.ask("dump", failures)
-        node.tell("calls 7")
+        node.command("calls 7")
         failures.expect("status", node.finish(), 0)
         for path, calls in ((first, 100), (second, 111), (node.trace(), 118)):
             failures.expect(os.path.basename(path), kept_of(erlang.tools, path, failures), (calls, 2 * calls))
@@ -133,11 +132,11 @@ def pause_and_resume(erlang):
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)
-        node.tell("calls 100")
+        node.command("calls 100")
         node.ask("pause", failures)
-        node.tell("calls 2000")
+        node.command("calls 2000")
         node.ask("resume", failures)
-        node.tell("calls 30")
+        node.command("calls 30")
         failures.expect("status", node.finish(), 0)
         failures.expect("calls, words of kept/1", kept_of(erlang.tools, node.trace(), failures), (130, 260))
     return failures
@@ -159,7 +158,7 @@ def pause_is_fast(erlang):
             time.sleep(0.5)
             paused = min(node.work(n) for _ in range(5))
             node.ask("resume", failures)
-            node.tell("calls 10")
+            node.command("calls 10")
             counted += 10
             figures = "CPU ms of %d calls: untraced %d, traced %d, paused %d" % (n, untraced, traced, paused)
             failures.require(figures, paused < untraced * 2 + 10 and paused * 4 < traced)
@@ -174,9 +173,9 @@ def reset(erlang):
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)
-        node.tell("calls 100")
+        node.command("calls 100")
         node.ask("reset", failures)
-        node.tell("calls 30")
+        node.command("calls 30")
         dump = node.ask("dump", failures)
         node.ask("reset", failures)
         failures.expect("status", node.finish(), 0)
@@ -189,13 +188,13 @@ def calls_in_time(erlang, folder, seconds, failures):
     """Makes calls during a delay of 4 * SECONDS, during the recording of 3 * SECONDS after it, and later. Returns the counted calls and words;
     None: on this machine a node is too slow for these times."""
     node = Node(erlang, folder, "--delay=%d" % (4 * seconds), "--duration=%d" % (3 * seconds))
-    node.tell("calls 100")
+    node.command("calls 100")
     is_in_time = time.monotonic() < node.begun + 3.5 * seconds
     wait_until(node.begun + 5 * seconds)
-    node.tell("calls 20")
+    node.command("calls 20")
     is_in_time = is_in_time and time.monotonic() < node.begun + 6.5 * seconds
     wait_until(node.begun + 8 * seconds)
-    node.tell("calls 3")
+    node.command("calls 3")
     failures.expect("status", node.finish(), 0)
     return kept_of(erlang.tools, node.trace(), failures) if is_in_time else None
 
@@ -215,10 +214,10 @@ def dump_at_a_signal(erlang):
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, "--dump-at=signal=USR1")
-        node.tell("calls 100")
+        node.command("calls 100")
         node.process.send_signal(signal.SIGUSR1)
         snapshots.wait_for("the dump", lambda: glob.glob(os.path.join(folder, "t.beam.smp.*.dump1.allogram")))
-        node.tell("calls 20")
+        node.command("calls 20")
         failures.expect("status", node.finish(), 0)
         dump = glob.glob(os.path.join(folder, "t.beam.smp.*.dump1.allogram"))[0]
         failures.expect("calls, words of kept/1 in the dump", kept_of(erlang.tools, dump, failures), (100, 200))
@@ -232,19 +231,7 @@ CASES = [("an idle node is killed", idle_node_is_killed), ("%d busy nodes are ki
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
-    results = tap.Plan(len(CASES))
-    why = erlang_counted.why_not(tools)
-    with recorded.Folder() as folder:
-        erlang = None if why else erlang_counted.Erlang(tools, folder, programs=("phases",))
-        for name, case in CASES:
-            if why:
-                results.skip(name, why)
-            else:
-                results.run(name, lambda case=case: case(erlang))
-    return results.status()
+    return erlang_counted.run_cases(recorded.tools_of_arguments(), CASES, programs=("phases",))
 
 
 if __name__ == "__main__":

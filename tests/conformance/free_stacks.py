@@ -5,7 +5,6 @@ stacks, too. Without the option a trace contains no such stacks."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -109,10 +108,9 @@ def another_unwinder_agrees(tools, judge):
         for options in ([], ["--free-stacks"]):
             with recorded.Folder() as folder:
                 _, traces = recorded.record(tools, [tools.program(program)], folder, options=options, env={"LD_PRELOAD": judge})
-                dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
-                made, failed = re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups()
-                failures.expect("%s %s: stacks that differ" % (program, options), int(failed), 0)
-                checks.append(int(made))
+                made, failed = recorded.stack_checks(tools, traces[0])
+                failures.expect("%s %s: stacks that differ" % (program, options), failed, 0)
+                checks.append(made)
         failures.fail_unless("%s: stacks checked without and with --free-stacks: %s; the stacks of frees are not checked" % (program, checks), checks[1] > checks[0] * 3 // 2 > 0)
     return failures
 

@@ -5,8 +5,6 @@ allocates at these moments must be the same. Each small block has the stack of i
 procedure is known. tests/roots runs the same test with a newer release of Guile."""
 
 import os
-import re
-import subprocess
 import sys
 
 import place
@@ -132,8 +130,7 @@ def checked(where, judge):
     with recorded.Folder() as folder:
         outcome, trace = where.record(command, folder, env=environment)
         failures.expect("status", outcome.status, 0)
-        dump = subprocess.run([where.tools.allogram, "dump", trace], capture_output=True, text=True, check=True).stdout
-        made, failed = (int(number) for number in re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups())
+        made, failed = recorded.stack_checks(where.tools, trace)
         failures.expect("stacks that differ", failed, 0)
         failures.require("stacks checked: %d" % made, made > where.report(trace)["allocated_blocks"])
     return failures

@@ -121,6 +121,12 @@ def check(tools, trace):
     return outcome.status, (json.loads(outcome.stdout) if outcome.stdout.strip() else {})
 
 
+def stack_checks(tools, trace):
+    """Returns how many stacks a second unwinder captured again (src/record/self_check.h), and how many of these differed."""
+    dump = subprocess.run([tools.allogram, "dump", trace], capture_output=True, text=True, check=True).stdout
+    return tuple(int(number) for number in re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups())
+
+
 def traces_in(folder):
     """Returns the paths of the traces in order of pid (pid_order.py), then of exec: t.PID.allogram, t.PID-2.allogram, ..."""
     found = []
