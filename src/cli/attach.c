@@ -8,7 +8,7 @@
  *
  * Steps; each failure undoes the steps before it:
  *
- *     options, process, agent        if invalid, one line and an exit status
+ *     options, process, agent        if one is invalid, prints one line and exits
  *     live segment, trace            on failure their files are removed
  *     load the agent                 one thread of the process is stopped briefly
  *     fork the writer                on failure the agent is unloaded
@@ -222,8 +222,8 @@ static void wait_for_end(struct request *request) {
 }
 
 /* Raises the priority of this process (IS_URGENT), or sets the normal one. The priority is high
- * while threads of the program are stopped until this process has done its work. If this process
- * may not raise its priority, the threads are stopped for longer when the machine is busy. */
+ * while threads of the program are stopped and wait for this process. If this process may not raise
+ * its priority, the threads are stopped for longer when the machine is busy. */
 static void set_urgency(bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,

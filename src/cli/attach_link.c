@@ -226,8 +226,8 @@ static void say_text(const struct attachment *at, const char *text) {
     }
 }
 
-/* Called before anything is changed in the machine. Prints what the options cost, if they cost more
- * than the default. */
+/* Called before anything is changed in the machine. If the given options cost more time than the
+ * default ones, prints how much. */
 static void say_price(const struct ag_link_attach *attach) {
     const char *price =
         attach->functions.count > 0 ? "each call of the selected functions takes about 0.5 us more"

@@ -21,7 +21,7 @@ struct ag_link_attach {
     /* name, without dashes, of a given option that is valid only for a machine with a name; NULL:
      * none was given */
     const char *option;
-    /* value of the option that this kind of machine adds; NULL: not given */
+    /* value of the option that `attach` has only for this kind of machine; NULL: not given */
     const char *kind_option;
     const char *output_pattern;
     uint64_t max_bytes, duration_ns; /* limits of the trace and of the recording; 0: none */

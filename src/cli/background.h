@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Called in a child after fork: gives the process the NAME that ps shows and a session (setsid) of
- * its own, ignores the signals in IGNORED (a list that 0 ends), and unblocks all signals. */
+ * its own, ignores the signals in IGNORED (a list that ends with 0), and unblocks all signals. */
 void ag_background_begin(const char *name, const int *ignored);
 /* Redirects the descriptors from FIRST to LAST to /dev/null. If there is no /dev/null, closes the
  * descriptors. */

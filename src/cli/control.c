@@ -3,10 +3,9 @@
  *
  * A session is one recording. Its live file is the memory that a recorded process shares with the
  * command that records it. The process has this file mapped, so `control` finds the session among
- * the mappings of the process, and no registry of sessions is needed. The recording command ends a
- * recording: `attach` detaches from the program on request; `run` ends when its program ends. If
- * the attach command was killed, `control` itself unloads the agent, the library that records
- * inside the process. */
+ * the mappings of the process, and no registry of sessions is needed. For the action stop,
+ * `control` asks the command `attach` to detach from the program. If that command was killed,
+ * `control` itself unloads the agent, the library that records inside the process. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -116,8 +115,8 @@ static int detach_for_killed_attach(struct ag_session *session,
 
 /* Whether the keeper (the process that created the session) still runs. A process with the pid
  * KEEPER may be a new process, so the function checks that it has the live file LIVE mapped. A
- * process that may not be examined is assumed to be the keeper; this is safe, because it cannot be
- * sent a signal either. */
+ * process that may not be examined is assumed to be the keeper. A wrong guess is harmless: this
+ * process may not send a signal to a process that it may not examine. */
 static bool keeper_lives(pid_t keeper, const char *live) {
     struct ag_remote_process process;
     struct stat of_live, of_keeper;
@@ -204,8 +203,8 @@ static int control_process(pid_t pid, enum ag_control action) {
 
 static const struct ag_option table[] = {AG_OPTIONS_OF_LINKS};
 
-struct link_option { /* the option that a kind of machine adds; name NULL: the option was not
-                      * given */
+struct link_option { /* the option that `control` has only for one kind of node; name NULL: the
+                      * option was not given */
     const char *name, *value;
 };
 

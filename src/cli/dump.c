@@ -4,7 +4,7 @@
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
  * A stream is the sequence of events of one thread. STREAM is "-" for records that belong to no
- * stream. SECONDS is "-", too, for the records of the index, which come last.
+ * stream. SECONDS is "-", too, for the records of the index (the table of chunks), which come last.
  *
  * A chunk contains a part of one stream, in order, so the dump is a merge of chunks. The chunks are
  * opened in the order of their first times, and the next line is always the earliest line of all
@@ -50,7 +50,9 @@ struct cursor { /* an open chunk and its next line */
 
 struct dump {
     struct ag_trace_file *file;
-    struct ag_chunk_decoder *starter;    /* starts each chunk; a cursor's decoder is split off */
+    /* Begins to decode each chunk. For a long chunk, ag_chunk_decoder_split makes the decoder of
+     * the cursor from it. */
+    struct ag_chunk_decoder *starter;
     const struct ag_chunk_entry **order; /* chunks by first time, then by position */
     size_t n_order, n_opened;
     struct cursor **open; /* binary heap; open[0] has the next line */

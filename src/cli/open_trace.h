@@ -21,8 +21,8 @@ struct ag_trace_request {
     struct ag_symbol_options symbol; /* `profile` refers to this member */
     const char *debug_dirs[AG_DEBUG_DIRS_MOST];
 };
-/* The ids, in the table of a command, of the options that struct ag_trace_request contains. A
- * command need not have all of these options. */
+/* Ids of the options that struct ag_trace_request stores. A command need not have all of these
+ * options. */
 enum ag_trace_option {
     AG_OPTION_SYSROOT = 1024,
     AG_OPTION_DEBUG_DIR,
@@ -53,10 +53,10 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
 void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag_profile *profile,
                                 const struct ag_profile_options *options, const char *view);
 
-/* Reads the file PATH, the value of the option ID. The file contains names for the type numbers of
- * a runtime (types_option in symbol/decoder.h). `run` has these options, too. Stores the names in
- * PROFILE, where they are valid until the next call. ID: at least AG_OPTION_OF_DECODERS. Prints
- * errors. Returns an exit status; FAILURE after an error. */
+/* Reads the file PATH, the value of the option ID. The file names the types that a runtime, such as
+ * the OCaml runtime, records as numbers (types_option in symbol/decoder.h). `run` has these
+ * options, too. Stores the names in PROFILE, where they are valid until the next call. ID: at least
+ * AG_OPTION_OF_DECODERS. Returns AG_EXIT_OK; after an error, which it prints, FAILURE. */
 int ag_types_file_read(const char *command, int id, const char *path, int failure,
                        struct ag_profile_options *profile);
 const char *ag_types_option_name(int id);

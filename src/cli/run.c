@@ -5,7 +5,7 @@
  *
  * Steps; each failure undoes the steps before it:
  *
- *     options, program, agent      if invalid, one line and an exit status
+ *     options, program, agent      if one is invalid, prints one line and exits
  *     live segment                 on failure its file is removed
  *     fork: the child waits        (its pid is in the trace's name)
  *     trace file                   if the folder is unusable, `run` ends before the program runs
@@ -97,7 +97,8 @@ struct run_request {
     bool has_calls;
     /* values of --trace and --process, joined by commas; "": not given */
     char functions[AG_SELECTION_BYTES], processes[AG_SELECTION_BYTES];
-    /* --trace, --process: given on the command line, where they replace the environment's values */
+    /* whether --trace and --process were given on the command line; their values then replace those
+     * of the environment variables */
     bool has_typed_functions, has_typed_processes;
     bool is_quiet;
     struct ag_recording_times times;
@@ -385,7 +386,7 @@ static bool is_refused(const struct ag_supervisor *supervisor, const struct ag_l
 }
 
 /* Called after the program has started: waits until it has ended, and prints the summary. Returns
- * the exit status, which is from now on that of the program. */
+ * the exit status of the program. */
 static int accompany(struct ag_supervisor *supervisor, const struct run_request *request,
                      const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {

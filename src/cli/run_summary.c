@@ -274,7 +274,7 @@ static void print_missing(const struct ag_writer_report *report) {
 }
 
 /* Prints a warning if the trace ends before the program, or if the trace could not be sealed
- * (completed): then it has all events, but no index. */
+ * (completed). An unsealed trace has all events, but no index. */
 static void print_incomplete(const struct ag_writer_report *report) {
     if (report->is_cut && report->missing_error == 0) {
         ag_say("recording stopped: %s; the program continued, the trace ends there",
