@@ -223,7 +223,7 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
 
 /* Function counters are shown if one of the traces has counters, --sort names no metric of blocks,
  * and the rows are functions (--by). Blocks are shown if --sort names no function counter, and if
- * they differ or no function counters are shown. */
+ * the blocks of the two traces differ or no function counters are shown. */
 static bool shows_calls(const struct ag_view *view, const struct ag_call_difference *calls) {
     return ag_call_difference_is_there(calls) && view->options->sort == AG_METRIC_DEFAULT &&
            view->options->by == AG_BY_FUNCTION;

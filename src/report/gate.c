@@ -57,7 +57,9 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 struct quantity { /* a number of a trace, and its bounds */
     uint64_t value, low, high;
     bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
-    const char *lack; /* why the trace does not contain the quantity, "has no ..."; NULL: it does */
+    /* why the trace lacks the quantity, such as "has no function counters"; NULL: it has the
+     * quantity */
+    const char *lack;
 };
 
 static void widen(struct quantity *quantity, enum ag_metric metric, struct ag_interval interval) {

@@ -56,8 +56,8 @@ static bool is_collected(const struct ag_heap_row *row) {
            row->sum.moved_blocks + row->sum.promoted_blocks + row->sum.collected_blocks > 0;
 }
 
-/* Writes how many blocks a collector moved, promoted and freed. A sampled trace does not contain
- * these numbers. */
+/* Writes how many blocks a garbage collector moved, promoted and freed. A sampled trace does not
+ * contain these numbers. */
 static void put_collected(struct ag_view *view, const struct ag_heap_row *row) {
     const struct {
         const char *key;

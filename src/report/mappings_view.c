@@ -68,15 +68,15 @@ int ag_mappings_summary_json(struct ag_view *view) {
 
 /* ---- the view ---- */
 
-/* The same view of the profile of the mappings. */
+/* Makes *RET_VIEW a copy of VIEW that shows the profile of the mappings. */
 static int view_of_mappings(const struct ag_view *view, struct ag_view *ret_view) {
     *ret_view = *view;
     ret_view->is_of_mappings = true;
     return ag_profile_mappings(view->profile, &ret_view->profile, view->message);
 }
 
-/* With --by=function, the default, text shows a line of the program for each stack, as the summary
- * does, and JSON the whole stacks. */
+/* With --by=function (the default), text shows one source line of the program for each stack, as
+ * the summary does; JSON shows the whole stacks. */
 static bool shows_stacks(const struct ag_view *view) {
     return view->options->by == AG_BY_STACK ||
            (view->options->by == AG_BY_FUNCTION && view->options->is_json);
@@ -136,7 +136,7 @@ void ag_mappings_amounts_text(struct ag_page *page, size_t indent,
     ag_page_wrap(page, AG_STYLE_PLAIN, indent, text);
 }
 
-/* Writes how much of the peak is no private memory of the program: files and reservations. */
+/* Writes how much of the peak is mapped files, and how much was mapped without access. */
 static void write_kinds(struct ag_view *view) {
     const struct ag_stack_row *rows;
     const size_t n_rows = ag_profile_stacks(view->profile, &rows);

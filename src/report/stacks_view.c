@@ -76,8 +76,8 @@ static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
             (metrics->in_use_blocks | metrics->freed_blocks | metrics->peak_blocks) != 0);
 }
 
-/* The metric that decides which stacks are shown. Of mappings, all stacks are shown, because
- * several metrics are. */
+/* The metric that decides which stacks are shown: a stack whose value is 0 is left out. The view of
+ * mappings shows several metrics, so it uses one that is not 0 for any stack. */
 static enum ag_metric counted_blocks(const struct ag_view *view) {
     return view->is_of_mappings ? AG_METRIC_ALLOCATED_BLOCKS : ag_metric_blocks_of(view->sort);
 }
@@ -266,7 +266,7 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
 static void write_stacks_text(struct ag_view *view, const struct stacks *stacks) {
     struct ag_page *page = view->page;
     struct ag_quantity count;
-    if (!view->is_of_mappings) { /* its totals are already written */
+    if (!view->is_of_mappings) { /* the totals of mappings are already written */
         ag_page_print(page, AG_STYLE_PLAIN, "%s: ",
                       view->options->is_at_a_time && view->sort == AG_METRIC_IN_USE_BYTES
                           ? "in use at that time"

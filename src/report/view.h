@@ -112,9 +112,9 @@ const char *ag_report_no_name(enum ag_site_key by);
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter);
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
-/* Writes what is missing from the trace. Call it after the view, because the view may be the first
- * that reads the events and finds damage. In text, what is missing is shown before everything
- * else. */
+/* Writes what is missing from the trace. Call this function after the view, because the view may be
+ * the first to read the events and to find damage. (In text, what is missing comes first: the
+ * caller keeps the text of the view in memory until then.) */
 void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile);
 void ag_heading_damage_json(struct ag_json *json, const char *key,
                             const struct ag_profile *profile);
