@@ -6,9 +6,10 @@
  *               each m long, ordered by callee: u callee - previous callee, u caller + 1 (0: no
  *               caller), u calls, u own_words, u own_ns, u acc_words, u acc_ns
  *
- *     paths     n, the number of call paths; columns, each n long: u number of the path - number of
- *               its caller's path (the paths are numbered from 1; 0: no caller), u number of the
- *               function in "calls" + 1 (0: other), u calls, u own_words, u own_ns
+ *     paths     n, the number of call paths, which are numbered from 1; columns, each n long: u
+ *               number of the path - number of its caller's path (a missing caller has the number
+ *               0), u number of the function in "calls" + 1 (0: other), u calls, u own_words,
+ *               u own_ns
  *
  * own_ counters count what a function did itself; acc_ counters also count what the functions that
  * it called did. Functions with the largest shares of words, time or calls come first. If there are
@@ -178,9 +179,9 @@ enum path_kind {             /* stored as uint8_t, one for each node */
                  PATH_KEPT,  /* it gets a path of its own */
 };
 
-/* Sets the kind of each node. A caller's share is at least that of each path below it, and the
- * caller's number is smaller, so by_share puts the caller first, and a node is kept only if its
- * caller is. */
+/* Sets the kind of each node. by_share sorts a caller before the paths below it, because the
+ * caller's share is at least as large, and its number is smaller. So a node is kept only if its
+ * caller is kept. */
 static int choose_paths(const struct ag_functions *functions, uint8_t *kinds) {
     const struct ag_call_counts *total = &functions->total;
     struct ranked *ranks = calloc(functions->n_nodes + 1, sizeof(*ranks));

@@ -1,5 +1,6 @@
 /* name_table.c: the names of a page and their numbers, see name_table.h. A text store
- * (table/text_store.h) numbers the names. A new name is encoded for the page at once. */
+ * (table/text_store.h) numbers the names. A new name is encoded for the page when it gets its
+ * number. */
 #include "page/name_table.h"
 
 #include <string.h>

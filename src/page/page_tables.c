@@ -16,7 +16,7 @@
  *     groups    n; s node - previous node, u via, u type, u label (0 none, 1 the sum of all
  *               labels that are too small to be listed, else its name + 2), then u each metric of
  *               struct ag_metrics; in a sampled trace also the variance of each, and the members
- *               heaviest and portion_bytes, all as the bits of a float
+ *               heaviest and portion_bytes of struct ag_metrics, all as the bits of a float
  *     history   for each slice u number of its entries; then columns of all entries: u group -
  *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
  *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is
