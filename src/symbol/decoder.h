@@ -48,8 +48,8 @@ bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t 
 struct ag_decoded_frame { /* texts are valid until the next call with the same state */
     const char *function, *file;
     uint32_t line; /* 0: unknown */
-    /* characters of the place before which it begins and ends, counted from the beginning of the
-     * line; end_column 0: unknown */
+    /* the frame's code is the characters of the line from `column` up to, but without,
+     * `end_column`, counted from 0; end_column 0: unknown */
     uint32_t column, end_column;
     bool is_inlined; /* the function is inlined into that of the next frame */
 };

@@ -146,9 +146,9 @@ static const struct ag_elf_file *file_with_dwarf(const struct ag_image_file *ima
 }
 
 /* Opens the file that contains what several debug files have in common, if the image's debug
- * information refers to such a file (see ag_debug_file_find_shared). If it does, and the file is
- * missing, libdw would search for the file itself, without allogram's checks; so the image's debug
- * information is closed, and is not used. Returns a problem for the user, or NULL. */
+ * information refers to such a file (see ag_debug_file_find_shared). If such a file is needed but
+ * missing, libdw would search for it without allogram's checks; so the image's debug information is
+ * closed, and is not used. Returns a problem for the user, or NULL. */
 static const char *open_shared(struct ag_image_file *image, const struct ag_debug_places *places) {
     const int r = ag_debug_file_find_shared(places, file_with_dwarf(image), &image->shared);
     if (r == -ENODATA) {
@@ -346,7 +346,8 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
 }
 
 /* Asks the decoder whether a function that the native tables found belongs to the runtime. The
- * decoder decides by the linker symbol. If the function does, the frame gets the decoder's name. */
+ * decoder decides by the linker symbol. If the function belongs to the runtime, the frame gets the
+ * function name that the decoder returns. */
 static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
                             struct ag_symbol_frame *frame) {
     char text[4096];

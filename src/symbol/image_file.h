@@ -68,8 +68,9 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
-/* Asks the decoder of the image the question that ag_symbolizer_stores_type answers. Returns false
- * if the image has no decoder that can answer it, or has reached its limit of work. */
+/* Whether the code at RETURN_ADDRESS makes an object of SIZE_OF_OBJECT bytes (0: any size) with the
+ * type number NUMBER, according to the image's decoder. Returns false if the decoder cannot say
+ * this, if there is no decoder, or if the image has reached its limit of work. */
 bool ag_image_file_stores_type(struct ag_image_file *image, uint64_t return_address,
                                uint32_t number, uint64_t size_of_object);
 

@@ -50,7 +50,8 @@ void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes);
 bool ag_work_meter_look(struct ag_work_meter *meter);
 bool ag_work_meter_step(struct ag_work_meter *meter);
 /* Takes N_BYTES of memory, and the time to fill this memory, from the reserve before the memory is
- * used. Returns false, and takes nothing, if the image's share of the reserve is smaller. */
+ * used. Returns false, and takes nothing, if the image's share of the reserve is too small for
+ * both. */
 bool ag_work_meter_borrow(struct ag_work_meter *meter, uint64_t n_bytes);
 
 #endif
