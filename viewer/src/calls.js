@@ -155,7 +155,8 @@ export function showCalls(app, host) {
 
 // ---- the page of one function ----
 
-// The pairs in which function CALL is OF ("caller" or "callee"). A row shows the other function of the pair.
+// The pairs of caller and callee in which function CALL has the role OF ("caller" or "callee"). A row shows
+// the other function of the pair.
 function pairsOf(app, of, other, call) {
   const { edges } = app.trace.calls;
   const rows = callRows(app);

@@ -11,7 +11,7 @@ const WRAPPERS = [{ share: 0.5, callers: 3 }, { share: 0.05, callers: 12 }];
 const WRAPPERS_MOST = 12;
 
 // For each function of the program's own code: what it allocates itself, through libraries, or through
-// wrappers such as xmalloc. Otherwise wrappers would be in every finding.
+// wrappers such as xmalloc. If wrappers kept their own bytes, a wrapper would be in every finding.
 function ownBeyondWrappers(app, values) {
   const { trace, tree } = app;
   const placeOf = app.ownPlaces;

@@ -71,7 +71,7 @@ export function showLabels(app, host) {
   app.copyText = () => table.text();
 }
 
-// "label request 1", or only the name for the small labels together and for blocks without a label.
+// "label request 1" for a label; only the name for the sum of small labels, and for blocks without a label.
 export function labelText(trace, label) {
   return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
 }

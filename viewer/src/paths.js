@@ -44,7 +44,8 @@ export class Paths {
     this.trees = {};
   }
 
-  // SIDE: from the outermost functions down to their callees, or from the counted functions to their callers.
+  // SIDE "callers": from the outermost functions down to their callees; "callees": from the counted functions
+  // to their callers.
   tree(side) {
     this.trees[side] ??= side === "callees" ? this.callees() : this.callers();
     return this.trees[side];

@@ -21,7 +21,7 @@ const NO_SUCH_LABEL = 2 ** 40;
 // Whose code a function is.
 export const LIBRARY = 0; // of a library or of a language's runtime
 const UNKNOWN = 1;
-export const READER = 2; // of the person who reads the page: the profiled program itself
+export const READER = 2; // of the profiled program itself, which the reader of the page can change
 export const OWNERS = [READER, UNKNOWN]; // in the order in which a finding chooses the function that it names
 export const ROOT = 0;
 export const OTHER = 1;

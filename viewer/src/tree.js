@@ -54,7 +54,7 @@ export class Tree {
     }
   }
 
-  // Marks the outermost occurrence of each function on a path: a recursive function counts only there.
+  // Marks the outermost occurrence of each function on a path, so that a recursive function is counted once.
   markOutermost() {
     const { count, parent, key } = this;
     this.isOutermost = new Uint8Array(count);
