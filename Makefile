@@ -6,7 +6,7 @@
 #     make test       every test, with a count at the end    make install   [DESTDIR=...] [PREFIX=/usr/local]
 #     make demo       profile jq: a report and a page        make uninstall remove what make install installed
 #     make bench      measure the figures of overhead.md     make clean     remove build/
-#     make soak       the long tests, in full numbers        make fuzz      [SECONDS_EACH=60] every fuzz target
+#     make soak       the long tests, at full length         make fuzz      [SECONDS_EACH=60] every fuzz target
 #     make docs       the documents as a site: build/site
 #     make asan, make ubsan, make tsan     unit tests under the address, undefined behavior or thread sanitizer
 

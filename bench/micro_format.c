@@ -8,12 +8,12 @@
  *     espresso   events like those of espresso: 200,000 stacks, 60 sizes, mixed lifetimes
  *     EVENTS.raw a recorded stream: an array of struct ag_event
  *
- * Targets: encode 5 ns, decode 150 M events/s, at most 2.5 bytes per event on
- * disk, better 1.5. The result is
- * the CPU time of the fastest round. The simulated heap of cfrac and espresso reuses the most
- * recently freed block of a size class, as real heaps do. A chunk has 20,000 events; chunks of the
- * writer (src/writer/) are up to four times as long. The decoded events are compared with the
- * encoded ones, so that a codec which loses events cannot appear fast. */
+ * Targets: encode 5 ns, decode 150 M events/s, at most 2.5 bytes per event on disk, preferably at
+ * most 1.5. The result is the CPU time of the fastest round. The simulated heap of cfrac and
+ * espresso reuses the most recently freed block of a size class, as real heaps do. A chunk has
+ * 20,000 events; chunks of the writer (src/writer/) are up to four times as long. The decoded
+ * events are compared with the encoded ones, so that a codec which loses events cannot appear
+ * fast. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
@@ -43,7 +43,7 @@ struct shape {
     uint32_t n_routines; /* each has at most ROUTINE_STEPS stacks */
     uint32_t n_sizes, n_alive;
     /* 0: a block is freed when its routine ends. Otherwise each routine also allocates a block that
-     * remains, and frees a random one of this number of newest remaining blocks. */
+     * remains after its end, and frees a random one of the `keeps` newest remaining blocks. */
     uint32_t keeps;
 };
 

@@ -10,8 +10,10 @@
  * frames of libc that call it.
  *
  *     leaf     the innermost frame is one of eight call sites, in turns
- *     middle   also, four frames further out take one of 16 paths, in turns: 128 stacks
- *     many     also, sixteen frames take one of 2^16 paths: many distinct stacks */
+ *     middle   as leaf; in addition, four frames further out take one of 16 paths, in turns: 128
+ *              stacks
+ *     many     as leaf; in addition, sixteen frames further out take one of 2^16 paths: many
+ *              distinct stacks */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -222,7 +222,7 @@ __attribute__((noinline)) static uint32_t exponents_of(const struct number *valu
     return exponents;
 }
 
-struct expansion { /* of sqrt(n): value (a0 + m) / q */
+struct expansion { /* of sqrt(n): the current value is (a0 + m) / q, and `a` is its integer part */
     struct number *n, *a0, *m, *q, *a;
 };
 

@@ -723,8 +723,8 @@ ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
 /* Does four calls in one, for tracers of a virtual machine: the current function allocated `words`
  * and took `ns`; then functions are left until `depth` remain; then `function` is entered, unless
  * it is 0. It costs a third of the time of the four calls. words may be (uint64_t)-N if the
- * function gave back N words that were counted for it; likewise ns, if N too many were counted. No
- * count becomes negative. */
+ * function gave back N words that were counted for it; ns may be (uint64_t)-N if N ns too many were
+ * counted. No count becomes negative. */
 ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
                                     allogram_function function, uint64_t words, uint64_t ns) {
     if (allogram_is_counted_(set)) {
