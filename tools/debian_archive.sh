@@ -1,7 +1,7 @@
 #!/bin/sh
 # debian_archive.sh: prints the address of the Debian archive that apt uses on this machine, and the name of its release.
 #
-# Scripts use it so that they contain no address and use the mirror of the machine. It fails if apt has no Debian archive.
+# Scripts use it so that they contain no address and use the mirror of the machine. This script fails if apt has no Debian archive.
 set -eu
 command -v apt-get >/dev/null || exit 1
 

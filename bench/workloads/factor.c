@@ -1,8 +1,8 @@
 /* factor.c: a benchmark program that does little but allocate. It expands sqrt(N) as a continued
  * fraction and divides small primes out of the values, as CFRAC (a method of factoring integers)
  * does. Numbers are blocks of 20 to 110 bytes; every operation allocates its result, and its
- * operands are freed. It makes about 20 million pairs of malloc and free per second, at a depth of
- * about 8 frames, and nearly every block is freed before the next allocation.
+ * operands are freed. The program makes about 20 million pairs of malloc and free per second, at a
+ * depth of about 8 frames, and nearly every block is freed before the next allocation.
  *
  * factor STEPS: prints the number of small factors; on standard error its own count of pairs and
  * its resident memory. */

@@ -14,6 +14,8 @@ struct ag_launch {
     /* set by the caller */
     const char *path; /* of the program to execute */
     char *const *arguments;
+    /* paths of the agent (the library that records inside the program) and of the live segment's
+     * file */
     const char *agent, *session_path;
     const char *adapters; /* value of --adapters: the runtimes to record, such as lua; NULL: all */
     bool has_calls;       /* the agent counts function calls (Lua) */

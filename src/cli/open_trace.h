@@ -38,8 +38,9 @@ enum ag_trace_option {
 void ag_trace_request_start(struct ag_trace_request *request, const char *command);
 /* The next three functions print errors and return an exit status.
  *
- * ag_trace_request_set stores an option: one of enum ag_trace_option, or the option of a runtime's
- * decoder (AG_OPTION_OF_DECODERS and larger ids). */
+ * ag_trace_request_set stores an option: one of enum ag_trace_option, or the option that the
+ * decoder of a runtime adds (AG_OPTION_OF_DECODERS and larger ids). A decoder is the code that
+ * reads names and types of one virtual machine (symbol/decoder.h). */
 int ag_trace_request_set(struct ag_trace_request *request, int id, const char *value);
 /* Parses VALUE, the value of OPTION: a time, which must be after the start of the recording. */
 int ag_trace_request_end_time(const struct ag_trace_request *request, const char *option,

@@ -1,6 +1,6 @@
-/* report_gate.c: --fail-if, --base, --junit and --sarif of `report`: opens the base trace,
- * evaluates the conditions, prints the conditions that are true, and writes the JUnit and SARIF
- * files. */
+/* report_gate.c: --fail-if, --base, --junit and --sarif of `report`: opens the base trace (the one
+ * to compare with), evaluates the conditions, prints the conditions that are true, and writes the
+ * JUnit and SARIF files. */
 #include "cli/report_gate.h"
 
 #include <errno.h>

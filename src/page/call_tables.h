@@ -1,4 +1,5 @@
-/* call_tables.h: writes function counters as blocks (data_block.h) of `allogram view`'s page. */
+/* call_tables.h: writes function counters (the calls, words and times that some runtimes count for
+ * each function) as blocks (data_block.h) of `allogram view`'s page. */
 #ifndef AG_CALL_TABLES_H
 #define AG_CALL_TABLES_H
 

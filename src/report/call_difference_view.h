@@ -1,4 +1,5 @@
-/* call_difference_view.h: the part of `allogram diff` that compares function counters. */
+/* call_difference_view.h: the part of `allogram diff` that compares function counters: the calls,
+ * words and times that runtimes such as Erlang and Lua count for each function. */
 #ifndef AG_CALL_DIFFERENCE_VIEW_H
 #define AG_CALL_DIFFERENCE_VIEW_H
 

@@ -1,5 +1,6 @@
 /* difference_view.c: `allogram diff`: what grew and what shrank between two traces. The totals show
- * the numbers of both traces. call_difference_view.c compares function counters. */
+ * the numbers of both traces. call_difference_view.c compares function counters (the calls, words
+ * and times that some runtimes count for each function). */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* lifetimes_view.c: `report --view=lifetimes`: how long blocks live, as a histogram of all blocks,
- * and as percentiles for each function (or line, image, type or label). Only freed blocks have a
- * lifetime, so the numbers of allocated and of ended blocks are shown, too. */
+ * and as percentiles for each function (or line, image, type or label; an image is a program or
+ * library). Only freed blocks have a lifetime, so the numbers of allocated and of ended blocks are
+ * shown, too. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* sites_view.c: `report --view=sites`: which functions (lines, stacks, images, threads or heaps)
- * allocate. "own" is what a function allocates itself; "total" includes what the functions that it
- * calls allocate. The summary uses the same table for its blamed lines: the lines that a reader of
- * the report can change (model/answers/blamed_lines.h). */
+/* sites_view.c: `report --view=sites`: which functions (or lines, stacks, images, threads, heaps)
+ * allocate. An image is a program or library. "own" is what a function allocates itself; "total"
+ * includes what the functions that it calls allocate. The summary uses the same table for its
+ * blamed lines: the lines that a reader of the report can change (model/answers/blamed_lines.h). */
 #include <errno.h>
 #include <stdlib.h>
 

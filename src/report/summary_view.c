@@ -268,13 +268,12 @@ static void write_course(struct ag_view *view) {
     ag_sparkline_axis(page, HEAD_COLUMNS, columns, span);
 }
 
-/* Sets *RET_HAS to whether the trace has no blocks for most of the words that functions allocated.
- * This is decided by the function with most words: the trace has no blocks for them if the blocks
- * whose stacks contain this function have less than half the bytes of its words. An example is
- * Erlang, where words are on the heaps of processes, unless the function mostly makes binaries. In
- * such a trace most blocks belong to the runtime itself, for example to its compiler, so the table
- * of functions says more about the program than the table of sites. Returns 0 or a negative
- * errno. */
+/* Sets *RET_HAS to whether the words that functions allocated are mostly not in blocks of the
+ * trace. The function with most words decides: *RET_HAS is true if the blocks whose stacks contain
+ * this function have less than half the bytes of its words. Usually this is true of Erlang, where
+ * words are on the heaps of processes. Most blocks of such a trace belong to the runtime itself,
+ * for example to its compiler, so the table of functions says more about the program than the table
+ * of sites. Returns 0 or a negative errno. */
 static int has_words_apart(struct ag_view *view, bool *ret_has) {
     const struct ag_functions *functions;
     const struct ag_site_row *sites;

@@ -5,8 +5,9 @@
  *     leak:^init_table$
  *     leak:make_*_cache
  *
- * A pattern matches anywhere in the function, file or image name of any frame. `*` matches any
- * characters; a leading `^` and a trailing `$` match the beginning and the end. */
+ * A pattern matches anywhere in the name of the function, the file or the image (program or
+ * library) of any frame. `*` matches any characters; a leading `^` and a trailing `$` match the
+ * beginning and the end. */
 #ifndef AG_SUPPRESSION_H
 #define AG_SUPPRESSION_H
 

@@ -22,8 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- what a decoder may read from an image's file; addresses are those in the file (without bias)
- * ---- */
+/* ---- what a decoder may read from an image's file ----
+ *
+ * All addresses are those of the file. In memory an address is greater by the bias, the distance by
+ * which the loader moved the image. */
 
 struct ag_decoder_file;
 

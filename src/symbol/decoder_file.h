@@ -11,8 +11,8 @@ struct ag_decoder_segment {
     uint64_t low, high, offset;
     bool is_code;
 };
-struct ag_decoder_relocation { /* the word at address `place` has the value `word` after relocation
-                                * at bias 0 */
+struct ag_decoder_relocation { /* the word at address `place` of the file has the value `word` if
+                                * the image is loaded at its own addresses (bias 0) */
     uint64_t place, word;
 };
 struct ag_decoder_file {         /* all zero: closed */

@@ -226,7 +226,8 @@ static struct place place_of_call(struct ag_dwarf_units *units, struct ag_dwarf_
  * functions, and only the first of several names of a function. The symbol table shows which name
  * is public, so it is used instead. */
 static bool is_assembly(Dwarf_Die *unit) {
-    /* dwarf_srclang is not used, because it opens the split unit of a skeleton */
+    /* dwarf_srclang is not used: if only a skeleton of the unit is in this file, it would open the
+     * .dwo file that has the whole unit */
     Dwarf_Attribute attribute;
     Dwarf_Word language;
     return dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) == 0 &&

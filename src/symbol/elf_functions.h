@@ -29,8 +29,7 @@ struct ag_elf_functions { /* all zero: empty */
  * headers may refer to the same table. Returns 0 or -ENOMEM. */
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file);
 void ag_elf_functions_sort(struct ag_elf_functions *functions);
-/* Returns the function that contains ADDRESS (an address in the ELF file, without bias), or
- * NULL. */
+/* Returns the function that contains ADDRESS, an address in the ELF file, or NULL. */
 const struct ag_elf_function *ag_elf_functions_find(const struct ag_elf_functions *functions,
                                                     uint64_t address);
 void ag_elf_functions_clear(struct ag_elf_functions *functions);

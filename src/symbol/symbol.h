@@ -59,8 +59,9 @@ struct ag_symbolizer *ag_symbolizer_new(
     const struct ag_symbol_options *options); /* NULL: out of memory */
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
-/* Adds an image of the trace. Its files are opened at the first look-up, or by
- * ag_symbolizer_open_image. Returns 0 or -ENOMEM. */
+/* Adds an image of the trace. IMAGE: its number. BIAS: its address in memory minus its address in
+ * the file. LOW, HIGH: its addresses in memory, from LOW to HIGH - 1. Its files are opened at the
+ * first look-up, or by ag_symbolizer_open_image. Returns 0 or -ENOMEM. */
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high);

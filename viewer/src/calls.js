@@ -1,5 +1,5 @@
 // calls.js: the tab Functions: the counters that a runtime (virtual machine) reports for each function
-// (calls, allocated words, time). It shows a table, a plot of words against time, and a page for each
+// (calls, allocated words, time). The tab shows a table, a plot of words against time, and a page for each
 // function with its callers and callees. The counters cover the whole recording, whatever range is selected.
 import { fill, make } from "./elements.js";
 import { Scatter } from "./scatter.js";
