@@ -204,7 +204,7 @@ enum allogram_stack_verdict {
     ALLOGRAM_STACK_STALE,
 };
 
-/* A waiting unit of the runtime (process, fiber, task), for --processes and --stacks. */
+/* A unit of execution of the runtime (process, fiber, task), for --processes and --stacks. */
 struct allogram_process {
     size_t size;
     const char *id;               /* as the runtime prints it */

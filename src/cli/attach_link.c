@@ -42,7 +42,7 @@
 #include "writer/snapshot.h"
 
 enum {
-    LOOK_MS = 1000, /* the machine expects a message every ten seconds */
+    LOOK_MS = 1000, /* longest wait for an event; the machine expects a message every 10 s */
     REPORT_PATIENCE_MS = 120 * 1000,
     STUCK_PATIENCE_MS = 2000, /* timeout for a machine that does not stop */
 };

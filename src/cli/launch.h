@@ -28,7 +28,8 @@ struct ag_launch {
      * a byte, the child exits */
     int go_fd;
     int status_fd; /* gives the errno of a failed exec, or end of file if the program runs */
-    /* previous limits, which the child restores before it executes the program */
+    /* previous limits and previous disposition of SIGXFSZ, which the child restores before it
+     * executes the program */
     struct rlimit limits[AG_LIFTED_LIMITS];
     struct sigaction file_size_signal;
 };

@@ -28,7 +28,7 @@
 enum {
     FUNCTIONS_MOST = 20000, /* about 30 bytes each, compressed, with the name */
     EDGES_MOST = 100000,    /* about 12 bytes each */
-    PATHS_MOST = 100000,    /* about 8 bytes each; paths "other" are not counted */
+    PATHS_MOST = 100000,    /* about 8 bytes each; this is no limit for paths "other" */
     FUNCTION_COLUMNS = 7,
     EDGE_COLUMNS = 7,
     PATH_COLUMNS = 5,
@@ -104,8 +104,8 @@ static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
 /* A pair of two functions that are both on the page. */
 struct shown_edge {
     const struct ag_call_edge *edge;
-    uint32_t caller, callee; /* numbers on the page; caller is the number + 1, or 0 if there is no
-                              * caller */
+    uint32_t caller, callee; /* callee: its number on the page; caller: its number on the page + 1,
+                              * or 0 if there is no caller */
 };
 
 static int by_page_callee(const void *a, const void *b) {
@@ -175,8 +175,8 @@ struct path_list {
 
 enum path_kind {             /* stored as uint8_t, one for each node */
                  PATH_EMPTY, /* neither the node nor a node below it has counts */
-                 PATH_SMALL, /* its counts are in a path "other" */
-                 PATH_KEPT,  /* it gets a path of its own */
+                 PATH_SMALL, /* the node's counts are added to a path "other" */
+                 PATH_KEPT,  /* the node gets a path of its own */
 };
 
 /* Sets the kind of each node. by_share sorts a caller before the paths below it, because the

@@ -31,10 +31,11 @@ struct call_walk {
     struct ag_view *view;
     const struct ag_functions *functions;
     enum ag_call_metric sort;
-    bool is_time_only;             /* no words were counted; calls are then samples */
-    enum ag_call_metric hidden_by; /* an acc_ metric, since a descendant never has more of it than
-                                    * its ancestor */
-    uint64_t least;                /* nodes with less of hidden_by are hidden */
+    bool is_time_only; /* no words were counted; calls are then samples */
+    /* Nodes with less than `least` of the metric hidden_by are hidden. hidden_by is an acc_ metric,
+     * because a descendant never has more of such a metric than its ancestor. */
+    enum ag_call_metric hidden_by;
+    uint64_t least;
     struct tree_columns columns;
     struct ag_branch_walk branches;
 };

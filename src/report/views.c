@@ -12,7 +12,7 @@ enum view_flags {
     NAMES_CODE = 1,   /* shows functions of images (loaded ELF files). Other views need no symbols,
                        * so no file of the program is opened for them. */
     GROUPS_ROWS = 2,  /* --by=line and other keys apply */
-    SHOWS_BLOCKS = 4, /* has nothing to show for a trace without blocks: one that has only samples
+    SHOWS_BLOCKS = 4, /* shows nothing of a trace without blocks, such as one that has only samples
                        * of a process observed from outside */
 };
 static const struct view_row {

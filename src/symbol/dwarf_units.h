@@ -36,7 +36,7 @@ struct ag_dwarf_container {
     Dwarf_Off begin, end;
     size_t parent; /* 1 + index of the container around this container; 0: none */
     const char *name;
-    /* the contents of a function are known only if the unit was read completely */
+    /* the container is a function, whose contents are known only if the unit was read completely */
     bool is_function;
 };
 struct ag_dwarf_unit {

@@ -60,8 +60,9 @@ struct ag_symbolizer *ag_symbolizer_new(
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
 /* Adds an image of the trace. IMAGE: its number. BIAS: its address in memory minus its address in
- * the file. LOW, HIGH: its addresses in memory, from LOW to HIGH - 1. Its files are opened at the
- * first look-up, or by ag_symbolizer_open_image. Returns 0 or -ENOMEM. */
+ * the file. LOW: its first address in memory; HIGH: the address after its last one; 0: unknown. The
+ * files of the image are opened at the first look-up, or by ag_symbolizer_open_image. Returns 0 or
+ * -ENOMEM. */
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high);
