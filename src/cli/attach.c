@@ -341,7 +341,7 @@ static int attach_session(struct request *request, struct ag_session *session, c
                                    ag_session_path(session), &request->in, message);
     set_urgency(false);
     if (r < 0) {
-        (void)unlink(trace); /* created a moment ago, and empty */
+        (void)unlink(trace); /* the trace was created a moment ago and is empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     return record_process(request, session, trace);

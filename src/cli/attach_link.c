@@ -5,7 +5,7 @@
  *
  * Steps; each failure undoes the steps before it:
  *
- *     connection                 an error gives one line
+ *     connection                 on failure one line is printed
  *     live segment, trace        on failure their files are removed
  *     writer                     on failure the same files are removed
  *     the machine starts         on failure the machine is unchanged, the writer is ended, and
@@ -63,7 +63,7 @@ static int open_link(const char *name, const struct ag_link_kind *kind, const ch
     char agent[AG_AGENT_PLACE_BYTES], text[AG_LINK_TEXT_BYTES], unused[512];
     const bool has_agent = ag_agent_place_find(agent, unused) == 0;
     if (has_agent) {
-        *strrchr(agent, '/') = '\0'; /* not NULL: the path is absolute */
+        *strrchr(agent, '/') = '\0'; /* the result is not NULL, because the path is absolute */
     }
     const struct ag_link_place place = {.name = name,
                                         .option = option,
@@ -311,7 +311,7 @@ int ag_attach_link(const struct ag_link_attach *attach) {
         return status;
     }
     at.supervisor.signal_fd = take_signals();
-    if (at.supervisor.signal_fd < 0) { /* no signal could end the recording */
+    if (at.supervisor.signal_fd < 0) { /* then no signal could end the recording */
         status =
             ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot wait for signals: %s", strerror(errno));
         (void)attach->kind->close(at.link); /* returns NULL */

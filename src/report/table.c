@@ -10,7 +10,7 @@
 #include "table/byte_list.h"
 
 enum { MAX_COLUMNS = 16, INDENT_COLUMNS = 2, GAP_COLUMNS = 2 };
-#define LEFT_OUT SIZE_MAX /* a value of a width: the column is left out */
+#define LEFT_OUT SIZE_MAX /* the width of a column that is left out */
 
 struct ag_table {
     size_t n_columns;

@@ -104,7 +104,7 @@ int ag_types_find(struct ag_view *view) {
     enum { NAMED = 5 };
     struct ag_report_options options = *view->options;
     struct ag_view any = *view;
-    options.min_count = 0; /* it applies to stacks, not to the type */
+    options.min_count = 0; /* --min-count applies to stacks, not to the type */
     any.options = &options;
     const struct ag_type_row *rows, *row = NULL;
     struct ag_ranking ranking = {.ranks = NULL};
