@@ -113,7 +113,7 @@ static struct step next_step(const struct shape *shape) {
             turns--;
             routine = loop;
         } else if (routine >=
-                   loop_end) { /* a few loops do most of the work: uniform in the logarithm */
+                   loop_end) { /* a few routines do most of the work: log(loop) is uniform */
             loop = (uint32_t)exp((double)random_below(1 << 20) / (1 << 20) *
                                  log((double)shape->n_routines));
             loop_end = loop + 1 + (uint32_t)random_below(8);

@@ -44,8 +44,8 @@ static double cpu_s(void) {
 }
 
 static void add_alloc(struct program *program, uint64_t address, uint32_t n_stacks) {
-    /* a few stacks make most of the allocations (uniform in the logarithm); their ids are
-     * scattered over the slots of the stack tree */
+    /* a few stacks make most of the allocations, because the logarithm of the stack's number is
+     * uniform; the ids are scattered over the slots of the stack tree */
     const double u = (double)random_below(1 << 30) / (1 << 30);
     const uint32_t stack = (uint32_t)((uint64_t)pow(n_stacks, u) * 2654435761u % 1400000);
     program->alive[program->n_alive++] = address;

@@ -6,13 +6,14 @@
  *
  * frames, nodes, groups, history and calls are written column by column, because similar values
  * next to each other compress better. u is a varint (LEB128), s a signed one (zigzag); n is a u,
- * the number of rows:
+ * the number of rows; a minus sign means that the difference of two numbers is stored:
  *
  *     names     see name_table.c
- *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known; plus 4 times
- *               the owner of the code: 0 a library or language, 1 unknown, 2 the program)
- *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 a node that collects
- *               small groups); node 0 is the root
+ *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 the function's name
+ *               is known; plus 4 times the owner of the code: 0 a library or language, 1 unknown,
+ *               2 the program)
+ *     nodes     n; u number of the node - number of its parent, u frame + 2 (0 the root, 1 a node
+ *               that collects small groups); node 0 is the root
  *     groups    n; s node - previous node, u via, u type, u label (0 none, 1 the sum of all
  *               labels that are too small to be listed, else its name + 2), then u each metric of
  *               struct ag_metrics; in a sampled trace also the variance of each, and the members

@@ -4,10 +4,10 @@
  * A mangled name may come from a hostile file, and a name of a kilobyte with back references can
  * expand to an astronomical amount of text. So there are limits. The recursion limits of libiberty
  * stay enabled, and a long name is not demangled. The demanglers of C++ and Rust pass their text in
- * pieces to a callback, which ends them by longjmp when the text exceeds TEXT_LIMIT_BYTES. (They
- * keep their state on the stack; but a punycode buffer of the Rust demangler, a few hundred bytes,
- * may leak.) The demangler of D returns the whole text at once, so the number of back references to
- * types in a D name is limited, which limits the expansion. */
+ * pieces to a callback, which ends them by longjmp when the text exceeds TEXT_LIMIT_BYTES. (The
+ * demanglers keep their state on the stack; but a punycode buffer of the Rust demangler, a few
+ * hundred bytes, may leak.) The demangler of D returns the whole text at once, so the number of
+ * back references to types in a D name is limited, which limits the expansion. */
 #include "symbol.h"
 
 #include <ctype.h>
@@ -24,7 +24,8 @@ enum {
         /* libiberty itself rejects C++ names of more than 1 KiB (DEMANGLE_RECURSION_LIMIT) */
     8 << 10,
     TEXT_LIMIT_BYTES = 32 << 10,
-    D_BACK_REFERENCES = 24, /* limits the text to 7000 (e^(24/e)) times the length of the name */
+    D_BACK_REFERENCES = 24, /* with 24 references the text has at most 7000 times the length of the
+                             * name (e^(24/e)) */
 };
 
 struct text {

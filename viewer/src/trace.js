@@ -18,7 +18,7 @@ const CONTROLS =
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// Whose code a function is.
+// The owner of a function's code.
 export const LIBRARY = 0; // of a library or of a language's runtime
 const UNKNOWN = 1;
 export const READER = 2; // of the profiled program itself, which the reader of the page can change
