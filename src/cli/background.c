@@ -1,8 +1,8 @@
 /* background.c: detaches processes of allogram from the terminal and from the profiled program: the
  * writer (the process that writes the traces), the server of the pprof pages, and the process that
  * continues after `attach` has ended. Signals that the terminal sends must not end these processes.
- * These processes also close the descriptors that they inherited: the reader of a pipe waits until
- * all processes have closed the write end. */
+ * These processes also close or redirect the descriptors that they inherited: the reader of a pipe
+ * waits until all processes have closed the write end. */
 #include "cli/background.h"
 
 #include <fcntl.h>
