@@ -50,7 +50,7 @@ struct ag_sites_ranked { /* the rows of a table of sites (functions, lines, thre
 int ag_sites_rank(struct ag_view *view, enum ag_sites_shown shown,
                   struct ag_sites_ranked *ret_sites);
 void ag_sites_ranked_end(struct ag_sites_ranked *sites);
-/* Writes the keys of a row: its frame, and for --by=thread and the like its name. */
+/* Writes the keys of a row: its frame, and with --by=thread, heap, type or label also its name. */
 void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row);
 ag_view_write ag_tree_view_text, ag_tree_view_json;
 ag_view_write ag_stacks_view_text, ag_stacks_view_json; /* --view=peak and --view=temporary */
@@ -99,7 +99,7 @@ ag_view_write ag_cpu_summary_text, ag_cpu_summary_json;
 int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions);
 int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions);
 
-/* The page, and the number of rows that a view shows, as the options say. */
+/* Return the page, and the number of rows that a view shows, as the options request. */
 struct ag_page ag_report_page(FILE *out, const struct ag_report_options *options);
 uint64_t ag_report_limit(const struct ag_report_options *options);
 
