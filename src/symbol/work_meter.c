@@ -38,8 +38,9 @@ static uint64_t limit_of(uint64_t own, uint64_t left, uint64_t lent) {
     return own + (left + lent) / SHARE;
 }
 
-/* Takes what was used (USED) beyond the image's own amount (OWN) from the reserve: subtracts it
- * from LEFT and adds it to LENT. */
+/* If the image used (USED) more than its own amount (OWN), raises LENT, what the image has taken
+ * from the reserve, to the difference, and lowers LEFT, the rest of the reserve, by the same
+ * number. */
 static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
     const uint64_t wanted = used > own ? used - own : 0;
     if (wanted > *lent) {
