@@ -151,7 +151,7 @@ function jumps_to_its_start /* 10, by counting up to it */
     ret
 end jumps_to_its_start
 
-function starts_with_nonsense /* no instruction */
+function starts_with_nonsense /* its first bytes are not an instruction */
     .byte 0x06, 0x06, 0x06, 0x06, 0x06, 0x06, 0xc3
 end starts_with_nonsense
 

@@ -1,7 +1,7 @@
 /* fake_recorder.c: see fake_recorder.h. A recorder writes events into chunks (buffers in the live
  * file). Like the real recorder, this one waits for a used chunk to become free. If the tick (a
  * counter that the writer process increments every millisecond) stands still meanwhile, no writer
- * lives, and it takes a chunk that was never used. */
+ * lives, and the recorder takes a chunk that was never used. */
 #include "fake_recorder.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ int fake_process_join(struct ag_session *session) {
     static const char text[] = "/work\0/bin/fake\0fake\0an argument";
     for (uint32_t i = 0; i < session->n_slots; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
-        announce(session, i); /* announces before it takes the slot, as the recorder does */
+        announce(session, i); /* like the recorder, before it takes the slot */
         uint32_t expected = AG_SLOT_FREE;
         if (tree_is_in_use(session, i) ||
             !atomic_compare_exchange_strong(&slot->state, &expected, AG_SLOT_CLAIMED)) {
@@ -224,7 +224,7 @@ void fake_session_files(const char *folder, void (*visit)(const char *path, void
     }
 }
 
-/* Removes a trace, or the folder of a live file with the live file. */
+/* Removes a trace; or a live file and its folder. */
 static void remove_file(const char *path, void *unused) {
     (void)unused;
     DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;

@@ -10,7 +10,8 @@
 #include "format/decode.h"
 #include "writer/session.h"
 
-/* Makes a session with its live file and traces in a new folder. Returns 0 or negative. */
+/* Makes a session (one recording) whose live file and traces are in a new folder. Returns 0 or
+ * negative. */
 int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_session **ret_session);
 /* Visits the traces in the folder, and the folders of live files. */
 void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
@@ -39,8 +40,8 @@ struct fake_stream { /* one thread of the recorded process */
 /* Claims a slot (the entry of a process in the session) for the calling process and fills it.
  * Returns its index, or -1 when none is free. */
 int fake_process_join(struct ag_session *session);
-/* Adds node `n` (from 0), with a pc of its own, to the slot's stack tree; parent: a node id or,
- * for an outermost node, an ag_root. Returns the node's id. */
+/* Adds node `n` (from 0), with a pc of its own, to the stack tree with the number `tree`. `parent`
+ * is a node id or, for an outermost node, an ag_root. Returns the node's id. */
 uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32_t parent);
 
 void fake_stream_begin(struct fake_stream *stream, struct ag_session *session, int slot);

@@ -27,9 +27,9 @@ size_t ag_sample_records(struct ag_record *ret_records, size_t capacity);
 /* Appends one batch of every kind of batch, with n_rows rows each, to the blob (a byte list). */
 void ag_sample_batches(struct ag_blob *blob, size_t n_rows);
 
-/* Writes a trace to the empty file fd, which the function closes: n_chunks chunks (units of the
- * file) with the events of two streams (threads), between chunks of records; with AG_SAMPLE_SEALED
- * also an end and an index. Returns 0 or negative errno. */
+/* Writes a trace to the empty file fd, and closes fd. The trace begins with a chunk (a unit of the
+ * file) of records. After it come n_chunks chunks with the events of two streams (threads). With
+ * AG_SAMPLE_SEALED the trace also has an index. Returns 0 or negative errno. */
 enum ag_sample_ending { AG_SAMPLE_UNSEALED, AG_SAMPLE_SEALED };
 int ag_sample_trace(int fd, uint64_t seed, unsigned n_chunks, enum ag_sample_ending ending);
 

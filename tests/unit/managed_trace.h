@@ -5,7 +5,7 @@
  * The program is pid 4711 and begins 1 ms after its session (the recording); the times below count
  * from its begin.
  *
- * Stacks (outermost first; lua and beam are the runtimes, 0x... native):
+ * Stacks, outermost frame first. The runtimes are lua and beam; an address 0x... is a native frame:
  *   19  0x1000, main chunk script.lua:3, build script.lua:12, 0x2000
  *   21  0x1000, main chunk script.lua:3, fib script.lua:20, fib script.lua:21
  *   23  app:loop/1 app.erl:8, lists:map/2 lists.erl:1594
@@ -22,12 +22,13 @@
  *   tree 3, beam, server:        map 1/2/50; map, setelement 25/300/250
  * Rows that do not count: an older snapshot of tree 1, a newer one that was not finished, tree 4,
  * which was written before the counters were reset, rows of a tree 5 that never began.
- * So own (accumulated) words: setelement 1500 (1500), build 430 (430), fib 80 (110), loop 50
- * (1258), main chunk 10 (520), map 10 (310); in all 149 calls, 2080 words, 11700 ns. Counted
- * separately from functions: 4 messages with 38 words in all, 1 spawn with 12, 9 events of the
- * profiler itself with 90 in all.
+ * The own words of each function, and its accumulated words in parentheses: setelement 1500 (1500),
+ * build 430 (430), fib 80 (110), loop 50 (1258), main chunk 10 (520), map 10 (310); in all 149
+ * calls, 2080 words, 11700 ns. Counted separately from functions: 4 messages with 38 words in all,
+ * 1 spawn with 12, 9 events of the profiler itself with 90 in all.
  *
- * Collections (start, pause in us; bytes before, after, needed; the function that needed them):
+ * Collections: start and pause in us, kind, bytes before and after, bytes that were needed, and the
+ * function that needed them:
  *   200, 100  lua  full    1000000  400000      -  build
  *   500,  50  beam minor    200000  100000   8000  lists:map/2, in <0.80.0>
  *   700, 250  beam major    300000   50000  64000  lists:map/2, in <0.80.0>

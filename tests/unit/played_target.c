@@ -83,7 +83,8 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
     return -ENOENT;
 }
 
-/* Visits a list of {next, file, bytes of the file} in the played memory. */
+/* Visits the files in a linked list in the played memory. An entry is three words: the address of
+ * the next entry, the address of the file, and the number of bytes of the file. */
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
     struct allogram_target_symbol list;

@@ -42,7 +42,8 @@ def uleb(value):
 
 @functools.lru_cache(maxsize=4)
 def deflated_zeros(n_bytes):
-    """Returns n_bytes of zeros, compressed. Compresses them in pieces, because a program that this process starts inherits its peak memory."""
+    """Returns n_bytes of zeros, compressed. Compresses them in pieces, because a program that this process starts inherits the peak
+    memory of this process."""
     machine, piece = zlib.compressobj(1), bytes(MIB)
     return b"".join(machine.compress(piece) for _ in range(n_bytes // MIB)) + machine.flush()
 

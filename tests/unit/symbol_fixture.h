@@ -8,8 +8,8 @@
 
 #include "symbol/symbol.h"
 
-/* Setup and teardown of a cmocka group: makes an empty folder for the test and enters it; leaves
- * and removes it. */
+/* Setup and teardown of a cmocka group: fixture_enter makes an empty folder for the test and enters
+ * it, fixture_leave leaves and removes it. */
 int fixture_enter(void **state);
 int fixture_leave(void **state);
 
@@ -29,7 +29,8 @@ size_t fixture_build_id(const char *file, uint8_t ret_bytes[64]);
 /* A symbolizer with FILE as its image (program or library) number 1, at bias 0 (the addresses are
  * those of the file), with its build id. */
 struct ag_symbolizer *fixture_symbolizer(const struct ag_symbol_options *options, const char *file);
-/* Whether a line about a problem contains TEXT; TEXT NULL: whether there is any such line. */
+/* Whether one of the symbolizer's lines about problems contains TEXT; if TEXT is NULL, whether
+ * there is any line. */
 bool fixture_has_problem(const struct ag_symbolizer *symbolizer, const char *text);
 
 #endif

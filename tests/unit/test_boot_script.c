@@ -45,8 +45,8 @@ static void make_script(uint8_t *script) {
     memcpy(script + HEAD + BEFORE, after, AFTER);
 }
 
-/* Extends a copy of the N first bytes of the script that ends where its memory ends, so that a
- * sanitizer or valgrind finds a read beyond the end. */
+/* Extends a copy of the first N bytes of the script. The allocated block of the copy has N bytes,
+ * so a sanitizer or valgrind finds a read beyond its end. */
 static size_t extend(const uint8_t *script, size_t n, uint8_t *ret) {
     uint8_t *copy = malloc(n > 0 ? n : 1);
     assert_non_null(copy);

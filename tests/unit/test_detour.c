@@ -282,8 +282,8 @@ static void *call_for_ever(void *context) {
     return NULL;
 }
 
-/* When the first instruction is as long as the jump, no thread can be inside of it: the detour can
- * be installed and removed at any time. */
+/* When the first instruction is as long as the jump, no thread can be between two of the bytes that
+ * the jump replaces. So the detour can be installed and removed at any time. */
 static void other_threads_call_meanwhile(void **state) {
     (void)state;
     size_t n_wrong = 0;

@@ -64,8 +64,8 @@ static void files_without_symbols_are_refused(void **state) {
     assert_int_equal(ag_elf_symbols_open("/etc/passwd", &symbols), -ENOEXEC);
 }
 
-/* A file with one symbol table of the given symbols; their names are at 1, 5 and 9 of
- * "\0one\0two\0six". */
+/* A file with one symbol table of the given symbols. A symbol's name is at offset 1, 5 or 9 of the
+ * string table "\0one\0two\0six". */
 struct image {
     Elf64_Ehdr header;
     Elf64_Shdr sections[3];

@@ -20,7 +20,8 @@
 #include "model/pass/weights.h"
 #include "model/profile.h"
 
-/* A block with a smaller weight is missed in less than one of 100 recordings. */
+/* The weight of a sample is 1 / the probability that its block is sampled. A block with a smaller
+ * weight is missed in less than one of 100 recordings. */
 #define CERTAIN_WEIGHT 1.01
 enum { SEEDS = 4000, ENOUGH = 20 };
 

@@ -1,5 +1,6 @@
-/* test_findings.c: findings of a summary about heaps of runtimes. Findings about native programs
- * are tested with tests/programs/libc/faults.c. */
+/* test_findings.c: findings (lines of a summary that name a likely fault of the program) about the
+ * heaps of runtimes. Findings about native programs are tested with
+ * tests/programs/libc/faults.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

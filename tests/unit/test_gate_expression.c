@@ -16,8 +16,8 @@
 
 static char message[1024];
 
-/* Returns an ag_gate_answer, or negative errno. The quantities have the values 1000, 2000, 3000
- * ..., with an uncertainty of `aside` in both directions. */
+/* Returns an ag_gate_answer, or negative errno. The quantities that TEXT names have, in their
+ * order, the values 1000, 2000, 3000 ...; each may be smaller or larger by up to `aside`. */
 static int judge_within(const char *text, long double aside) {
     struct ag_gate_expression *expression;
     memset(message, 0, sizeof message);
@@ -46,7 +46,8 @@ static int judge(const char *text) {
     return answer < 0 ? answer : answer == AG_GATE_YES;
 }
 
-/* The quantities are 900 to 1100, 1900 to 2100, and so on. */
+/* Each quantity is uncertain by 100: the first is 900 to 1100, the second 1900 to 2100, and so
+ * on. */
 static void estimates_may_leave_the_answer_open(void **state) {
     (void)state;
     static const struct {
@@ -244,8 +245,8 @@ static void long_valid_expressions_are_evaluated(void **state) {
     free(text);
 }
 
-/* Every cut and every single changed byte of a good expression is evaluated or refused, within the
- * bounds of its text. */
+/* A valid expression is cut at each place, or one of its bytes is changed. The result is evaluated
+ * or refused, and nothing beyond its text is read. */
 static void every_cut_and_change_is_read_or_refused(void **state) {
     (void)state;
     static const char good[] =

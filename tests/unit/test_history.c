@@ -135,9 +135,9 @@ static void slices_show_changes_peaks_and_blocks(void **state) {
     trace_end(&trace);
 }
 
-/* main calls f, which is 20 times recursive; each level calls 10 leaves. Each leaf at each level
- * allocates (level + 1) * 16 bytes at each of 40 times. The blocks of every second leaf are
- * freed. */
+/* main calls f, which calls itself to a depth of 20 levels; each level calls 10 leaves (functions
+ * that call no other). Each leaf at each level allocates (level + 1) * 16 bytes at each of 40
+ * times. The blocks of every second leaf are freed. */
 enum { LEVELS = 20, LEAVES = 10, TIMES = 40, FIRST = 1000 };
 
 static void write_wide(struct trace_builder *trace) {
@@ -301,8 +301,8 @@ static void folding_reaches_the_root_of_deep_stacks(void **state) {
 }
 
 /* A program that served 2,000 requests, each of which allocated in the same 30 functions. Request i
- * (from 1) allocates i bytes in each function, under its label. Each function also allocates 1,000
- * bytes without a label. */
+ * (from 1) allocates i bytes in each function, under the label of the request. Each function also
+ * allocates 1,000 bytes without a label. */
 enum { REQUESTS = 2000, FUNCTIONS = 30 };
 
 static void write_requests(struct trace_builder *trace) {
@@ -401,7 +401,7 @@ static void a_page_holds_no_byte_that_could_be_markup(void **state) {
     trace_end(&trace);
 }
 
-/* Of three blocks, 0x10 never gets a type; 0x20 and 0x30 get it after their allocation. */
+/* Of three blocks, 0x10 never gets a type; 0x20 and 0x30 get one after their allocation. */
 static void a_type_that_is_known_late_brings_a_block_to_its_group(void **state) {
     (void)state;
     static const struct ag_node nodes[] = {

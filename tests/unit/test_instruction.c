@@ -101,7 +101,7 @@ struct count {
     size_t n_instructions, n_unknown;
 };
 
-/* Goes from one instruction to the next, by the lengths of Zydis, over all executable segments. */
+/* Goes from one instruction to the next in the code, by the lengths of Zydis, and compares them. */
 static struct count sweep(const uint8_t *code, size_t n_bytes) {
     struct count count = {0};
     for (size_t at = 0; at + AG_INSTRUCTION_BYTES < n_bytes;) {

@@ -1,5 +1,5 @@
 /* test_memory_rows.c: the table of the heaps view that shows who holds the process's memory: each
- * byte counts once, and no number is shown that no runtime counted. */
+ * byte counts once, and a number that no runtime counted is not shown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

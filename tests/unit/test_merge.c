@@ -368,8 +368,8 @@ static void the_true_peak_lies_between_the_bounds(void **state) {
         peaks += summary->peak_bytes;
         end(outcome);
     }
-    assert_in_range(width * 100 / peaks, 1, 150); /* per cent of the peaks: the ranges are not empty
-                                                   * and not very wide */
+    assert_in_range(width * 100 / peaks, 1, 150); /* the mean width is 1 to 150 % of the mean
+                                                   * peak */
 }
 
 static void stamps_around_each_event_make_everything_exact(void **state) {

@@ -370,7 +370,7 @@ static void an_index_is_believed_unless_a_pass_is_asked_for(void **state) {
     assert_int_equal(ag_profile_stacks(profile, &rows), 1);
     assert_int_equal(rows[0].stack, 104);
     assert_string_equal(rows[0].via_name, "realloc");
-    assert_int_equal(rows[0].metrics.in_use_blocks, 0); /* not -2, as 3 - 5 in the wrong index */
+    assert_int_equal(rows[0].metrics.in_use_blocks, 0); /* the index says 3 - 5: not -2, but 0 */
     ag_profile_close(profile);
     struct ag_profile_options options = all();
     options.force_pass = true;
@@ -412,8 +412,8 @@ static void what_was_in_use_before_a_window_is_read_before_its_beginning(void **
     trace_end(&trace);
 }
 
-/* The type of a stack without a node for its type is in a stack_type record. A name of # and a
- * number is a runtime's own number, and no name of a type. */
+/* The type of a stack without a node for its type is in a stack_type record. A type whose name is #
+ * and a number has no name: the number is the runtime's own number of the type. */
 static void a_stack_type_record_names_the_type_of_a_stack(void **state) {
     (void)state;
     const struct ag_record records[] = {
@@ -620,8 +620,8 @@ static void expect_window(struct ag_profile *profile, const struct naive_window 
     assert_int_equal(summary->in_use_bytes, naive->allocated_bytes - naive->freed_bytes);
 }
 
-/* With AG_TEST_SCALE=quarter (the thread sanitizer, under which all windows take two minutes) only
- * every fourth window is read. */
+/* Reads only every fourth window with AG_TEST_SCALE=quarter, which is set under the thread
+ * sanitizer, because there all windows take two minutes. */
 static void a_window_over_many_chunks_counts_what_a_naive_count_counts(void **state) {
     (void)state;
     const char *scale = getenv("AG_TEST_SCALE");

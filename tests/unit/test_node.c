@@ -256,7 +256,8 @@ static void processes_and_their_stacks(void **state) {
                                       "<0.81.3> - wl:loop/0 150 4 0 frames 2\n");
     assert_string_equal(answers.stack.text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
     assert_int_equal(answers.n_lost, 0);
-    /* a hibernating process waits in code of the emulator, and its field CURRENT has its function
+    /* a hibernating process waits in code of the emulator; the field CURRENT of the process names
+     * its Erlang function
      */
     const uint64_t function = played_place(&target, 24);
     played_set(&target, function, term_of(ATOM_LISTS));

@@ -15,8 +15,9 @@ static uint32_t draw(void) {
     return (uint32_t)(random_word() >> 32);
 }
 
-/* The weight, in bytes, with which a collection is reported; 0: it is not reported. period: about
- * so many bytes are allocated between two reports; 0: each collection is reported. */
+/* The weight, in bytes, with which a collection is reported; 0: it is not reported. period: the
+ * average number of bytes that are allocated between two reports; 0: each collection is
+ * reported. */
 static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
     return node_pace_passes(pace, bytes, period)
                ? 0

@@ -98,8 +98,8 @@ static void check_release(bool is_5) {
     ag_decoder_ocaml.close(state);
 }
 
-/* The columns of a place: 72 (in OCaml 5: 62, because the field is smaller) to 92. In OCaml 4 the
- * largest numbers of the fields, in OCaml 5 zeros mean that the columns are unknown. */
+/* The columns of a place: 72 (in OCaml 5: 62, because the field is smaller) to 92. The columns are
+ * unknown if their fields have the largest values (OCaml 4) or the values 0 (OCaml 5). */
 static void check_columns(bool is_5) {
     uint8_t memory[MEMORY_BYTES];
     struct ag_decoded_frame frame;

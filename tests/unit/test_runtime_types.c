@@ -131,7 +131,8 @@ static void types_that_cannot_be_distinguished_stay_numbers(void **state) {
 }
 
 /* If the frames have lines, inlined functions have frames of their own, so the innermost function
- * shows the type, even of two numbers: generic types with different arguments share its name. */
+ * shows the type. Two numbers in one function may have one type name, because generic types with
+ * different arguments share the name. */
 static void a_line_proves_the_type(void **state) {
     (void)state;
     struct trace_builder trace;

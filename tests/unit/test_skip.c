@@ -1,7 +1,7 @@
 /* test_skip.c: the random numbers of the sampler. Its skips (bytes until the next sample) are
  * exponentially distributed, by the Anderson-Darling test over many seeds and over many streams
- * (threads) of one seed. Blocks are sampled with the probability of their size, whatever comes
- * before them. The sampler's own logarithm and exponential agree with libm's.
+ * (threads) of one seed. Each block is sampled with the probability that its size requires,
+ * whatever blocks come before it. The sampler's own logarithm and exponential agree with libm's.
  *
  * The seeds are fixed, so a test passes always or never. */
 #include <math.h>

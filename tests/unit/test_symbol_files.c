@@ -356,8 +356,8 @@ static void debuginfod_is_asked_only_when_allowed(void **state) {
     assert_true(server.n_calls > 0);
 }
 
-/* Files of another build, a file that is no ELF file, and one that announces more bytes than a file
- * can have. */
+/* Debuginfod sends files of another build, a file that is not an ELF file, and a header that
+ * announces more bytes than a file can have: all are refused. */
 static void what_debuginfod_answers_is_checked(void **state) {
     (void)state;
     const struct ag_symbol_options options = {.size = sizeof(options), .allow_debuginfod = true};

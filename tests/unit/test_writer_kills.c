@@ -211,7 +211,8 @@ static void expect_all_once(void) {
 
 /* ---- tests ---- */
 
-/* Kills WORK at later and later calls, until it has sealed everything before the kill. */
+/* Kills WORK at later and later calls, until WORK has sealed all traces before it is
+ * killed. */
 static void kill_everywhere(work *work, enum lack lack) {
     bool was_killed = true, is_sealed = false;
     for (unsigned n = 1; was_killed && !is_sealed; n++) {

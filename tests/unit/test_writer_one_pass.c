@@ -162,7 +162,8 @@ static void events_taken_one_by_one_are_the_same(void **state) {
     compare_ways(FEW_STACKS, 12, /* are_large= */ false);
 }
 
-/* Prefetching the events ahead changes nothing but the caches. */
+/* With many stacks the writer prefetches the memory that the next events need. This must not change
+ * the results. */
 static void events_looked_at_ahead_are_the_same(void **state) {
     (void)state;
     compare_ways(MANY_STACKS, 100, /* are_large= */ true);

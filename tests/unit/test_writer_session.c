@@ -168,7 +168,8 @@ static int play_threads(void) {
     return 0;
 }
 
-/* Starts a program that waits for a byte in the pipe `go`, as the child of `run` does. */
+/* Starts a program that first waits for a byte in the pipe `go`, as the child of `allogram run`
+ * does. */
 static pid_t start_program(int (*play)(uint64_t), uint64_t argument) {
     int go[2];
     char path[4096], message[512];
@@ -613,7 +614,7 @@ static int play_child_that_ends(uint64_t signal_number) {
     return waitpid(pid, NULL, 0) != pid;
 }
 
-/* Neither `run` nor the child reports the signal; the writer learns it from the kernel. */
+/* Neither `allogram run` nor the child reports the signal; the writer learns it from the kernel. */
 static void a_signal_that_killed_a_child_is_known(void **state) {
     (void)state;
     const pid_t pid = start_program(play_child_that_ends, SIGKILL);
