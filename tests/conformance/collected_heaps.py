@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The heap of the Boehm collector, with a program whose blocks are counted by hand: every function that allocates, frees by the
+"""Records the heap of the Boehm collector in a program that counts its own blocks. The cases test every function that allocates, frees by the
 collector, collections, threads and a child process. The collector is a shared library or linked into the program. With
 --adapters=none the collector's heap is not recorded."""
 
@@ -164,8 +164,8 @@ def wild(tools, program):
 
 
 def tracked(tools, program):
-    """A tracker is a set of functions of the program (allogram.h) that allogram calls when a recorded block is allocated or freed. Its
-    function on_free is called once for each block, while the collector's lock is free, in exact and sampled recordings."""
+    """A tracker is a set of functions of the program (allogram.h) that allogram calls when a recorded block is allocated or freed. The
+    tracker's function on_free is called once for each block, while the collector's lock is free, in exact and sampled recordings."""
     failures = tap.Failures()
     for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
         with recorded.Folder() as folder:

@@ -156,8 +156,8 @@ def hello(programs, where):
 
 
 def hello_with_threads(programs, where):
-    """A program with four worker threads that allocates little: the collector's records of the threads, which it counts as allocated, are not
-    missing in the trace."""
+    """A program with four worker threads that allocates little. The collector counts its own records of the threads as allocated memory, so
+    these records must be in the trace, too."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, types = judge(failures, where, programs["hello_threads"][0], folder, {})
@@ -270,8 +270,8 @@ def wild(programs, where):
 
 
 def tracked(programs, where):
-    """A tracker is a set of functions of the program (allogram.h) that allogram calls for blocks. It is called once for each object, after
-    the program has written the object's type number, and once when the object is freed, while the collector's lock is free."""
+    """A tracker is a set of functions of the program (allogram.h) that allogram calls for blocks. The tracker is called once for each object,
+    after the program has written the object's type number, and once when the object is freed, while the collector's lock is free."""
     failures = tap.Failures()
     n = 1000
     program = programs["wild"][0]

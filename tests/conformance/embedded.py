@@ -186,7 +186,7 @@ def rule_under_run(tools, case):
         outcome, traces = recorded.record(tools, [tools.program("embedding"), case], folder)
         truths = recorded.truths_of(outcome, failures)
         failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
-        failures.expect("bytes", heap_sums(tools, traces[0]), sum(truth["allocated_bytes"] for truth in truths))
+        failures.expect("allocated bytes of the program's own heaps", heap_sums(tools, traces[0]), sum(truth["allocated_bytes"] for truth in truths))
         failures.expect("lost events", recorded.report(tools, traces[0])["lost_events"]["total"], 0)
     return failures
 
@@ -219,7 +219,7 @@ def collections_are_reported(tools):
         failures.fail_unless("the report does not show a collection that the program reported: " + text[:800], "by the program, paused" in text)
         failures.require("each collection has a stack", all(int(row[4]) >= 16 for row in rows))
         heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
-        failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
+        failures.expect("mapped bytes of the heaps", heaps, {"blocks": 0, "video": 4096})
     return failures
 
 
@@ -249,7 +249,7 @@ def dropped_under_run(tools):
         truths = recorded.truths_of(outcome, failures)
         failures.expect("number of lines with counts", len(truths), 1)
         wanted = truths[0]["allocated_bytes"]
-        failures.expect("bytes", heap_sums(tools, traces[0]), wanted)
+        failures.expect("allocated bytes of the program's own heaps since the reset", heap_sums(tools, traces[0]), wanted)
         failures.require("with --older the time before the reset is counted", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
         text = recorded.run([tools.allogram, "report", traces[0]]).stdout.decode()
         failures.require("the report says that it begins at the reset: " + text[:600], "when the program reset the recording" in text)

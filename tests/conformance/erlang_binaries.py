@@ -13,8 +13,8 @@ from erlang_survival import Node
 PROGRAM = "binary_makers"
 # binary:copy/2 makes a block of 128 bytes when it yields.
 YIELDS_MOST, YIELD_BYTES = 10, 128
-# A block has the binary, its header of 24 (OTP 25) or 32 bytes, the allocator's header of 8, is rounded up to 8, and may have a rest that is
-# too small for a block.
+# A block consists of the allocator's header of 8 bytes, the binary's header of 24 (OTP 25) or 32 bytes, and the binary. Its size is rounded up
+# to a multiple of 8, and may include a remainder that is too small for another block.
 MORE_LEAST, MORE_MOST = 32, 80
 
 
@@ -24,13 +24,15 @@ def heap_of(tools, trace):
 
 
 def blocks_of(tools, trace, kind="total"):
-    """{function: metrics} of the blocks that Erlang functions made; total: or functions that they called."""
+    """Returns {function: metrics} of the blocks that Erlang functions made. KIND "own": the function itself; "total": the function or its
+    callees."""
     return {row["function"]: row[kind] for row in recorded.report(tools, trace, "--view=sites", "--runtime=beam")["sites"]
             if row["runtime"] == "beam"}
 
 
 def sums_are_the_emulators(erlang):
-    """A few bytes may differ: the node has received its next command when the dump is taken, and sends the answer before."""
+    """The two numbers may differ by 0.1 %: the node reads erlang:memory(binary) before it sends the answer, and the dump is taken after the
+    answer."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, program=PROGRAM)
@@ -82,7 +84,8 @@ def creators_are_known(erlang):
 
 
 def many_processes_at_once(erlang):
-    """Of 400 binaries of each process, 57 are in the table and 54 in the two living processes; 8 are in both."""
+    """Each process makes 400 binaries. At the end, 57 of them are in a table, and 54 in the two receiving processes that still live; 8 of them
+    are in both places."""
     failures = tap.Failures()
     n = 20
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:

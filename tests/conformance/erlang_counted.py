@@ -58,7 +58,7 @@ class Erlang:
 
 def wanted_table(n, release):
     """Own words and calls of the functions of hand_counted:main(n)."""
-    # words of a closure: one variable and a header of 5 words (before OTP 26), 3 or 2 words (OTP 29; 28 was not run)
+    # words of a closure with one variable: the header has 5 words before OTP 26, 3 words before OTP 29, and 2 words in OTP 29 (28 was not run)
     closure = 6 if release < 26 else 4 if release < 29 else 3
     # A match context (a position in a binary) takes 5 words. On OTP 25 the emulator copies the match context for each traced call, into
     # a binary of 5 words (allogram-run(1)).
@@ -149,8 +149,8 @@ def processes_have_their_own(erlang):
     failures.expect("processes that proc_lib started", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
     failures.expect("calls in the row of the server, whose initial call is init/1", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
     # erlang:apply/2, the fun's function (with the variable of the fun as its argument), and the calls of cons/1
-    failures.expect("what began with a fun", by_call.get("hand_counted:'-in_fun/1-fun-0-'/1"), (1, N + 3, 2 * N))
-    failures.expect("what spawn_request began", by_call.get("hand_counted:cons/1", (0, 0, 0))[::2], (1, 2 * N))
+    failures.expect("processes, calls, words with a fun as their initial call", by_call.get("hand_counted:'-in_fun/1-fun-0-'/1"), (1, N + 3, 2 * N))
+    failures.expect("processes, words with the initial call of spawn_request", by_call.get("hand_counted:cons/1", (0, 0, 0))[::2], (1, 2 * N))
     failures.require("a process has its registered name", "hand" in by_process)
     report = recorded.report(tools, trace, "--view=functions", "--by=process", "--tree")
     tops = {node["function"]: node["acc_words"] for node in report["root"]["children"]}
@@ -180,8 +180,8 @@ def busy_cores():
             loop.wait()
 
 
-# The lists are not on the heap of the process, because a collection that copies them would take as long as the calls. The call may not be
-# interrupted by the emulator: while the process waits to run again, the program's clock runs, but the function does not.
+# The lists are not on the heap of the process, because a collection that copies them would take as long as the calls. The emulator must not
+# interrupt the call, because the program's clock also counts the time in which an interrupted process waits.
 TIMED = """persistent_term:put(lists, {lists:duplicate(5000000, x), lists:duplicate(5000000, x)}), Lists = persistent_term:get(lists),
   [hand_counted:tiny(I) || I <- lists:seq(1, 500)],
   io:format("~w", [lists:sum([hand_counted:timed(Lists) || _ <- [a, b, c]])]), halt()."""
@@ -189,10 +189,10 @@ TINY_NS = 150
 
 
 def times_are_right(erlang):
-    """Runs nodes beside an endless loop on each core. Three calls that take some 10 ms of CPU time each have the time of the program's own clock,
-    and five hundred calls of a function that does nothing take nearly no time. When the kernel preempts a scheduler in one of the five hundred
-    calls, that wait counts as time of the empty function, so up to half of the runs may have more. If more than half of LEAST_RUNS have, further
-    runs are made."""
+    """Runs nodes beside an endless loop on each core. For each of three calls that take some 10 ms of CPU time, the trace must have the time
+    that the program's own clock shows. For five hundred calls of a function that does nothing, it must have nearly no time. If the kernel
+    preempts a scheduler in one of the five hundred calls, the wait counts as time of the function that does nothing, so half of the runs may
+    have more time. If more than half of the first LEAST_RUNS runs have more, further runs are made."""
     failures = tap.Failures()
     n_warned, tiny = 0, []
     for i in range(MOST_RUNS):

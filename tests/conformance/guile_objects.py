@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Guile 3.0, a runtime that uses the Boehm collector: every block that the collector hands out is recorded. Guile requests lists of small
-blocks, from which it allocates without a call of the collector. In an exact recording it gets lists of one block. In a sample it gets
-whole lists, and the note of the runtime must say how many blocks were handed out in lists. tests/roots runs the same test with a newer
-release of the collector."""
+blocks, from which it allocates without a call of the collector. In an exact recording Guile gets lists of one block. In a sampled
+recording Guile gets whole lists, and the note of the runtime must say how many blocks were handed out in lists. tests/roots runs the same
+test with a newer release of the collector."""
 
 import sys
 

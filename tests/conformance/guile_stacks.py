@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Guile 3.0: the Scheme procedures and lines in the stacks of blocks, in Guile's bytecode interpreter, in compiled code (JIT) and in its
-evaluator of source code. The program prints the stacks that Guile itself shows (make-stack), and the recorded stacks of the blocks that it
-allocates at these moments must be the same. Each small block has the stack of its own allocation, so the number of blocks of each
+evaluator of source code. The program prints the stacks that Guile itself shows (make-stack), and the recorded stacks of the blocks that the
+program allocates at these moments must be the same. Each small block has the stack of its own allocation, so the number of blocks of each
 procedure is known. tests/roots runs the same test with a newer release of Guile."""
 
 import os
@@ -31,7 +31,7 @@ def names_of(block):
 
 
 def printed_stacks(output):
-    """Returns {words of the witness: [(name, file, line)]}."""
+    """Returns {words: [(name, file, line)]}, the stack for each vector of so many words that the procedure `witness` allocates."""
     stacks, frames = {}, []
     for line in output.decode().splitlines():
         words = line.split()
@@ -43,7 +43,8 @@ def printed_stacks(output):
 
 
 def is_same(recorded_frame, printed):
-    """Guile has no name for some procedures. It takes the line of `witness` at make-stack, one line before the allocation."""
+    """Guile has no name for some procedures. For `witness` the program prints the line of make-stack, which is not the line of the
+    allocation."""
     name, file, line = recorded_frame
     same_name = name == printed[0] or printed[0] == "-" and name in ("lambda", "top level")
     return same_name and printed[1] in (file, "-") and (line == printed[2] or printed[0] == "witness" or printed[1] == "-")
@@ -121,8 +122,8 @@ def compiler(where):
 
 
 def checked(where, judge):
-    """Each stack is captured again: the native frames by libunwind, which finds its way through bytecode but not through compiled code, and the
-    Scheme frames without what the adapter remembers of earlier walks."""
+    """Each stack is captured a second time. libunwind captures the native frames; it can unwind through the bytecode interpreter, but not
+    through compiled code. The adapter reads the Scheme frames again, without the stacks that it remembers from earlier walks."""
     failures = tap.Failures()
     environment = {"HOME": where.path(""), "XDG_CACHE_HOME": where.path("cache"), "GUILE_JIT_THRESHOLD": "-1", "LD_PRELOAD": judge}
     command = ["guile", where.bring(SCRIPT), "50"]

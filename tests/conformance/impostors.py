@@ -20,7 +20,7 @@ SYMBOL = re.compile(r"(?:lua|luaL|luaV|luaG|GC|i?jl|ios|caml|erts|erl|beam|moz|m
 # Names of the C library, C++ or the loader. A program may not define these names with another meaning.
 STANDARD = re.compile(r"_Z|mmap|munmap|mremap|s?brk\Z|fork|vfork|_Fork|_?_?[eE]xit|quick_exit|clone|f?exec|posix_spawn|system\Z|popen\Z|dl\w+\Z|pthread|str|mem(?!align)|"
                       r"(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|reallocarray)\Z")
-# Functions that allogram calls to recognize a runtime. It calls GC_get_version if six other names of the collector are defined.
+# Functions that allogram calls to recognize a runtime. allogram calls GC_get_version if six other names of the collector are defined.
 # If the result is not a known version, allogram uses none of the collector's names.
 CALLED_TO_KNOW_IT = ["GC_get_version"]
 N_BLOCKS = 1000

@@ -249,8 +249,8 @@ def cut(tools, left, trace, folder):
 
 
 def of_a_stranger(tools, left, trace, folder):
-    """Another user owns the live file, its folder, the trace, or all three. `report` and `check` must not change the live file. They may
-    remove it only if its owner runs them."""
+    """Another user owns the live file, its folder, the trace, or all three. `report` and `check` must not change the live file. They may remove
+    the live file only if it belongs to the user who runs them."""
     failures = tap.Failures()
     for whose in ("the live file", "the folder", "the trace", "all"):
         with Case(left, trace, folder) as case:

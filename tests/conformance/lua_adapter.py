@@ -163,7 +163,7 @@ def blocks_by_hand():
 
 def lines_of_constructors(tools, command, folder, failures):
     outcome, traces = recorded.record(tools, command, folder)
-    failures.expect("status, complaints", (outcome.status, outcome.stderr.decode()), (0, ""))
+    failures.expect("status, standard error", (outcome.status, outcome.stderr.decode()), (0, ""))
     rows = recorded.report(tools, traces[-1], "--view=sites", "--by=line", "--limit=0", "--focus=constructors")["sites"]
     blocks = {row["line"]: row["total"]["allocated_blocks"] for row in rows if row["image"] == "[lua]"}
     for number, count in blocks_by_hand().items():

@@ -182,7 +182,7 @@ def between(tools, folder, chain):
         "main" in path and " ".join(wanted) in " ".join(path) for path in mine))
     failures.require("a stack ends in between_take, which calls malloc", any(path[-1] == "between_take" for path in mine))
     at = lambda text: recorded.line_of("between.ml", text)
-    failures.expect("own", own(tools, traces[0], "Between.inner"), {at("let made = make 300"): (10, 24000, 10),
+    failures.expect("own blocks of Between.inner", own(tools, traces[0], "Between.inner"), {at("let made = make 300"): (10, 24000, 10),
                                                                    at("(n, made)"): (10, 160, 10)})
     return failures
 
@@ -281,8 +281,9 @@ PLAIN_RUNS, TRIES = 6, 3
 
 def undisturbed_tools(tools, folder, chain):
     """Records OCaml's own tools. Their counters at the end equal those of a run without allogram. The counters of ocamlopt.opt differ by two words
-    in one of eight runs without allogram, because it chooses the name of a temporary file at random. So the counters of a recorded run have to
-    be those of one of several plain runs, of which all but the first are made only if they are needed, and a run with other counters is repeated."""
+    in one of eight runs without allogram, because it chooses the name of a temporary file at random. So the counters of a recorded run must
+    equal those of one of several plain runs. If they do not equal those of the first plain run, further plain runs are made, and the recorded
+    run is repeated."""
     failures = tap.Failures()
     library = subprocess.run([*chain.command, "-where"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     sources = ["scanf.ml", "hashtbl.ml"]

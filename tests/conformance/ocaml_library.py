@@ -53,7 +53,7 @@ def compare(failures, tools, trace, closures=0, in_use=0):
     marks = [name for name in ("phase", "collected") if ' mark name="%s"' % name in dump]
     failures.expect("marks", marks, ["phase", "collected"] if not in_use else ["phase"])
     failures.require("the dump contains the label", ' label=1 name="request"' in dump)
-    failures.expect("incomplete", recorded.report(tools, trace)["incomplete_stacks"], 0)
+    failures.expect("incomplete stacks", recorded.report(tools, trace)["incomplete_stacks"], 0)
     stacks = [path for path in ocaml_programs.paths(tools, trace) if PAIR in path and len(path) > 3] # not the stack of its closure
     failures.require("the stacks are whole: %s" % stacks, stacks and all("Recorded.(toplevel)" in path and CELL in path for path in stacks))
 

@@ -62,7 +62,7 @@ def alone(tools, seed, *options):
 
 
 def middle_of(tools, trace):
-    """When half of the mappings had been made, in ns since the start of the recording."""
+    """Returns the time at which half of the mappings had been made, in ns since the start of the recording."""
     lines = [line.split(" ", 3) for line in recorded.run([tools.allogram, "dump", trace]).stdout.decode().splitlines()]
     times = [round(float(line[0]) * 1e9) for line in lines if len(line) > 2 and line[2] == "map"]
     fields = next(line[3] for line in lines if len(line) > 3 and line[2] == "process")
@@ -70,8 +70,8 @@ def middle_of(tools, trace):
 
 
 def views_agree(tools, trace, total):
-    """Whatever the rows are, they add up to the total; and so do the rows of two halves of the recording, and the rows of some
-    stacks (--focus) with those of the other stacks (--ignore)."""
+    """Checks that parts add up to the total: the rows of the view for each value of --by, the two halves of the recording, and the stacks that
+    --focus selects with those that --ignore with the same pattern selects."""
     failures = tap.Failures()
     for key in ("function", "line", "stack", "image", "thread", "heap", "type", "label"):
         view = mappings(tools, trace, "--by=" + key)
@@ -88,12 +88,12 @@ def views_agree(tools, trace, total):
                                    max(before["peak_bytes"], after["peak_bytes"])),
                     (total["n_mappings"], total["freed_blocks"], total["mapped_bytes"], total["peak_bytes"]))
     later = mappings(tools, trace, "--from=" + half)["total"]
-    failures.expect("only those of the second half", (later["n_mappings"], later["n_mappings"] - later["freed_blocks"]),
+    failures.expect("--from without --older: mappings of the second half, and those in use", (later["n_mappings"], later["n_mappings"] - later["freed_blocks"]),
                     (after["n_mappings"], later["in_use_blocks"]))
     merged = json.loads(recorded.run([tools.allogram, "report", trace, trace, "--merge", "--json", "--view=mappings"]).stdout)["total"]
     failures.expect("merged with itself", merged, {metric: 2 * value for metric, value in total.items()})
     heaps = recorded.report(tools, trace, "--view=heaps")["heaps"]
-    failures.expect("mapped in the view heaps", sum(row["mapped_bytes"] for row in heaps), total["mapped_bytes"])
+    failures.expect("mapped bytes in the view heaps", sum(row["mapped_bytes"] for row in heaps), total["mapped_bytes"])
     return failures
 
 

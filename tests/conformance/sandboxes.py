@@ -85,7 +85,7 @@ def attached(tools, kind, how):
         _, complaints = tool.communicate(timeout=60)
         status = program.returncode if program.returncode >= 0 else 128 - program.returncode
         is_as_plain(failures, tools, recorded.Outcome(status, b"ready\n" + stdout, stderr), kind, how, "wait")
-        failures.expect("attach", (tool.returncode, complaints), (0, b""))
+        failures.expect("status and output of attach", (tool.returncode, complaints), (0, b""))
         look_at_traces(failures, tools, recorded.traces_in(folder), how, is_exact=True)
     return failures
 

@@ -152,7 +152,7 @@ extern char **environ;
 int execv(const char *path, char *const arguments[]) { return execve(path, arguments, environ); }
 int execvp(const char *file, char *const arguments[]) { return execvpe(file, arguments, environ); }
 """
-LONG_MS = 700  # run time of a program that the writer finds: it looks for processes every 100 ms, and once more 300 ms later
+LONG_MS = 700  # a program that runs so long is found by the writer, which looks for processes every 100 ms, and once more 300 ms later
 
 
 def build(folder, *options):
@@ -182,7 +182,7 @@ def counted(tools):
         failures.require("the program of `run` itself counts: %s" % found, found in ([("1", "static_sleeper")], [("1", "executed by bash")]))
         status, text = said(tools, folder, '"$0" $1; ("$0" 1; "$0" 1); "$0" 400 & wait', plain, str(LONG_MS))
         failures.expect('the closing line says "not recorded" although all are recorded', "not recorded" in text, False)
-        failures.expect("nothing lost", "; nothing lost\n" in text, True)
+        failures.expect('the closing line says "nothing lost"', "; nothing lost\n" in text, True)
     return failures
 
 
@@ -254,7 +254,7 @@ def removed_file(tools):
         status, text = said(tools, folder, remove + '(:); "$0" 1; "$0" 2; exit 7', plain)
         failures.expect("status", status, 7)
         failures.expect("a message says that the live file was removed", "the live file was removed while the program ran" in text, True)
-        failures.expect('"nothing lost"', "; nothing lost\n" in text, False)
+        failures.expect('the closing line says "nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
     # The program removes the live file at its start. On one CPU, in one of ten runs, the writer has not locked the file yet.
     with recorded.Folder() as folder:
@@ -282,7 +282,7 @@ def without_following(tools):
         static = build(folder, "-static")
         outcome = recorded.run([tools.allogram, "run", "--follow=none", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c",
                                 '"$0" $1; true', static, str(LONG_MS)])
-        failures.expect("not recorded", b"not recorded" in outcome.stderr, False)
+        failures.expect('a line says "not recorded"', b"not recorded" in outcome.stderr, False)
     return failures
 
 
@@ -296,7 +296,7 @@ def unseen_allocator(tools):
             runtimes = recorded.report(tools, os.path.join(folder, mode + ".allogram"))["runtimes"]
             failures.expect("%s: not seen, in the report" % mode, [runtime["name"] for runtime in runtimes if not runtime["hooked"]], ["julia"])
             failures.expect("%s: not recorded, in the closing line" % mode, b"; not recorded: allocations of julia\n" in outcome.stderr, True)
-            failures.expect("%s: nothing lost" % mode, b"nothing lost" in outcome.stderr, False)
+            failures.expect('%s: the closing line says "nothing lost"' % mode, b"nothing lost" in outcome.stderr, False)
     return failures
 
 
@@ -350,7 +350,7 @@ def statuses(tools):
             end = [line for line in lines if " end how=" in line][-1]
             if recorded.report(tools, trace)["trace"]["command"][0] == "sh":
                 found.append(re.search(r"how=(\d) wait_status=(\d+) wait_status_known=(\d)", end).groups())
-        failures.expect("how, status, known", sorted(found), [("1", str(3 << 8), "1"), ("2", "9", "1")])
+        failures.expect("how the processes ended, wait status, whether it is known", sorted(found), [("1", str(3 << 8), "1"), ("2", "9", "1")])
     return failures
 
 

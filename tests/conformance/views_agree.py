@@ -93,8 +93,9 @@ def agree(tools, trace, *options):
 
 
 def moments_within_realloc(tools, trace):
-    """Returns the times of the trace (ns since its start) at whose end a call of realloc is not finished. A reallocated block counts as freed until
-    the call has returned. If the call fails, the block was in use all the time, which the list of blocks shows."""
+    """Returns the times (ns since the start of the trace) whose last event is the start of a call of realloc that is not finished. A
+    reallocated block counts as freed until the call has returned. If the call fails, the block was in use all the time, which the list of
+    blocks shows."""
     lines = [line.split() for line in recorded.run([tools.allogram, "dump", trace]).stdout.decode().splitlines()]
     start_ns = int(next(word for line in lines if "process" in line for word in line if word.startswith("start_ns=")).split("=")[1])
     last_events = {}
