@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs of runtimes, again and again. For these runtimes
-allogram can begin to record while the program runs. Prints TAP.
+"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs that use a language runtime or a collector, again and
+again. allogram can record these runtimes from any moment of the program on. Prints TAP.
 
 For each runtime: allocations, types and frees between attach and detach must be exact. Only frees of blocks that were allocated before the
 attach may be ghost frees (frees of blocks whose allocation is not in the trace). The program's own use of the runtime must work as without

@@ -15,7 +15,7 @@ from cases import ALLOGRAM
 
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 OTHER_CYCLES = 1000 if IS_FULL else 5
-MOST_REFUSED = 0.01  # share of the cycles; of fewer than 100 cycles none may be refused
+MOST_REFUSED = 0.01  # of the cycles `attach` may refuse at most this share; of fewer than 100 cycles, none
 MOST_TO_LEAVE_S = 40  # after a signal, detaching may continue in the background for so many seconds
 
 

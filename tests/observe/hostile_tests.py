@@ -104,8 +104,8 @@ def mask(pid):
 
 
 def is_restored(target, before, masks):
-    """Waits until the program has its code and signal masks of before the attach. This may take a while, because a child process of `attach`
-    removes the agent (allogram's library)."""
+    """Waits until the program has the code and the signal masks that it had before the attach. This may take a while, because a child
+    process of `attach` removes the agent (allogram's library)."""
     end = time.monotonic() + BACKGROUND_S
     while mask(target.pid) != masks or (image(target.pid) != before):
         assert time.monotonic() < end, "the agent is still in the program"

@@ -222,7 +222,7 @@ def shares_are_true_without_bpf(node):
 VARIED = ["messages", "spawning", "natives", "reloading", "hibernating", "large"]
 if os.environ.get("AG_TEST_SCALE") == "full":
     VARIED += ["recursion", "maps", "binaries", "ets", "exceptions"]
-# The outermost functions of complete stacks in these programs, with the processes of the emulator itself. "varied_node:'-work/1-fun-" is
+# The outermost functions of complete stacks in these programs, also in the emulator's own processes. "varied_node:'-work/1-fun-" is
 # here because a process that was just spawned has no caller, and the erts_ functions because a process that ends has no function.
 ENTRIES = ("varied_node:begin_work/1", "varied_node:echo/0", "proc_lib:", "global::process_main", "erts_do_exit_process",
            "erts_continue_exit_process", "compile:'-do_compile/2-anonymous-0-'/1", "code_server:", "erts_literal_area_collector:",

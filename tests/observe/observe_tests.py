@@ -347,8 +347,8 @@ def a_trace_of_it_has_the_same_counts():
 def the_target_is_not_stopped():
     """Two programs measure the gaps in their own execution; `observe` observes one of them. On a busy machine, other processes cause gaps in
     either program, but a delay by the observer is in the observed program each time. So in at least one of three attempts the difference
-    between the two programs must be less than 2 % of the time (one millisecond per sample would be 10 %), for all gaps and for the gaps
-    of each length. The observed program must never be in a stopped state."""
+    between the two programs must be less than 2 % of the time (a delay of one millisecond for each sample would be 10 %), for all gaps and
+    for the gaps of each length. The observed program must never be in a stopped state."""
     pairs = []
     for _ in range(3):
         with Target("own_gaps", "1") as watched, Target("own_gaps", "1") as control:

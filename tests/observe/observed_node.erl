@@ -20,8 +20,8 @@ do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]),
 do(["sizes"], State) -> {sizes(), State};
 do(["collections"], State) -> {integer_to_list(element(1, erlang:statistics(garbage_collection))), State};
 do(["hold"], State) ->
-    %% starts three processes: one with a deep stack, one with a name, 37 messages in its queue, an old heap and binaries, and one that
-    %% appends to a binary and has appended 50,000 bytes
+    %% starts three processes: the first has a deep stack; the second has a name, 37 messages in its queue, an old heap and binaries; the third
+    %% appends to a binary, and has appended 50,000 bytes
     Deep = spawn(fun() -> wait_deep(40) end),
     Named = spawn(fun hold/0),
     Writer = spawn(fun() -> append(5000, <<>>) end),
@@ -78,7 +78,7 @@ hold() ->
 append(0, Binary) -> receive never -> Binary end;
 append(N, Binary) -> append(N - 1, <<Binary/binary, "0123456789">>).
 
-%% red/1 calls spin/1 with three times as many rounds as blue/1.
+%% red/1 calls spin/1 with three times as many rounds as blue/1 does.
 paint(0) -> "ok";
 paint(N) -> red(30), blue(10), paint(N - 1).
 red(N) -> spin(N * 2000), red.

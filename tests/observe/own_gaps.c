@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
     for (uint64_t last_ns = start_ns; last_ns - start_ns < (uint64_t)(seconds * 1e9);) {
         const uint64_t next_ns = now_ns(), gap_ns = next_ns - last_ns;
         away_ns +=
-            gap_ns > SHORT_NS && gap_ns <= INTERRUPT_NS ? gap_ns : 0; /* longer: scheduled out */
+            gap_ns > SHORT_NS && gap_ns <= INTERRUPT_NS ? gap_ns : 0; /* in a longer gap, another
+                                                                       * process ran */
         if (gap_ns > SHORT_NS && gap_ns <= INTERRUPT_NS) {
             by_length_ns[gap_ns <= 10 * 1000 ? 0 : gap_ns <= 100 * 1000 ? 1 : 2] += gap_ns;
         }
