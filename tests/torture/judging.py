@@ -35,7 +35,7 @@ UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in the behavior of the program itself
 PLAIN_REPEATS = 8
-PLAIN_MILLISECONDS = 250  # for this time each of the PLAIN_REPEATS runs but the first repeats its acts
+PLAIN_MILLISECONDS = 250  # for this time each of the PLAIN_REPEATS runs, except the first, repeats its acts
 
 
 class Finding:
@@ -207,7 +207,7 @@ class Judge:
         options = ["--mode=sample", "--interval=" + interval, "--seed=%d" % dice.randrange(1 << 30)]
         ended = surroundings.run(self._run_command(run, options, command), run, "sample", env, self._timeout(plain))
         self._end("sample", ended, plain, findings)
-        # With an interval of one byte, a block of at least 32 bytes is not sampled with the probability e^-32, that is never.
+        # With an interval of one byte, every block of at least 32 bytes is a sample: the probability that it is none is at most e^-32.
         self._compare_run("sample", run, truth, plain, ended, findings, is_part=interval != "1")
 
     def _attach_command(self, run, pid, options):

@@ -41,7 +41,8 @@ struct truth_site {
 
 struct truth_process {
     _Atomic uint32_t pid;
-    /* 1 if an act (an operation of this program) in an ancestor executed this program again */
+    /* 1 if this process, or an ancestor, was started by an act (a step) that executed this program
+     * again */
     _Atomic uint32_t is_executed;
     _Atomic uint64_t foreign_frees; /* frees of blocks that an ancestor allocated before a fork */
     struct truth_site sites[TRUTH_SITES];
