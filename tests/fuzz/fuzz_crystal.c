@@ -22,7 +22,7 @@ struct ag_decoder_file {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-/* Results are terminated, and fit into their buffers. */
+/* Checks that results are terminated, and fit into their buffers. */
 static void name(const char *text, size_t capacity) {
     char *answer = malloc(capacity);
     char *type = malloc(capacity);
@@ -83,7 +83,7 @@ bool ag_decoder_is_code(struct ag_decoder_file *file, uint64_t address) {
     return address >= ADDRESS && address - ADDRESS < file->n_bytes;
 }
 
-/* A number and a size that the code does not contain are not found. */
+/* Checks that a number or a size that the code does not contain is not found. */
 static void code(const char *bytes, size_t n_bytes) {
     struct ag_decoder_file file = {(const uint8_t *)bytes, n_bytes};
     for (size_t at = 0; at < n_bytes; at++) {

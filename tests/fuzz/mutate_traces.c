@@ -1,6 +1,6 @@
-/* mutate_traces.c: reads thousands of mutated traces, without libFuzzer. The decoders of the format
- * read each trace, or commands of allogram in the same process (--inside), or a new process for
- * each trace (--command).
+/* mutate_traces.c: reads thousands of mutated traces, without libFuzzer. Each trace is read by the
+ * decoders of the format; or with --inside, by commands of allogram in the same process; or with
+ * --command, by a new process.
  *
  *     mutate_traces [--count=N] [--seed=N] [--memory-mib=N] [--seconds=N] [--keep=FOLDER]
  *                   [--inside=WORDS]... [--command=WORDS] TRACE...

@@ -78,7 +78,8 @@ static struct ag_bytes text(const char *letters) {
     return (struct ag_bytes){.data = letters, .length = (uint32_t)strlen(letters)};
 }
 
-/* A different text for each number; valid until the eighth call from now. */
+/* Returns a different text for each number. The text is valid until the function was called eight
+ * more times. */
 static struct ag_bytes numbered(const char *stem, uint64_t number) {
     static char texts[8][128];
     static unsigned next;
@@ -238,8 +239,9 @@ static void one_block_of_each_node(uint64_t n) {
 /* Enumerates the numbers whose product with `multiplier`, modulo 2^64, is below `bound`. */
 struct collider {
     uint64_t multiplier, bound;
-    uint64_t up, down; /* steps whose product is a small positive and a small negative number; both
-                        * below bound */
+    uint64_t up, down; /* two steps: the product of `multiplier` and `up` is a small positive
+                        * number, that of `multiplier` and `down` a small negative number; the
+                        * absolute values of both products are below `bound` */
 };
 
 static struct collider collider_new(uint64_t multiplier, unsigned bits) {
@@ -1063,7 +1065,7 @@ static void small_nodes(uint64_t n) {
     few_events(16);
 }
 
-/* Ids that are far apart: a table indexed by id would be as large as the largest one. */
+/* Ids that are far apart: a table indexed by id would need as many rows as the largest id. */
 static void sparse_nodes(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)(i * 0x9e3779b1) | 16, 0, 0x400100 + i, 1);
