@@ -20,7 +20,7 @@ import tap  # noqa: E402
 
 SOURCE = os.path.realpath(os.path.join(HERE, "../.."))
 INSIDE = "/allogram-compilers"  # folder in the root: source and build
-SAME_SOURCES = ("corner_cases_optimized", "corner_cases_frame_pointers", "corner_cases_vectorized")  # as corner_cases_plain
+SAME_SOURCES = ("corner_cases_optimized", "corner_cases_frame_pointers", "corner_cases_vectorized")  # of corner_cases_plain
 
 
 def compiled_targets(folder):
@@ -31,8 +31,8 @@ def compiled_targets(folder):
 
 
 def build(folder, source, *options, inside=None, compiler=None):
-    """Configures the tree, and builds all of it in the root INSIDE, without INSIDE what compiled_targets returns. Returns the errors, or an empty
-    text."""
+    """Configures the tree, and builds all of it in the root INSIDE. Without INSIDE, builds here what compiled_targets returns. Returns the
+    errors, or an empty text."""
     before = ["chroot", inside, "/usr/bin/env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"] if inside else ["env"]
     before += [f"CC={compiler}"] if compiler else []
     setup = subprocess.run([*before, "meson", "setup", folder, source, "-Dwerror=true", "-Ddebug=false", *options], capture_output=True, text=True, check=False)
