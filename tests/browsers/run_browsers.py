@@ -9,9 +9,9 @@ The browsers draw a page. This script checks:
  - The numbers of allocations and of bytes in all processes of the browser are those that uprobes (breakpoints of the kernel) count in the same
    run. Both browsers contain their own allocator, so a preloaded library could not count; uprobes also work in the sandbox. Calls that
    are not finished when their process ends are not in the traces, MISSING_BLOCKS per process at most.
- - The log also has the range of ten plain runs, in which the same uprobes count. It depends on how long a browser runs: one process of
-   Chromium made 177,000 allocations in 2.1 seconds and 397,000 in 5.0 seconds, without allogram. Recorded runs take longer, so their
-   numbers may be above that range.
+ - The log also has the range of ten plain runs, in which the same uprobes count. These numbers depend on how long a browser runs: one
+   process of Chromium made 177,000 allocations in 2.1 seconds and 397,000 in 5.0 seconds, without allogram. Recorded runs take longer, so
+   their numbers may be above that range.
  - Nothing is lost, every trace is whole, and no process and no file is left.
 
 `make soak` runs this script. A browser that is not installed is skipped; without uprobes all cases are skipped. --log appends the results to a file."""
@@ -44,8 +44,8 @@ for (let i = 0; i < 20000; i++) { kept.push({number: i, name: "x" + i}); sum += 
 document.getElementById("a").textContent = "sum " + sum;
 </script></body></html>
 """
-# The functions of the program's own allocator, and the registers whose product is the size of the allocation. A function that only calls another
-# function of the list, or the function that another one jumps to (the operators and strdup of Firefox), is not in the list.
+# The functions of the program's own allocator, and the registers whose product is the size of the allocation. Functions that only call or jump
+# to another function of the list (the operators and strdup of Firefox) are not in the list, because their allocations would be counted twice.
 C_ENTRIES = {"malloc": ["di"], "calloc": ["di", "si"], "realloc": ["si"], "memalign": ["si"], "aligned_alloc": ["si"],
              "posix_memalign": ["dx"], "valloc": ["di"], "pvalloc": ["di"]}
 OPERATORS = {name: ["di"] for name in ("_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t",
@@ -91,9 +91,9 @@ def file_offsets(path, wanted):
 
 
 def places_behind_jump(path, addresses):
-    """Returns {name: distance from the begin of the function to the first instruction that a recorded run executes in its place, too}. Allogram
-    writes a jump over the first instructions. If the function's first instruction is a jump, this is its target. The instructions before the
-    place must not change the registers of arguments."""
+    """Returns {name: distance from the begin of the function to the place}. The place is the first instruction that a recorded run does not
+    overwrite: allogram writes a jump over the instructions before it. If the function's first instruction is a jump, the place is the target of
+    this jump. The instructions before the place must not change the registers of arguments."""
     places = {}
     for name, address in addresses.items():
         text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--start-address=%d" % address, "--stop-address=%d" % (address + 44), path],
