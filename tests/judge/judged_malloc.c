@@ -193,7 +193,7 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
 static void capture(const uintptr_t *sp, uintptr_t rbp) {
     const int saved_errno = errno;
     struct judged_thread *thread = self != NULL ? self : start_thread();
-    if (thread == NULL || thread->is_judging) { // libunwind allocates, or a handler within it
+    if (thread == NULL || thread->is_judging) { // called within libunwind
         count(&judged_counts.not_judged);
         return;
     }
