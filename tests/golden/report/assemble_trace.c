@@ -52,7 +52,7 @@ static char *next_word(char **line) {
     return word;
 }
 
-/* Replaces the quoted text at TEXT by what it stands for. */
+/* Replaces the quoted text at TEXT by the bytes that it stands for. */
 static struct ag_bytes unquote(char *text) {
     char *to = text;
     check(*text == '"', text);

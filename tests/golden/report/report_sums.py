@@ -148,7 +148,7 @@ class Program:
     def apply_mapping(self, line):
         fields = line.fields
         low, high, via, before = fields["address"], fields["address"] + fields["bytes"], fields.get("via", 0), self.own_bytes()
-        is_late = line.kind == "unmap" and via != 0  # a part of a call that began earlier, at a time of which flags are the lower half
+        is_late = line.kind == "unmap" and via != 0  # a part of a call that began at a time whose lower half is in flags
         call_ns = line.time_ns - (line.time_ns - fields["flags"]) % (1 << 32) if is_late else line.time_ns
         via_before = None
         for mapping in self.mappings:
@@ -450,7 +450,7 @@ class Check:
         self.equal("histogram: all", sum(step["blocks"] for step in found["histogram"]), len(ages))
 
     def timeline(self):
-        """Every point shows a state of the program: one at the time of the last event until the point, or the last state before that time."""
+        """Every point shows a state of the program: one at the time of the point's last event, or the last state before that time."""
         if self.program.interval:
             return
         points = self.report("--view=timeline")["points"]

@@ -214,7 +214,7 @@ def hostile():
 
 
 def lost():
-    """A recording with a filter that stopped before the program ended, and lost events and stacks."""
+    """A recording with a filter, which stopped before the program ended and has lost events and stacks."""
     trace = Trace("lost")
     define_jq(trace)
     trace.record("filter", expression="size>=8,type=jv_*")
@@ -294,7 +294,7 @@ def forum():
 
 
 def sampled():
-    """A sample of one in 512 KiB; a block of 64 MiB is certainly part of it."""
+    """A sampled trace with an interval of 512 KiB; a block of 64 MiB is certainly in the sample."""
     trace = Trace("sampled", mode=1)
     define_jq(trace)
     trace.record("sampler", cpu_ns=1000, budget_millionths=20000, least_interval_bytes=512 * KIB, most_interval_bytes=512 * KIB)

@@ -62,8 +62,7 @@ static int make_example(void) {
     return write_one_chunk("trace-v1-example", events, AG_ARRAY_SIZE(events));
 }
 
-/* Frees with the stack of the free: the same stack twice, a free without a stack (of an unknown
- * block), another stack. */
+/* Frees with the stack of the free: twice the same stack, another stack, and an unknown stack. */
 static int make_free_stacks(void) {
     const struct ag_event events[] = {
         {.kind = AG_RECORD_STAMP, .size = 1500},
