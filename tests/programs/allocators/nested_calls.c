@@ -1,8 +1,8 @@
-/* nested_calls.c: nested_calls [ROUNDS]: calls an allocator whose functions call each other
- * (nested_malloc.c). Each round allocates 5 blocks of 630 bytes in all, and frees them:
+/* nested_calls.c [ROUNDS]: calls an allocator whose functions call each other (nested_malloc.c).
+ * Each round allocates 5 blocks with a total of 630 bytes, and frees them:
  *
- *     calloc 3 * 20; realloc of NULL to 40 and of that block to 400; posix_memalign of 100; a copy
- *     of 30 that a function of the allocator's library allocates
+ *     calloc 3 * 20; realloc of NULL to 40 and of that block to 400; posix_memalign of 100; the 30
+ *     bytes that a function of the allocator's library allocates for a copy of a text
  *
  * Without ROUNDS it runs 100 rounds, and a signal handler allocates 200 bytes in each calloc. It
  * prints the sums of the rounds: a name, blocks, bytes, freed blocks, freed bytes. */

@@ -1,5 +1,5 @@
-# Objects of four types, whose numbers the program counts itself, among many buffers whose first elements look like the type numbers of
-# objects. Elements are computed, so the code does not contain them. -Dwithout_traces: see crystal_objects.cr.
+# Allocates objects of four types, and counts them, among many buffers whose first elements look like the type numbers of objects. The
+# elements are computed, so the code does not contain them. -Dwithout_traces: see crystal_objects.cr.
 {% if flag?(:without_traces) %}
   struct Exception::CallStack
     def self.load_debug_info : Nil

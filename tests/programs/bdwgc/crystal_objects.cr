@@ -1,5 +1,5 @@
-# Objects, hashes and JSON in known numbers, which the argument scales: one class for each place that allocates objects, one place
-# that allocates two classes, and a C library between two functions of Crystal.
+# Allocates known numbers of objects, hashes and JSON values; the argument scales the numbers. One class for each place that allocates
+# objects, one place that allocates two classes, and a C library between two functions of Crystal.
 #
 # -Dwith_json: JSON as well. -Dwithout_traces: an exception ends the program without printing a stack; the code that prints stacks is
 # most of the compile time of a release build.

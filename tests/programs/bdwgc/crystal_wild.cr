@@ -1,4 +1,4 @@
-# Other things that Crystal programs do besides allocating objects of their classes. Each part prints how many objects of its types
+# Does what Crystal programs do besides allocating objects of their classes. Each part prints how many objects of its types
 # it allocated, as lines "Type count". A part prints no line if the number depends on Crystal's library. The first argument scales the
 # numbers.
 #

@@ -19,7 +19,7 @@
     (make-bytevector 1777 1)
     (make-texts (- i 1))))
 
-; The words of the vector tell the blocks of this procedure apart.
+; The number of words of the vector identifies the call of witness.
 (define stacks '())
 (define kept #f)
 (define (witness words)

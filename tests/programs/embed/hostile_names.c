@@ -40,9 +40,9 @@ static void count(void) {
         const struct allogram_function_options function = {
             .size = sizeof(function), .name = names[i], .runtime = "vm"};
         allogram_enter(set, allogram_function_new(&function));
-        allogram_count_words(set, 10u << (4 * i)); /* words grow and times do not, so the last
-                                                    * functions lie far from the line in the page's
-                                                    * plot */
+        allogram_count_words(set, 10u << (4 * i)); /* words grow and times do not, so in the page's
+                                                    * plot the last functions lie far from the line
+                                                    * of the constant quotient */
         allogram_count_time(set, 10000);
     }
     allogram_leave_to(set, 0);

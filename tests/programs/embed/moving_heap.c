@@ -312,7 +312,7 @@ static void *keep(void *context, const struct allogram_sample *sample) {
 }
 static void ended(void *context, void *value) {
     (void)context;
-    require((uintptr_t)value == 10, "the value of the block that moved");
+    require((uintptr_t)value == 10, "the callback gets the value of the block that moved");
     n_ended++;
 }
 

@@ -9,7 +9,7 @@
 %%                      process 57 binaries are put into a table, 80 are sent to three processes, one of which is killed afterwards
 %%     forget           the worker forgets all that it keeps
 %%     binary           answers erlang:memory(binary)
-%%     processes        answers, for each process that refers to binaries, its name or pid, their number and their bytes, of process_info
+%%     processes        answers, for each process that refers to binaries, its name or pid, their number and their bytes, from process_info
 -module(binary_makers).
 -export([main/0, kept/2, grown/2, dropped/1, shared/1, stormy/1]).
 

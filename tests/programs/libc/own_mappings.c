@@ -1,7 +1,7 @@
 /* own_mappings.c SEED STEPS: maps and unmaps memory at random, and counts for each of its functions
- * how many mappings it made, their bytes, and how many of the bytes are mapped at the end and were
- * at the peak. own_mappings.c threads SEED STEPS: four threads do so at the same time, and the
- * kernel gives one thread the addresses that another has just unmapped.
+ * how many mappings it made, their bytes, how many of the bytes are mapped at the end, and how many
+ * were mapped at the peak. own_mappings.c threads SEED STEPS: four threads do so at the same time,
+ * and the kernel gives one thread the addresses that another has just unmapped.
  *
  * The count is made page by page: a table has the mapping of each page, as the manual pages of
  * mmap, munmap and mremap describe the effect of a call. It is compared with /proc/self/maps.

@@ -1,8 +1,8 @@
 -- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
 -- function each. The tests find lines by their text, and contain the numbers of blocks, counted by hand.
 
--- Lua's table of strings grows here, and not in one of the cases. No string is one that a case makes: whether a case finds a dead string
--- again depends on the collector.
+-- Lua's table of strings grows here, and not in one of the cases. The cases make none of these strings. Otherwise a case might get one of
+-- them that is dead and not yet collected, which depends on the collector, and make no block.
 strings_of_the_script = {}
 for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + i // 26) end
 

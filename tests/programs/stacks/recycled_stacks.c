@@ -40,8 +40,8 @@ __attribute__((noinline, noclone)) static void leaf(void) {
 }
 
 /* With -O2 on x86-64 the frames of small_frames have 128 bytes and those of large_frames 256. So
- * stacks of different depths meet at the same stack pointer, a page boundary or more away from
- * their ends. */
+ * stacks of different depths reach the same stack pointer, with one or more page boundaries between
+ * it and their outermost frames. */
 __attribute__((noinline, noclone)) static void small_frames(int n) {
     char local[88];
     memset(local, n, sizeof local);
