@@ -1,7 +1,7 @@
 /* stepped.c: runs some calls with the CPU's trap flag set, so that SIGTRAP comes after every single
- * instruction of the program, its libraries and the agent. The handler allocates a block of a size
- * of its own and frees it, or leaves by siglongjmp, or forks. So one run finds each instruction
- * where an interruption breaks the recorder.
+ * instruction of the program, its libraries and the agent (the recorder's library). The handler
+ * allocates a block of a size of its own and frees it, or leaves by siglongjmp, or forks. So one
+ * run finds each instruction where an interruption breaks the recorder.
  *
  *     stepped WHAT HOW [STRIDE [FIRST]]
  *
@@ -17,11 +17,11 @@
  *               FORKS_EACH times at the same instruction; parent and child then continue to the end
  *               of the interrupted call
  *
- * If the environment variable WITHIN contains the value of a function's symbol in the agent (the
- * recorder's library), in hexadecimal, the handler counts and acts only at instructions of that
- * function and of its callees. The program prints which blocks must be recorded: "SIZE COUNT", or
- * "FIRST-LAST" for one block of each size from FIRST to LAST. If the environment variable PLACES
- * names a file, the program writes into it the address of each instruction at which a handler ran.
+ * If the environment variable WITHIN contains the value of the symbol of a function of the agent,
+ * in hexadecimal, the handler counts and acts only at instructions of that function and of its
+ * callees. The program prints which blocks must be recorded: "SIZE COUNT", or "FIRST-LAST" for one
+ * block of each size from FIRST to LAST. If the environment variable PLACES names a file, the
+ * program writes into it the address of each instruction at which a handler ran.
  *
  * The allocator is stepped_allocator.c, in the program or in a library: a handler that interrupted
  * the allocator may call it. A handler may also have interrupted a function of the C library that
@@ -86,7 +86,7 @@ static void allocate_in_handler(const ucontext_t *interrupted) {
 /* Whether the interrupted instruction is inside the function at `within`. Called at each
  * instruction. */
 static bool is_within(const ucontext_t *interrupted) {
-    static uintptr_t entry_sp; /* 0: outside */
+    static uintptr_t entry_sp; /* the stack pointer at the function's entry; 0: outside */
     const uintptr_t sp = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RSP];
     if (within != 0 && (uintptr_t)interrupted->uc_mcontext.gregs[REG_RIP] == within) {
         entry_sp = sp;
@@ -98,8 +98,8 @@ static bool is_within(const ucontext_t *interrupted) {
 
 /* Parent and child share the memory that the recorder writes to. If the child takes a part of this
  * memory that the parent is about to take, the parent's compare-and-swap fails, and the parent
- * repeats the instructions before it. Without a limit the parent would fork in each repetition, and
- * never finish. */
+ * repeats the instructions before the compare-and-swap. Without a limit the parent would fork in
+ * each repetition, and never finish. */
 static bool has_forked_here(uintptr_t instruction) {
     int n = 0;
     for (long i = 0; i < n_forks && n < FORKS_EACH; i++) {
@@ -127,8 +127,8 @@ static void fork_here(ucontext_t *interrupted) {
     n_bad_children += !WIFEXITED(status) || WEXITSTATUS(status) != CHILD_STATUS;
 }
 
-/* The block of the child is an event, without which the child would have no trace: the interrupted
- * call of malloc or free may be the last one of the child. */
+/* The child allocates a block at its end, because a child that records no event has no trace, and
+ * the interrupted call of malloc or free may be the child's last one. */
 static void end_child(void) {
     if (is_child) {
         use(8);
@@ -142,8 +142,8 @@ static void on_trap(int number, siginfo_t *info, void *context) {
     const int saved = errno;
     ucontext_t *interrupted = context;
     if (sigismember(&interrupted->uc_sigmask, SIGALRM)) {
-        return; /* signals are blocked here: a signal that can be blocked would not arrive, so
-                 * nothing is tested */
+        return; /* all signals are blocked here, so no handler of a real program could run after
+                 * this instruction */
     }
     if (!is_within(interrupted)) {
         return;

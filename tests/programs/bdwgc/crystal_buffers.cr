@@ -40,7 +40,7 @@ class Tree
   end
 end
 
-class Late # its number is written after those of the objects in its instance variables
+class Late # its type number is written after the objects of its instance variables are allocated
   class_property made = 0
   @points = Array(Point).new(20) { |i| Point.new(i) }
   @text : String = "x" * 20

@@ -2,7 +2,7 @@
 # it allocated, as lines "Type count". A part prints no line if the number depends on Crystal's library. The first argument scales the
 # numbers.
 #
-# With "track" as the second argument, callbacks of the program are called for objects that are allocated and die
+# With "track" as the second argument, callbacks of the program are called for allocations and deaths of objects
 # (share/allogram/crystal/allogram.cr).
 require "allogram"
 require "set"

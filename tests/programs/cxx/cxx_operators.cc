@@ -1,4 +1,4 @@
-/* cxx_operators.cc: every form of operator new and delete, n times each: new 100 x 24 bytes, new[] 100 x 40 (10 ints), nothrow 50
+/* cxx_operators.cc: every form of operator new and delete, as COUNT x BYTES: new 100 x 24, new[] 100 x 40 (10 ints), nothrow 50
  * x 24, nothrow[] 50 x 40, aligned(64) 30 x 128, aligned[] 20 x 256, aligned nothrow 10 x 128. Sized deletes come from
  * -fsized-deallocation. All objects are deleted, except 5 x 24 bytes.
  *

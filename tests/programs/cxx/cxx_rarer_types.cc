@@ -70,7 +70,7 @@ __attribute__((noinline)) static void holders() {
     std::function<int(int)> function = [much](int i) { return i + much.bytes[0]; };
     std::function<int(int)> copy = function;
     std::any any = Widget();
-    std::shared_ptr<Widget> shared(new Special); /* its reference counts, and an untyped object */
+    std::shared_ptr<Widget> shared(new Special); /* reference counts, and an untyped object */
     std::unique_ptr<Point[]> points = std::make_unique<Point[]>(10);
     sink = function(1) + copy(2) + any.has_value() + (double)shared.use_count() + points[0].x;
 }

@@ -66,7 +66,7 @@ __attribute__((noinline)) static void containers() {
     for (int i = 0; i < 5; i++) {
         list.push_back({1, 2});
     }
-    std::deque<Point> deque; /* its map of nodes, and a first node */
+    std::deque<Point> deque; /* an array of pointers to nodes, and a first node */
     deque.push_back({5, 6});
     sink = map[3].x + table[4].y + (double)set.size() + list.front().x + deque.front().y;
 }

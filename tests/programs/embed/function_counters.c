@@ -529,7 +529,8 @@ static void folded(void) {
     finish();
 }
 
-/* A reset in the middle of a folded recursion keeps the current path. */
+/* A reset in the middle of a recursion keeps the current path, whose repeated functions are folded
+ * (see nest). */
 static void folded_reset(void) {
     const struct allogram_counters_options options = {.size = sizeof options,
                                                       .recursion = ALLOGRAM_FOLD_RECURSION};

@@ -466,8 +466,9 @@ static void *jump_out(void *context, const struct allogram_sample *sample) {
 }
 
 static __attribute__((noinline)) void alloc_deeper(uint64_t name, int depth) {
-    /* larger than the frames of the call that was left, so that the mark of that call is
-     * overwritten (record/call_marks.h says what happens otherwise) */
+    /* larger than the frames of the call that was left, so that this array overwrites the mark that
+     * allogram put on the stack during that call (record/call_marks.h says what happens
+     * otherwise) */
     volatile char room[1024];
     memset((void *)room, depth, sizeof(room));
     if (depth > 0) {

@@ -61,7 +61,8 @@ results(Processes) ->
          end
      end || Process <- Processes].
 
-%% Requests for each second of CPU time, of a server that begins a process for each request, measured for Ms milliseconds.
+%% Returns how many requests a server handles in a second of CPU time, measured for Ms milliseconds. The server starts a process for each
+%% request.
 request_rate(Ms) ->
     Server = spawn(?MODULE, accept, []),
     Self = self(),

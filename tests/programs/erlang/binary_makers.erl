@@ -41,7 +41,7 @@ answer(Worker, Command) ->
     Worker ! {self(), Command},
     receive {Worker, Answer} -> Answer end.
 
-%% Waits until all schedulers have done the frees of blocks that others requested.
+%% Waits until each scheduler has freed those of its blocks whose free another scheduler requested.
 settle() ->
     erlang:garbage_collect(),
     timer:sleep(200).

@@ -1,6 +1,6 @@
 %% everyday.erl: common Erlang code, one function for each kind: the library's collections, binaries, big numbers, exceptions that pass
-%% through other frames, tables, files. used/2 measures the words that a case makes without any tracer: in a process whose heap has
-%% room for all of them nothing is collected, and the heap grows by exactly that number. A server is counted by hand, because its
+%% through other frames, tables, files. used/2 measures the words that a case makes (allocates on the heap) without any tracer: in a process
+%% whose heap has room for all of them nothing is collected, and the heap grows by exactly that number. A server is counted by hand, because its
 %% messages would be on that heap too. tests/conformance/erlang_everyday.py has the expected numbers.
 -module(everyday).
 -behaviour(gen_server).

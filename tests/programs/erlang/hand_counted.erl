@@ -1,6 +1,6 @@
-%% hand_counted.erl: an Erlang program that makes a known number of words (64-bit emulator): a cons has 2, a tuple of N elements N + 1, a
-%% float 2, a small map 3 and its values, a heap binary 2 and its bytes rounded up to words. The keys of a map in the source are a
-%% literal and count nothing. tests/conformance/erlang_counted.py has the same numbers.
+%% hand_counted.erl: an Erlang program that makes (allocates) a known number of words (64-bit emulator): a cons has 2, a tuple of N elements N +
+%% 1, a float 2, a small map 3 and its values, a heap binary 2 and its bytes rounded up to words. The keys of a map in the source are a literal
+%% and count nothing. tests/conformance/erlang_counted.py has the same numbers.
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,
@@ -62,7 +62,7 @@ maps_of_two(N) -> _ = make(#{one => N, two => N}), maps_of_two(N - 1).
 binaries(0) -> ok;
 binaries(N) -> _ = list_to_binary([N rem 256 | "123456789abcdef"]), binaries(N - 1).
 
-%% one match context is passed from call to call
+%% one match context (a position in a binary) is passed from call to call
 matched(N) -> bytes(binary:copy(<<$x>>, N), 0).
 
 bytes(<<_, More/binary>>, Count) -> bytes(More, Count + 1);
@@ -130,7 +130,7 @@ init(N) ->
 
 tiny(N) -> N.
 
-%% runs without a call; the emulator does not interrupt the comparison of two lists
+%% makes no calls while it runs, because the emulator does not interrupt the comparison of two lists
 long({List, Other}) -> List == Other.
 
 %% returns the nanoseconds of a call of long/1, by the program's own clock

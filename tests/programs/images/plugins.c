@@ -3,7 +3,7 @@
  * round plugin_red allocates 10 x 40 bytes and plugin_blue 20 x 50; the program frees them all. In
  * the counts below, `runtime` stands for the blocks that the loader itself allocates, as the judge
  * (counting_preload.c) counts them. The sites view must show each plugin's function with its own
- * blocks:
+ * blocks.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *

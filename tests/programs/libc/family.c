@@ -11,7 +11,7 @@
  *   aligned          77 + 33 + 128 + 10 + 10     5     258   (invalid alignment: none)
  *   huge             5 GiB, 4 GiB - 1            2           (never touched; failing malloc: none)
  *
- * Then all blocks of the first malloc are freed but 3; free(NULL) does nothing.
+ * Then all blocks are freed but 3 of 100 bytes; free(NULL) does nothing.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *

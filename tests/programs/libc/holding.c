@@ -1,7 +1,7 @@
 /* holding.c: allocates blocks, frees some, and prints as JSON what malloc then reports of its
  * memory (mallinfo2). With "thread" it allocates from the arena of another thread; with "blocked"
- * all signals are blocked. It allocates nothing after that, so the trace must have the same numbers
- * at its end. */
+ * all signals are blocked. After the call of mallinfo2 it allocates nothing, so the trace must have
+ * the same numbers at its end. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

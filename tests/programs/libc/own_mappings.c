@@ -75,7 +75,7 @@ static struct { uint64_t n, bytes, end_bytes, live, peak_bytes, peak_live; } own
 static struct {
     enum owner owner;
     uint64_t n_bytes;
-} mappings[MAPPINGS]; /* 0: none */
+} mappings[MAPPINGS]; /* mappings[0] is not used */
 static uint32_t n_mappings;
 static struct {
     uint64_t page;
@@ -265,7 +265,7 @@ static void one_step(char *arena, struct place *places, int fd) {
             note_unmap(in_arena, bytes);
         }
         break;
-    case 5: { /* a part of a mapping; or a call that fails, because the address is odd */
+    case 5: { /* a part of a mapping; then a call that must fail, because the address is odd */
         char *at = place->address + below(&state, 1 + place->bytes / PAGE) * PAGE;
         if (place->bytes > 0 && is_ours(at, bytes) && munmap(at, bytes) == 0) {
             note_unmap(at, bytes);

@@ -2,12 +2,12 @@
  *
  * sampled MODE. Each of the first four modes allocates from functions of its own and frees half of
  * the blocks: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn),
- * `heavy` (many small and few very large blocks: size = 64 / u^(1/1.5)), `huge` (one of 50 MB,
- * after a while 2000 of 100 bytes from the same function). The others: `odd` (realloc, calloc,
- * aligned, size 0, usable size), `threads` (one allocates, another frees), `handler` (allocates in
- * a signal handler), `fork`, `stopped` (a child, in which the recorder has stopped, uses and frees
- * the sampled blocks of its parent), `busy` (three seconds of CPU time). Prints for each function:
- * blocks, bytes, freed blocks, freed bytes. */
+ * `heavy` (many small and few very large blocks: size = 64 / u^(1/1.5) with a random u), `huge`
+ * (one of 50 MB, after a while 2000 of 100 bytes from the same function). The others: `odd`
+ * (realloc, calloc, aligned, size 0, usable size), `threads` (one allocates, another frees),
+ * `handler` (allocates in a signal handler), `fork`, `stopped` (a child, in which the recorder has
+ * stopped, uses and frees the sampled blocks of its parent), `busy` (three seconds of CPU time).
+ * Prints for each function: blocks, bytes, freed blocks, freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>

@@ -3,8 +3,8 @@
  * allocates N * 100 blocks, waits until it may end, and allocates as many again. Needs the right to
  * unshare.
  *
- * By their pids, the second and the third look like children in their parent's own namespace: only
- * the kernel can tell that they are not. */
+ * The pids 2 and 3 could also be pids in the parent's own namespace; only the kernel can tell that
+ * they are not. */
 #include <sched.h>
 #include <sys/wait.h>
 

@@ -3,8 +3,8 @@
  * allocates 3 x 24 bytes in short_life and ends; every second one is forked by a raw system call,
  * which allogram does not see.
  *
- * Arguments: number of families, number of children of each. With one argument the process is one
- * family. */
+ * Arguments: number of families, number of children of each family. With one argument, the number
+ * of children, the process itself is a family. */
 #include <limits.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

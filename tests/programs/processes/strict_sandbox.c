@@ -11,9 +11,9 @@
  *   enosys  the call fails with ENOSYS
  *   trap    SIGSYS, whose handler counts the call and makes it fail with ENOSYS; prints these calls
  *   kill    the process is killed
- *   bare    as errno, also for the calls of the agent that this program does not make
- *   own     as trap, also for the calls of the agent: shows which calls the agent makes (used by
- *           hand, not in a test)
+ *   bare    as errno; calls that only the agent makes fail, too
+ *   own     as trap; calls that only the agent makes are trapped and printed, too (used by hand,
+ *           not in a test)
  *
  * wait: prints "ready", and reads a byte before the filter begins.
  *

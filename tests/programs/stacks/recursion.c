@@ -1,7 +1,7 @@
 /* recursion.c: recurses 5000 frames deep, five times; each frame allocates a block of 24 bytes on
- * the way down and frees it on the way up. With the default depth of 256 the stacks are cut, and
- * are counted as cut. The stack at depth d (1: the outermost call of dive) has d frames of dive and
- * a few frames of main and of the C runtime.
+ * the way down and frees it on the way up. By default allogram cuts stacks to 256 frames, and
+ * counts the cut stacks. The stack at depth d (1: the outermost call of dive) has d frames of dive
+ * and a few frames of main and of the C runtime.
  *
  * @allocated_blocks 25000
  * @allocated_bytes  25000 * 24
