@@ -586,8 +586,9 @@ static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, 
     return highest;
 }
 
-/* The writer (the process that uses the ledger) gets three events of three seconds only at the end.
- * Meanwhile it has measured the resident size a hundred thousand times, by its own clock. */
+/* The writer (the process that uses the ledger) gets the three events of a thread, which span 2.5
+ * seconds, only at the end. Meanwhile it has measured the resident size a hundred thousand times,
+ * by its own clock. */
 static void events_that_come_late_stand_at_their_time(void **state) {
     (void)state;
     const uint64_t ms = 1000000;
