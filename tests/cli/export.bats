@@ -188,7 +188,7 @@ one_line() {
     [ "$(jq -c .stacks "$BATS_TEST_TMPDIR/u.json")" = "[]" ]
 }
 
-@test "every format names managed frames with the mark of their runtime" {
+@test "every format puts the name of the runtime in brackets before a function of a runtime" {
     managed="$SOURCE/tests/golden/trace/trace-v1-managed.allogram"
     for format in dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv pprof; do
         "$ALLOGRAM" export "$managed" --to="$format" -o "$BATS_TEST_TMPDIR/$format"

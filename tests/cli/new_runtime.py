@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""new_runtime SOURCE: follows the instructions in adapters/README.md. It copies the source tree, adds a folder and a row with the code that
-README.md shows, builds the copy with this runtime alone, and records a program of the runtime. Prints TAP."""
+"""new_runtime SOURCE: follows the instructions in adapters/README.md. It copies the source tree, adds the folder and the row of a runtime
+with the code that README.md shows, builds the copy with this runtime alone, and records a program of the runtime. Prints TAP."""
 
 import json
 import os
