@@ -1,7 +1,7 @@
 /* fake_recorder.c: see fake_recorder.h. A recorder writes events into chunks (buffers in the live
- * file). Like the real recorder, this one waits for a used chunk to become free. If the tick (a
- * counter that the writer process increments every millisecond) stands still meanwhile, no writer
- * lives, and the recorder takes a chunk that was never used. */
+ * file). Like the real recorder, this one waits until a used chunk is free. If the tick (a counter
+ * that the writer process increments every millisecond) does not change during this wait, no writer
+ * lives. Then the recorder takes a chunk that was never used. */
 #include "fake_recorder.h"
 
 #include <dirent.h>
