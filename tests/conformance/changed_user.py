@@ -95,7 +95,7 @@ def strangers(tools):
         deadline = time.monotonic() + 20
         while os.path.exists(folder) and time.monotonic() < deadline:
             time.sleep(0.02)
-        failures.expect("the folder is gone", os.path.exists(folder), False)
+        failures.expect("the live file's folder exists after the end", os.path.exists(folder), False)
     return failures
 
 

@@ -16,7 +16,7 @@ import recorded
 import tap
 
 N = 1000
-LEAST_RUNS, MOST_RUNS = (500, 500) if os.environ.get("AG_TEST_SCALE") == "full" else (2, 8)  # beside busy loops
+LEAST_RUNS, MOST_RUNS = (500, 500) if os.environ.get("AG_TEST_SCALE") == "full" else (2, 8)  # nodes that run beside busy loops
 
 
 class Erlang:

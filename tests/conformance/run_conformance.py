@@ -153,7 +153,7 @@ def run_case(tools, name):
         os.chmod(folder, 0o777)
         truth_path = os.path.join(folder, "truth")
         outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=truth_path))
-        failures.expect("the judge changes the output", outcome.stdout, plain.stdout)
+        failures.expect("standard output under the judge", outcome.stdout, plain.stdout)
         # The daemon outlives its parent. Its counter file may not exist yet, and is final when the counts do not change any more.
         outlives = program == "daemon"
         counts = [] if outlives else counted.read(folder)

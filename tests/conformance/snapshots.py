@@ -338,7 +338,7 @@ def main():
              ("at each collection", at_each_collection), ("at a signal", at_a_signal),
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),
              ("strangers get nothing", strangers_get_nothing), ("silent clients delay no other", silent_clients_delay_no_other)]
-    by_go = [("go tool pprof reads it", go_reads_it), ("the page growth shows the growth since the last request", growth_is_since_it_was_asked_for)]
+    by_go = [("go tool pprof reads the pages", go_reads_it), ("the page growth shows the growth since the last request", growth_is_since_it_was_asked_for)]
     plan = tap.Plan(len(cases) + len(by_go))
     for name, case in cases:
         plan.run(name, lambda case=case: case(tools))
