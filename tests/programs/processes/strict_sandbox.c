@@ -24,7 +24,7 @@
  *   threads  8 threads, first one after the other and then together, each with 4000 blocks of 40
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
  *   named    a thread that names itself "painter" and lives for 60 ms (without a filter only)
- *   kept     700000 blocks of 16 that stay: more than the recorder keeps mapped
+ *   kept     700000 blocks of 16 that are never freed
  *   late     6000000 blocks of 16, freed: over 64 MiB of events if the trace's writer is stopped
  *   jump     200 mappings that a handler leaves by longjmp, each followed by 10 blocks of 20
  *   raw      a child made by a raw system call, with 3000 blocks of 30; its parent has 10
