@@ -1,7 +1,7 @@
 /* records.h: the contents of a trace: events, and records of all other kinds, whose structs are
- * generated from record_fields.def. Three components fill these structs: the recorder inside the
- * profiled program, which writes records into the live segment (shared memory), the writer of the
- * trace, and the decoder. */
+ * generated from record_fields.def. Three components fill these structs: the recorder, the writer
+ * and the decoder. The recorder is inside the profiled program and writes records into the live
+ * segment (shared memory). The writer is the process that writes the trace. */
 #ifndef AG_RECORDS_H
 #define AG_RECORDS_H
 
@@ -31,19 +31,22 @@ struct ag_bytes { /* a string without a terminating NUL */
 
 struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays of these */
     uint64_t address; /* bits 48 to 63: the address space, see AG_EVENT_SPACE */
-    uint64_t size;    /* ALLOC, BLOCK_TYPE: requested bytes; MOVE: the new address; STAMP: ns since
-                         the session began */
-    /* node id of the stack; for FREE and REALLOC_FREE: the stack of the caller, 0: unknown */
+    /* ALLOC, BLOCK_TYPE: requested bytes; MOVE: the new address; STAMP: ns since the recording
+     * began */
+    uint64_t size;
+    /* the stack, as the id of its innermost node in the stack tree; for FREE and REALLOC_FREE: the
+     * stack that called free or realloc, 0: unknown */
     uint32_t stack;
     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET; for heaps with a garbage
      * collector also MOVE PROMOTE COLLECT BLOCK_TYPE */
     uint8_t kind;
-    uint8_t via;
+    uint8_t via; /* number of the allocation function */
     uint16_t reserved;
 };
 
-/* AG_EVENT_SPACE: the address space of an event's address: 0: the memory of the process; otherwise
- * the number of a heap with its own address space. AG_EVENT_PLACE: the address in this space. */
+/* AG_EVENT_SPACE: the address space of an event's address. 0 is the memory of the process; another
+ * value is the number of a heap with its own address space. AG_EVENT_PLACE: the address in this
+ * address space. */
 #define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
 #define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
 
@@ -93,7 +96,7 @@ struct ag_record { /* one record, of any kind that is not an event */
  * and the executed line; these fit into the 48 bits that the recorder stores of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
-/* the number of the only frame of stacks that could not be stored (AG_ROOT_NOT_KEPT) */
+/* A stack that could not be stored (AG_ROOT_NOT_KEPT) is shown as one frame with this number. */
 enum { AG_FRAME_NOT_KEPT = 0 };
 /* frame: 1 to AG_FRAME_MOST. line: 0 means the line of the FRAME record; a line above 2^24 - 1 is
  * stored as 0. */

@@ -9,8 +9,9 @@ static int resize(void *items, size_t count, size_t item_bytes) {
         return -ENOMEM;
     }
     void *first;
-    memcpy(&first, items, sizeof(first)); /* memcpy reads the pointer to which ITEMS points, whose
-                                           * type is unknown */
+    /* ITEMS is the address of a pointer; memcpy reads that pointer, because its type is unknown
+     * here */
+    memcpy(&first, items, sizeof(first));
     first = reallocarray(first, count, item_bytes);
     if (first == NULL) {
         return -ENOMEM;

@@ -7,12 +7,12 @@
  *
  * An array that grows by AG_ARRAY_ADD stores no capacity: it is full when its count is 0, 16, or a
  * higher power of two, and then its memory is doubled. The caller may decrease the count at any
- * time. AG_ARRAY_RESERVE is for arrays that grow by many items at a time, and needs a capacity. Use
- * only one of the two macros on an array.
+ * time. AG_ARRAY_RESERVE is for arrays that grow by many items at a time; such an array also has a
+ * variable for its capacity. Use only one of the two macros on an array.
  *
- * No array has more than AG_ARRAY_MOST items, so that 32-bit indices suffice, or more than
- * AG_ARRAY_BYTES_MOST bytes. No machine has so much memory, and the allocators of sanitizers abort
- * at such sizes. */
+ * No array has more than AG_ARRAY_MOST items, so that 32-bit indices suffice. No array has more
+ * than AG_ARRAY_BYTES_MOST bytes (512 GiB), because the allocators of sanitizers abort at larger
+ * sizes instead of returning NULL. */
 #ifndef AG_ARRAY_H
 #define AG_ARRAY_H
 
@@ -37,9 +37,9 @@ enum { AG_ARRAY_FIRST = 16 };
          ? 0                                      \
          : ag_array_reserve(&(items), &(capacity), (wanted), sizeof((items)[0])))
 
-/* For an array that is indexed by numbers that the caller has already. Enlarges the array to at
- * least WANTED items; new items are zero. COUNT is both the count and the capacity. Returns 0, or
- * -ENOMEM and leaves the array unchanged. */
+/* For an array whose indexes are numbers that the caller gets from elsewhere, such as ids. Enlarges
+ * the array to at least WANTED items; new items are zero. COUNT is both the count and the capacity.
+ * Returns 0, or -ENOMEM and leaves the array unchanged. */
 #define AG_ARRAY_EXTEND(items, count, wanted) \
     ((wanted) <= (count) ? 0 : ag_array_extend(&(items), &(count), (wanted), sizeof((items)[0])))
 

@@ -48,8 +48,8 @@ struct ag_index_slot *ag_index_map_place(struct ag_index_map *map, uint64_t key)
  * it is known, or -ENOMEM. */
 int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_index);
 /* Removes KEY, which must be in the map with INDEX. The memory is kept for other keys. Do not use
- * this function on a map that is used with ag_index_map_number, which takes the count of keys as
- * the next number. */
+ * this function on a map that is used with ag_index_map_number, because ag_index_map_number uses
+ * the count of keys as the next number. */
 void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index);
 
 /* Returns the slot where a search for KEY begins, for prefetching. NULL: the map is empty. */
@@ -79,8 +79,8 @@ AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key)
     return slot ? (uint32_t)slot->value - 1 : AG_INDEX_NONE;
 }
 
-/* Returns the next index of KEY; AG_INDEX_NONE: there is none. *cursor contains the state of the
- * search, and must be 0 before the first call. */
+/* Returns the next index of KEY; AG_INDEX_NONE: KEY has no further index. *cursor contains the
+ * state of the search, and must be 0 before the first call. */
 AG_FAST uint32_t ag_index_map_next(const struct ag_index_map *map, uint64_t key, size_t *cursor) {
     const struct ag_index_slot *slot =
         ag_index_map_slot(map,

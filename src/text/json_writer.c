@@ -9,8 +9,8 @@
 #include "text/number.h"
 #include "text/utf8.h"
 
-/* Returns the number of bytes at the start of TEXT that need no escape, and so can be written with
- * one call. */
+/* Returns the number of ASCII bytes at the start of TEXT that need no escape. The caller writes
+ * these bytes with one call. */
 static size_t plain_bytes(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\') {

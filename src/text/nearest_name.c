@@ -1,7 +1,7 @@
 /* nearest_name.c: finds the name that the user most likely meant with a mistyped word, see
- * nearest_name.h. The distance of two words is the number of letters to insert, remove, replace or
- * exchange with their neighbor to convert one word to the other (the restricted Damerau-Levenshtein
- * distance). */
+ * nearest_name.h. The distance of two words is the least number of changes that convert one word to
+ * the other. A change inserts, removes or replaces a letter, or exchanges two neighboring letters
+ * (the restricted Damerau-Levenshtein distance). */
 #include "text/nearest_name.h"
 
 #include <stdio.h>
