@@ -12,9 +12,11 @@ struct ag_address_link {
      * last item is 0 */
     uint32_t before, behind;
 };
-struct ag_address_lists {          /* zero-initialize */
-    struct ag_address_link *links; /* by number; the unused items are a list, linked by `behind` */
+struct ag_address_lists { /* zero-initialize */
+    /* index: the item's number; unused items form a list, linked by `behind` */
+    struct ag_address_link *links;
     size_t capacity;
+    /* count: the highest number so far; first_free: the first unused item, 0: none */
     uint32_t count, first_free;
     struct ag_index_map first; /* address -> number of the first item */
 };

@@ -11,6 +11,7 @@
 
 enum {
     AHEAD = 24, /* events between the prefetch and the use: some 200 ns */
+    /* larger tables do not fit into the CPU's L2 cache */
     LARGE_BYTES = 1 << 20,
 };
 

@@ -1,16 +1,16 @@
 /* apply_fast.h: applies one event to the totals of the ledger (the live blocks and sums of a
  * process, ledger.h; a sum counts the blocks of one stack and allocation function), in about ten
  * nanoseconds at most. Used by apply.c, and by the writer's loop that encodes and counts each event
- * while it is in registers (writer/one_pass.c).
+ * while the event is in registers (writer/one_pass.c).
  *
  * Totals are kept in registers (struct ag_ledger_hot). They are stored in memory only before a slow
  * path that may read them.
  *
  * Computing the peak, and the share of every stack in the peak, costs O(1) per event. peak_version
- * counts how often the total has left its highest value. A sum whose own peak_version is lower has
- * not changed since the total last left its highest value, so the sum's live bytes are its share of
- * the peak: the first change of a sum after the peak stores its share (take_share_fast), and
- * ag_ledger_close stores the shares of the sums that did not change.
+ * counts how often the total (the bytes in use) has left its highest value. A sum whose own
+ * peak_version is lower has not changed since the total last left its highest value, so the sum's
+ * live bytes are its share of the peak: the first change of a sum after the peak stores its share
+ * (take_share_fast), and ag_ledger_close stores the shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far, then a free
  *     peak_version     0   0   0   1   1   1   2        incremented by the free after a *
@@ -145,9 +145,10 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
                               (struct ag_live_past){.born_ns = tally->now_ns});
 }
 
-/* Keeps a death (the end of a block by a free), so that it can be undone if the free belongs to a
- * failed realloc, or to repair the order of events (order_repair.c). With several streams this
- * function runs at each free, so it writes directly into the list. */
+/* Stores a death (the end of a block by a free), so that the death can be undone. A death is undone
+ * if the free belongs to a failed realloc, or if order_repair.c corrects the order of events. With
+ * several streams this function runs at each free. So it builds the death directly in the stream's
+ * list, without a copy. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {
@@ -205,11 +206,16 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
 }
 
 /* Apply the events of a stream one after the other, between ag_ledger_begin and ag_ledger_end.
- * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp (a clock value), an
- * undo (the realloc that freed a block has failed), an alloc at an address with a live block, a
- * free at an address without one.
+ * ag_ledger_step_aside handles the events that the fast steps above do not handle: a stamp (a clock
+ * value), an undo (the realloc that freed a block has failed), a reset, an event of a garbage
+ * collector, an alloc at an address with a live block, and a free at an address without a live
+ * block.
  *
- *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
+ *     ag_ledger_begin
+ *     for each event: AT = ag_live_table_seek
+ *         if ag_ledger_can_be_fast: ag_ledger_alloc_fast or ag_ledger_free_fast
+ *         otherwise:                ag_ledger_step_aside
+ *     ag_ledger_end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,
                     uint32_t *ret_index); /* 0 or -ENOMEM */
 int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,

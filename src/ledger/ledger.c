@@ -1,5 +1,6 @@
-/* ledger.c: creates and closes a ledger, manages its streams and windows, handles the rare records,
- * and computes the results. */
+/* ledger.c: creates and closes a ledger, manages its streams and their windows (the events between
+ * two stamps), takes data other than events (memory maps, resident sizes), and computes the
+ * results. */
 #include "format/segment.h"
 #include "ledger/apply_fast.h"
 
@@ -12,6 +13,7 @@
 enum {
     /* most deaths that a window keeps: otherwise a trace without stamps would keep all deaths */
     DEATHS_KEPT = 1 << 16,
+    /* this percentage of the events is in windows of at most time_resolution_ns */
     RESOLUTION_PERCENT = 99,
 };
 
@@ -352,8 +354,8 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     ledger->is_at_start = false;
     ledger->events--; /* the stamp, which apply counted as an event */
     measure_window(ledger, stream, time_ns);
-    /* first applies the waiting events whose windows ended earlier: such an event may displace an
-     * event of the window that ends here */
+    /* Applies the waiting events (order_repair.c) whose windows ended earlier. This comes first,
+     * because such an event may displace an event of the window that ends here. */
     const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
         flush_deaths(ledger, stream);
@@ -401,10 +403,10 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
  *
  * Sums contain no history: to draw a curve for every stack, or to write the history for another
  * tool, a reader needs the births and deaths themselves, in the order from which the peak is
- * computed. That is the order in which the ledger applies the events, so the ledger notifies the
- * visitor at the moment when it counts a birth or a death. Steps that a repair undoes are notified
- * as well: a reader that needs a final history holds steps back until no open window could change
- * them (as model/pass/replay.c does). */
+ * computed. The ledger computes the peak in the order in which it applies the events, so it
+ * notifies the visitor at the moment when it counts a birth or a death. The visitor is also
+ * notified when a repair undoes a step. A reader that needs a final history holds steps back until
+ * no open window could change them (as model/pass/replay.c does). */
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
     ledger->step_visit = visit;
@@ -505,8 +507,8 @@ void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret
     tally->peak_time_ns = ledger->now_ns;
 }
 
-/* Returns now - then. Returns 0 if now is smaller, because a free from before the reader's time
- * window was undone inside the time window. */
+/* Returns now - then, or 0 if now is smaller than then. NOW is smaller if a free from before the
+ * reader's time window was undone inside the time window. */
 static uint64_t counted_since(uint64_t now, uint64_t then) {
     return now > then ? now - then : 0;
 }

@@ -1,9 +1,10 @@
 /* ledger.h: computes the live blocks of a process and the sums of each stack from events.
  *
- * The writer applies all events as they come (the result is the index of the trace). The model
- * applies the events again when the reader of a report asks for a part of them (a time window or a
- * thread), or for another value of --within (the limit that makes a block temporary). The results
- * of the writer and of the model agree, because the same code computes them.
+ * The writer process applies all events as they come, and stores the result as the index of the
+ * trace. The model (src/model, which computes reports) applies the events again when the reader of
+ * a report asks for a part of them (a time window or a thread), or for another value of --within
+ * (the limit that makes a block temporary). The results of the writer and of the model agree,
+ * because the same code computes them.
  *
  * Apply a single stream (the events of one thread) directly, and several streams through merge.h.
  * For one stream all results are exact. For several, the number and bytes of allocations do not
@@ -15,8 +16,9 @@
  * order_repair.c and order_bounds.c describe which orders remain unknown, and how large the error
  * is.
  *
- * Threads: a ledger belongs to one thread. Memory: 32 bytes per slot of the table of live blocks,
- * which is at most 1/4 to 3/4 full (live_table.h), and about 200 bytes per stack. */
+ * Threads: a ledger belongs to one thread. Memory: about 200 bytes per stack, and 32 bytes per slot
+ * of the table of live blocks. A small table is at most 1/4 full, a large table at most 3/4
+ * (live_table.h). */
 #ifndef AG_LEDGER_H
 #define AG_LEDGER_H
 
@@ -32,9 +34,9 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger);
  * which all later calls return, too. */
 int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events,
                     size_t count);
-/* Announces that several streams will be applied, window by window (ag_merge calls this function):
- * then a free that comes before its alloc waits for that alloc, instead of becoming a ghost. Must
- * precede the first event that could be out of order. */
+/* Announces that several streams will be applied, window by window. After this call, a free that
+ * comes before its alloc waits for that alloc, instead of becoming a ghost. merge.c calls this
+ * function, before the first event that could be out of order. */
 void ag_ledger_expect_streams(struct ag_ledger *ledger);
 /* Are the tables larger than the caches? Then prefetching halves the time of ag_ledger_apply;
  * otherwise prefetching doubles that time (measured on a core with 1 MiB of L2). */
@@ -45,28 +47,29 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
                       uint32_t thread_id); /* sets the id of the stream's thread */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
                         uint32_t heap); /* sets the heap of a via (allocation function) */
-/* Adds a measured resident size (RSS). It takes effect when events or ag_ledger_reach reach
- * TIME_NS. Calls come in the order of their times. */
+/* Adds a measured resident size (RSS). The value takes effect when a stamp or ag_ledger_reach
+ * reaches TIME_NS. TIME_NS must not decrease from call to call. */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);
-/* Returns the values after the events applied so far. Must be called before ag_ledger_close. */
+/* Returns the totals of all events applied so far. Must be called before ag_ledger_close. */
 void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
                    uint64_t *ret_allocated_bytes);
-/* Advances the end of the recording to TIME_NS, with or without events. */
+/* Advances the end of the recording to TIME_NS, even if no event is that late. */
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
-/* Sets the time of the last reset as the trace contains it. The reset event itself may be applied
- * before or after this call. */
+/* Sets the time of the last reset (allogram_reset) as the trace contains it. The reset event itself
+ * may be applied before or after this call. */
 void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns);
 /* Starts a reader's time window: results count from here on, and the peak and the timeline are
  * those inside the time window. Blocks in use stay in use, and their deaths count. Called at most
  * once. Returns 0 or -ENOMEM, which all later calls return, too. */
 int ag_ledger_restart(struct ag_ledger *ledger);
 
-/* Ends a period of the recording. Until the next event the stack sums may be read: allocated and
- * freed count from the beginning of the recording, in_use is their difference, and peak is what the
- * stack had in use at the highest moment of the period. The next period starts its own peak. The
- * summary's peak is that of the last period. Cannot be combined with ag_ledger_restart. */
+/* Ends a period of the recording: a part that has a peak of its own. Until the next event the stack
+ * sums may be read. Their allocated and freed values count from the beginning of the recording; the
+ * peak values are what the stack had in use at the peak of the period. The next period starts its
+ * own peak. The summary's peak is that of the last period. Cannot be combined with
+ * ag_ledger_restart. */
 struct ag_ledger_period {
     uint64_t peak_bytes, peak_blocks, peak_time_ns;
 };
@@ -82,7 +85,7 @@ const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
  * again. */
 uint64_t ag_ledger_buried_blocks(const struct ag_ledger *ledger);
 size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums);
-struct ag_live_sum { /* in use at the end; also blocks from before the reader's time window */
+struct ag_live_sum { /* in use at the end, including blocks from before the reader's time window */
     uint64_t blocks, bytes;
 };
 size_t ag_ledger_live_sums(const struct ag_ledger *ledger,

@@ -80,6 +80,7 @@ struct ag_stream {
 /* For order_repair.c: an event that waits for its partner. Items refer to each other by their
  * indexes in the arrays of ag_repair; index 0 means none. */
 struct ag_waiting {
+    /* deadline_ns: end of the event's window; 0: the window is still open */
     uint64_t address, size, time_ns, serial, deadline_ns;
     int64_t order; /* rises in the order in which the events that wait at one address arrived */
     uint32_t stream, sum;
@@ -149,8 +150,8 @@ struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
     uint64_t peak_version; /* incremented when the bytes in use leave their highest value */
     uint64_t now_ns;       /* time of the stamp before the event */
     bool at_peak;          /* the bytes in use are at their highest value */
-    /* by how much the events of the applied stream changed the bytes in use since the window began:
-     * at the end, at the highest and at the lowest moment */
+    /* net: by how much the events of the applied stream have changed the bytes in use since the
+     * window began; rise (>= 0) and dip (<= 0): the highest and the lowest value of net */
     int64_t net, rise, dip;
 };
 
@@ -190,7 +191,8 @@ struct ag_ledger {
     struct ag_residents residents; /* measured at times after now_ns */
     uint64_t events, ghost_frees;
     uint64_t reset_ns; /* time of the program's last allogram_reset; 0: none */
-    /* reset_ns as the trace contains it, if that is different; otherwise 0 */
+    /* time of the last reset as the trace contains it (ag_ledger_reset_at), used instead of
+     * reset_ns; 0: not set */
     uint64_t written_reset_ns;
     struct ag_timeline timeline;
     /* number of events in windows of [2^i, 2^(i+1)) ns, and the length of the longest such
@@ -204,7 +206,8 @@ struct ag_ledger {
 
     uint32_t via_heap[AG_VIAS];
     struct ag_mapped_ranges mapped;
-    struct ag_heap_collected { /* blocks by what garbage collectors did; by heap number */
+    /* how many blocks garbage collectors moved, promoted and freed; index: heap number */
+    struct ag_heap_collected {
         uint64_t moved, promoted, collected;
     } collected[AG_VIAS],
         collected_before[AG_VIAS]; /* _before: at the start of the reader's time window */
@@ -317,8 +320,9 @@ int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *blo
 
 /* ---- order_repair.c ---- */
 void ag_repair_done(struct ag_repair *repair);
-/* Handles an event that does not fit the state of its address, or whose address has waiting events.
- * Applies what can be applied. */
+/* Handles an event whose address has waiting events, or which does not fit the state of its address
+ * (an alloc at a live block, or a free without a live block). Applies the waiting events that
+ * fit. */
 int ag_ledger_defer(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *event);
 /* If the realloc_free of ADDRESS that STREAM has just undone still waits, removes it and returns
  * true. */
@@ -335,10 +339,10 @@ int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* for a stream whose window has ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
-/* Called when a reader's time window begins. The totals count waiting events when they are applied,
- * which is inside the time window. So the allocs that the threads' sums counted on arrival are
- * moved into the time window, and the time of each waiting event becomes the beginning of the time
- * window. */
+/* Called when a reader's time window begins. The sums of the threads counted a waiting alloc when
+ * it arrived, before the time window; the totals count it when it is applied, inside the time
+ * window. So this function moves the waiting allocs into the time window for the sums of the
+ * threads, too. It also sets the time of each waiting event to the beginning of the time window. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 #endif

@@ -2,7 +2,7 @@
  * ledger computes the live blocks and the sums of each stack from the events; a stream is the
  * events of one thread.)
  *
- * Open addressing, linear probing, 32 bytes per slot (two per cache line, none across two). The
+ * Open addressing, linear probing, 32 bytes per slot: a cache line contains two whole slots. The
  * table is at most 1/4 full; from 2 MiB on, at most 1/2; from 64 MiB on, at most 3/4. A removal
  * shifts the following blocks back, so there are no tombstones and a long trace does not slow down.
  * The home slot is the high bits of the hash, so growing keeps the order of slots: the table is

@@ -1,9 +1,10 @@
 /* mapped_ranges.h: computes from a log of maps and unmaps which addresses each heap has mapped from
  * the kernel.
  *
- * Reports need only the final state, so operations are just logged, and the log is settled (the
- * last operation on a byte wins) when it has doubled, and at the end. A part of a range may be
- * unmapped or mapped over; memory is bounded by the number of mapped ranges. */
+ * Reports need only the final state, so operations are just logged. The log is settled (reduced to
+ * the mapped ranges: the last operation on a byte decides) when it has doubled since it was last
+ * settled, and at the end. A part of a range may be unmapped or mapped over; memory is bounded by
+ * the number of mapped ranges. */
 #ifndef AG_MAPPED_RANGES_H
 #define AG_MAPPED_RANGES_H
 

@@ -21,11 +21,12 @@ struct ag_merge *ag_merge_free(struct ag_merge *merge);
 /* Adds events of one stream in its order; copies them. 0 or -ENOMEM. */
 int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events,
                  size_t count);
-/* All streams have delivered everything that happened before `time_ns`: applies the windows that
- * started before that time. A window whose end has not been delivered is applied as far as it is
- * known, and the rest of the window counts as happened at or after `time_ns`. If there is only one
- * stream, such a window is not applied yet. The reader of a live program passes a time about 2 ms
- * in the past: then the windows of busy threads have ended, and no window is cut. */
+/* To be called when all events of all streams that happened before `time_ns` have been added.
+ * Applies the windows that started before that time. A window whose end has not been delivered is
+ * applied as far as it is known, and the rest of the window counts as if it happened at or after
+ * `time_ns`. If there is only one stream, such a window is not applied yet. A caller that reads the
+ * events of a running program passes a time about 2 ms in the past: then the windows of busy
+ * threads have ended, and no window is cut. */
 int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns);
 int ag_merge_finish(struct ag_merge *merge); /* applies all remaining events */
 

@@ -2,9 +2,9 @@
  * open window of a stream (the events of one thread) is the time since its last stamp, a clock
  * value among its events.
  *
- * Only order_repair.c searches, and most traces never need a search, so applying a death costs
- * nothing extra: the stream is listed once per batch of events, and the next search indexes the
- * deaths of listed streams. Each death is indexed at most once and is removed with its window.
+ * Only order_repair.c searches, and most traces never need a search. So applying a death does not
+ * index it: the stream is listed once per batch of events, and the next search indexes the deaths
+ * of all listed streams. Each death is indexed at most once, and is removed when its window ends.
  *
  * At one address a search examines at most LOOKED_AT deaths. No allocator produces more deaths at
  * one address in the windows that are open at one time. If there are more, the search may miss the

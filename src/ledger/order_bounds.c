@@ -37,22 +37,24 @@
  *
  * 4. The minimum over the steps of a window
  *
- * Windows end in any order, so the minimum may be needed from any past step up to now. An array of
- * floors contains it, with rising steps and rising lows: each low is the minimum of all steps after
- * the previous floor. A new sum of lows removes the floors that are not lower. A search finds the
- * first floor at or after the window's first step. When the array is full, neighbours are joined at
- * the lower value, which can only lower peak_low.
+ * Windows end in any order, so the minimum may be needed from any past step up to now. It is found
+ * in an array of floors. A floor has a step and a low, and both rise from floor to floor: the low
+ * is the least sum of lows in the steps after the previous floor, up to the floor's own step. A new
+ * sum of lows first removes the floors whose low is not lower than the new sum. A search finds the
+ * first floor at or after the window's first step. When the array is full, each pair of neighbours
+ * becomes one floor with the lower low, which can only lower peak_low.
  *
  * 5. Late events
  *
  * A free that is applied before the alloc it belongs to (their windows overlap and start in the
  * wrong order) has an unknown size until that alloc comes; an alloc of an address that is still
- * live waits for its free. Such an event counts nothing until its partner comes; its stream is then
- * still in the window of the event (ag_order_bounds_late). The late event happened after its
- * partner, and so after the start of the partner's window, which is being applied: the bounds of
- * earlier steps stay valid. From then on, the high or low of the event's window includes the
- * event's size. `attained` is the part of high that is certain, and `first_low` is the low that the
- * earlier floors contain.
+ * live waits for the free of the block there. Such an event changes nothing until its partner
+ * comes. At that time the event's stream is still in the window of the event, and
+ * ag_order_bounds_late adds the event to that window. The late event happened after its partner,
+ * and so after the start of the partner's window, which is being applied: the bounds of earlier
+ * steps stay valid. From then on, the high or low of the event's window includes the event's size.
+ * `attained` is the part of high that is certain, and `first_low` is the low that the earlier
+ * floors contain.
  *
  * 6. What the bounds assume
  *

@@ -1,9 +1,9 @@
 /* order_bounds.h: computes bounds for the true peak when the order between threads is unknown.
  *
- * The ledger, which computes sums from the events, calls ag_order_bounds_window for each window
- * (the events of one stream, which is a thread, between two of its stamps, which are clock values),
- * in the order of the windows' starts. order_bounds.c derives the bounds. A step is the time
- * between two neighboring starts of windows. */
+ * A stream is the events of one thread. A window is the events of a stream between two stamps
+ * (clock values). A step is the time between two neighboring starts of windows. The ledger, which
+ * computes sums from the events, calls ag_order_bounds_window for each window, in the order of the
+ * windows' starts. order_bounds.c derives the bounds. */
 #ifndef AG_ORDER_BOUNDS_H
 #define AG_ORDER_BOUNDS_H
 
@@ -29,7 +29,7 @@ enum { AG_BOUNDS_FLOORS = 1024 };
 struct ag_order_bounds {
     struct ag_bounds_stream *streams;
     size_t n_streams;
-    uint64_t step;
+    uint64_t step;                                   /* number of the current step */
     int64_t sum_high, sum_low;                       /* sums of the streams' high and low */
     int64_t peak_high, peak_low;                     /* the bounds so far */
     struct ag_bounds_floor floors[AG_BOUNDS_FLOORS]; /* steps and lows both rise */

@@ -255,8 +255,8 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     return r;
 }
 
-/* Is EVENT followed by a waiting event of the other kind in its stream? Together the two leave the
- * address unchanged. */
+/* Is EVENT followed, in its line, by a waiting event of the other kind (alloc or free)? Together
+ * the two events leave the state of the address unchanged. */
 static bool has_partner_behind(const struct ag_repair *repair, const struct ag_waiting *event) {
     return event->behind && (repair->pool[event->behind].kind == AG_RECORD_ALLOC) !=
                                 (event->kind == AG_RECORD_ALLOC);
@@ -334,7 +334,7 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
     r = ag_ledger_death(ledger, at, &freeing, &again);
     struct ag_stream *stream = &ledger->streams[freed_by];
     if (stream->undo_kind == AG_UNDO_DEATH && stream->undo.number == death.number) {
-        stream->undo = again; /* if the realloc of that death fails, this block lives on */
+        stream->undo = again; /* if the realloc that caused the death fails, this block lives on */
     }
     return r;
 }
@@ -471,9 +471,10 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
     stream->first_waiting = stream->last_waiting = 0;
 }
 
-/* When an address changed threads many times, a free without a block and a buried block (whose
- * address was allocated again without a free) may belong together. Returns 1 if there is an item of
- * the other kind at ADDRESS (*ret_partner); 0 if EVENT now waits for such an item; or -ENOMEM. */
+/* If several threads used an address in turn, a free without a block and a buried block (a block
+ * whose address was allocated again without a free) may belong together. Returns 1 if there is an
+ * item of the other kind at ADDRESS (*ret_partner); 0 if EVENT now waits for such an item; or
+ * -ENOMEM. */
 static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_odd *event,
                     struct ag_odd *ret_partner) {
     uint32_t at;

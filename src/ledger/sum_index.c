@@ -10,9 +10,9 @@ enum {
     /* stack numbers below this are in the array even if there are few sums; an array of this many
      * entries takes 128 KiB */
     STACKS_FREE = 1 << 15,
-    /* limits the array to 16 entries (one cache line) per sum, which is also the size of a sum; a
-     * stack's number is that of its node in the stack tree, and deep trees have two or three nodes
-     * per stack */
+    /* The array has at most 16 entries per sum. They take 64 bytes, as many as the sum itself. (The
+     * number of a stack is that of its node in the stack tree; a deep tree has two or three nodes
+     * per stack.) */
     STACKS_A_SUM = 16,
 };
 

@@ -1,6 +1,6 @@
 /* timeline.h: the curve of memory over time, with at most AG_TIMELINE_POINTS points for any length
- * of trace, and a queue of measured resident sizes (RSS), each kept until the events up to its time
- * have been processed. */
+ * of trace, and a queue of measured resident sizes (RSS): each size waits until the events up to
+ * its time have been processed. */
 #ifndef AG_TIMELINE_H
 #define AG_TIMELINE_H
 
