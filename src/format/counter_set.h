@@ -15,10 +15,12 @@
  * to 2031 are in blocks that double in size. Nodes from 2032 on are in blocks of 2048 nodes;
  * another block, set.table, contains the references to these blocks:
  *
- *     node + 16   in   [16, 32)   set.first
- *                      [32, 64)   block set.pages[0]        ...
- *                      [1024, 2048)     set.pages[5]
- *                      [2048 i, 2048 (i + 1))     entry i of the block set.table, i < 512
+ *     number of the node + 16     place of the node
+ *     [16, 32)                    set.first
+ *     [32, 64)                    the block set.pages[0]
+ *     ...
+ *     [1024, 2048)                the block set.pages[5]
+ *     [2048 i, 2048 (i + 1))      the block in entry i of the block set.table; i is 1 to 511
  *
  * The writer does not trust these data: it copies them, then checks the copy, then uses it. */
 #ifndef AG_COUNTER_SET_H

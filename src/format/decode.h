@@ -1,5 +1,6 @@
-/* decode.h: decodes the bytes of a trace to records. The bytes are untrusted: every length is
- * checked, and no assertion depends on them.
+/* decode.h: decodes the bytes of a trace to events and records. A trace consists of chunks, which
+ * are compressed separately. The bytes are untrusted: every length is checked, and no assertion
+ * depends on the bytes.
  *
  * Threads: a decoder belongs to one thread; several threads may decode different chunks at once.
  * Memory: a decoder owns its tables. A record's strings point into the decoded chunk and are valid

@@ -230,7 +230,8 @@ int ag_rows_next(const struct ag_record *record, enum ag_record_kind kind, size_
 
 /* ---- the chunk ---- */
 
-/* At the end of a chunk of events: checks that their number is equal to that of the header. */
+/* At the end of a chunk of events: checks that the number of decoded events is that of the chunk's
+ * header. */
 static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_error *ret_error) {
     if (decoder->entry.kind == AG_CHUNK_KIND_EVENTS && decoder->at != NULL &&
         ag_events_counted(&decoder->events) != decoder->entry.events) {
@@ -248,7 +249,7 @@ bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder) {
  * a reset), which are encoded as records because most programs have none; then *ret_event is
  * filled. */
 static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
-    /* the first field of the records of all events of blocks */
+    /* the address is the first field in the record of each event of a block */
     const uint64_t address = record->u.move.address;
     switch (record->kind) {
     case AG_RECORD_MOVE:

@@ -38,9 +38,9 @@ struct ag_decoder_tuple {
     uint16_t reserved;
 };
 
-/* The allocations, or the frees, that were decoded in this chunk. A free refers to an earlier
- * allocation, and an allocation to an earlier free, by its place: its number among the events of
- * its track, from 0. */
+/* The allocations, or the frees, that were decoded in this chunk. The place of an event is its
+ * number among the events of its track, from 0. A free refers to an earlier allocation, and an
+ * allocation to an earlier free, by the place of the earlier event. */
 struct ag_event_track {
     uint32_t n;            /* number of events so far */
     uint32_t named_last;   /* the place to which an event referred last; 0 at first */
@@ -57,9 +57,9 @@ struct ag_event_state {
     uint32_t last_tuple;
     /* an invalid event was decoded and has changed the state: decoding must not continue */
     bool is_damaged;
-    uint64_t time_ns;
-    uint32_t free_stack;             /* the stack of the frees that follow; 0: unknown */
-    struct ag_decoder_tuple loose;   /* a tuple that is not stored because the table is full */
+    uint64_t time_ns;              /* time of the last stamp; at first the chunk's first_time_ns */
+    uint32_t free_stack;           /* the stack of the frees that follow; 0: unknown */
+    struct ag_decoder_tuple loose; /* a tuple that is not stored because the table is full */
     struct ag_decoder_tuple *tuples; /* grows up to AG_TUPLES_MAX */
     /* rings of addresses of the last allocations and frees: the address of place n is at index n &
      * (AG_NEAR_EVENTS - 1) */

@@ -114,9 +114,9 @@ AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_even
 }
 
 /* Returns the address of a near event: an event among the last AG_NEAR_EVENTS of the track. An
- * argument below AG_NEAR_DISTANCES is the distance of its place from the newest place. AG_NEAR_LONG
- * means that a longer distance follows as a number. Other arguments mean an offset from the place
- * to which an event referred last. */
+ * argument below AG_NEAR_DISTANCES is the distance of the event's place from the newest place.
+ * AG_NEAR_LONG means that a longer distance follows as a number. Other arguments mean an offset
+ * from the place to which an event referred last. */
 AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                      const uint64_t *ring, uint64_t argument) {
     static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,
@@ -138,9 +138,9 @@ AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event
 
 /* Returns the tuple of an allocation. is_given 0: the tuple is the successor of the last
  * allocation's tuple; 1: the bytes contain the number of the tuple, and the tuple itself if it is
- * new. Updates the predicted successor of the last allocation's tuple, and the
- * counter that says how reliable this prediction was (trust). The result is never
- * NULL; at damage the content of the tuple is arbitrary. */
+ * new. Updates the predicted successor of the last allocation's tuple, and the counter that says
+ * how reliable this prediction was (trust). The result is never NULL; at damage the content of the
+ * tuple is arbitrary. */
 AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run,
                                                       uint64_t is_given) {

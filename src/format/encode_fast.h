@@ -5,8 +5,8 @@
  * Size. Most allocations get the address of a recent free, and most frees are of a recent
  * allocation. Consecutive frees often refer to consecutive allocations: a loop over an array frees
  * its elements in the order in which they were allocated. A tuple is the stack, the size and the
- * allocation function (via) of an allocation; after a given tuple, mostly the same other tuple
- * follows. So a common event takes one byte: its form and a small number.
+ * allocation function (via) of an allocation; after a given tuple, mostly the same tuple follows as
+ * the last time. So a common event takes one byte: its form and a small number.
  *
  * Speed. One table, `recent`, is used for allocations and for frees. It maps an address to the last
  * event at this address, which was either an allocation or a free. So each event costs one lookup

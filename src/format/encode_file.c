@@ -192,7 +192,8 @@ int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
 }
 
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd) {
-    (void)close(writer->fd); /* each chunk is one pwrite that reported its failure */
+    /* close reports nothing new: each pwrite has reported its own failure */
+    (void)close(writer->fd);
     writer->fd = fd;
 }
 

@@ -392,8 +392,8 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64,
  *     COLLECT  a garbage collector found the block dead: a free without a caller
  *     PROMOTE  a garbage collector moved the block to an older generation
  *     MOVE     the block got a new address: word 1 = the new address, encoded as in word 0
- *     TYPED    the type of a block: word 1 = stack, whose innermost node is the type : 32 | 0 : 32,
- *              word 2 = size of the block
+ *     TYPED    the type of a block: word 1 = stack : 32 | 0 : 32, word 2 = size of the block;
+ *              the innermost node of the stack is the type
  *     RESET    a reset of the reports: they count only the events after this word
  *     UNDO     the realloc that freed this address failed: the block lives on unchanged
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8

@@ -38,9 +38,9 @@ enum {
 };
 
 /* The form of an event: the low 3 bits of its first byte. The other 5 bits are the argument of the
- * form. NEAR: the event refers to a recent event by its place (its number among the chunk's
- * allocations, or among the chunk's frees); FAR: the event has a difference of addresses; EXPECTED:
- * the allocation has the predicted tuple. */
+ * form. NEAR: the event contains the place of a recent event (the number of that event among the
+ * chunk's allocations, or among the chunk's frees). FAR: the event contains a difference of
+ * addresses. EXPECTED: the allocation has the predicted tuple. */
 enum ag_event_form {
     AG_FORM_FREE_NEAR = 0,
     AG_FORM_FREE_FAR = 1,
