@@ -158,7 +158,7 @@ static void put_cost(struct callgrind *all, const struct cost *cost) {
 static void put_function(struct callgrind *all, uint32_t function) {
     uint32_t at = all->first_cost[function];
     if (at == 0) {
-        return; /* no stack has a cost for the function, so it is only called */
+        return; /* no line of this function has a cost */
     }
     const struct ag_frame *first = ag_export_frame(all->export, all->costs[at - 1].frame);
     const char *file = first->file;

@@ -26,8 +26,7 @@ struct ag_export_options {
      * export then contains call paths in place of stacks of blocks. AG_CALL_METRIC_DEFAULT: blocks;
      * if the trace has no blocks, its function counters or CPU samples. */
     enum ag_call_metric call_metric;
-    /* Whether an export without blocks is not an error. In csv, json and perf-map it is never an
-     * error. */
+    /* Whether the export of a trace without blocks succeeds. In csv and json it always succeeds. */
     bool may_be_empty;
     /* version of allogram, for formats that contain the name of their creator; NULL: none */
     const char *version;

@@ -242,8 +242,8 @@ static void write_frames(struct firefox *all, struct frames *frames) {
     ag_json_close(json, '}');
 }
 
-/* Returns an array, by function: its source file, which is that of its first frame. NULL: out of
- * memory. */
+/* Returns an array with the source file of each function: the file of the function's first frame.
+ * NULL: out of memory. */
 static const char **files_of(const struct firefox *all, struct frames *frames) {
     const char **files = calloc(frames->functions.count + 1, sizeof(*files));
     for (size_t i = frames->frames.count; files && i-- > 0;) {

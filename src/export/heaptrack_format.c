@@ -10,7 +10,7 @@
  *     t IP PARENT         a stack: the indices of its innermost `i` line and of the `t` line of the
  *                         stack that called it, 0: none
  *     a BYTES STACK       a kind of allocation; numbered from 0
- *     + A   - A           one block of the `a` line A more, one less
+ *     + A   - A           a block of the kind A (the number of a line `a`) is allocated, is freed
  *     c MS  R PAGES       time, resident size
  *
  * This file writes format 2, which every heaptrack since 1.0 reads; in this format, a string is the
@@ -38,8 +38,9 @@ enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 struct heaptrack {
     struct ag_export *export;
     struct ag_call_tree tree;
-    /* numbers of texts; of places, and of frames without a place (such as "[no stack]"); of
-     * allocations (bytes, stack) */
+    /* strings: numbers of texts. places: numbers of places, and of frames without a place (such as
+     * "[no stack]"). allocations: numbers of the kinds of allocations, which are pairs of bytes and
+     * stack. */
     struct ag_numbering strings, places, allocations;
     struct ag_image_row *images;
     size_t n_images;
