@@ -41,7 +41,8 @@ bool ag_metrics_are_nothing(const struct ag_metrics *metrics);
 /* Whether all members are 0, including the variances. */
 bool ag_metrics_are_empty(const struct ag_metrics *metrics);
 
-/* The metrics of function counters, in the order in which reports print them. */
+/* The metrics of function counters (how often functions were called, what they allocated, how long
+ * they took), in the order in which reports print them. */
 #define AG_CALL_METRIC_TABLE(X) \
     X(CALLS, calls)             \
     X(OWN_WORDS, own_words)     \

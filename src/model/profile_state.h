@@ -93,7 +93,7 @@ struct ag_profile {
     uint32_t *site_types; /* by site: cached type of the blocks, see types.c */
     bool has_learned_types;
     struct ag_index_map learned_types; /* types.c: type number -> text id of the name */
-    /* types.c: a set of stacks whose blocks are objects of the type number that was recorded */
+    /* types.c: the set of stacks whose blocks are objects of the recorded type number */
     struct ag_index_map object_stacks;
     struct ag_type_row *types;
     size_t n_types;

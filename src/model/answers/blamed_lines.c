@@ -38,9 +38,9 @@
  * The libraries of the C runtime are recognized by their names: distributions build them with
  * relative paths below ".", so their source paths look like those of any program. Headers of a
  * compiler have absolute paths below /usr. Rust's library has paths below /rustc/ or library/,
- * which exist on no machine. If no file is known, the namespace of the function decides. What
- * belongs to a runtime (virtual machine) and to the library of its language, the runtime's decoder
- * knows. */
+ * which exist on no machine. If no file is known, the namespace of the function decides. For a
+ * runtime (virtual machine), the decoder of its symbol names knows which frames belong to the
+ * runtime and to the library of its language. */
 
 static bool begins_with_any(const char *text, const char *const *beginnings, size_t n) {
     for (size_t i = 0; i < n; i++) {

@@ -50,7 +50,7 @@ struct ag_finding {
 };
 enum { AG_FINDINGS_MOST = 3 };
 enum ag_findings_reach {
-    AG_FINDINGS_USUAL, /* the events are read if a rule needs them and the trace has few */
+    AG_FINDINGS_USUAL, /* the events are read if a rule needs them and the trace has few events */
     AG_FINDINGS_ALL,   /* the events are always read if a rule needs them */
 };
 /* Whether AG_FINDING_UNSEEN_FREES applies to a profile with FREED freed blocks, of which the frees

@@ -423,8 +423,8 @@ static int add_up_groups(struct ag_functions *functions) {
     return 0;
 }
 
-/* Returns an array, by place: the place of the caller. If the function of a place calls itself
- * directly, the caller is the function that made the outermost of these calls. NULL: out of
+/* Returns an array with the place of the caller of each place. If the function of a place calls
+ * itself directly, the caller is the function that made the outermost of these calls. NULL: out of
  * memory. */
 static uint32_t *find_outer_callers(const struct ag_functions *functions) {
     uint32_t *callers = calloc(functions->n_nodes + 1, sizeof(*callers));

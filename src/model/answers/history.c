@@ -1,10 +1,10 @@
 /* history.c: computes how the memory of a profile changed over time, for the page of `allogram
  * view`. The profile was made by a first pass over the events. This file makes another pass, in
- * which every stack is replaced by its
- * group of stacks (see outline.h), so that the ledger (the code that computes sums from the events)
- * has some thousand sums instead of a million. At the end of each slice of time the sums are
- * compared with the previous ones; a group whose sums changed gets an entry. The ledger finds the
- * peak of each slice, so what was in use at the peak of any range of slices is exactly known.
+ * which every stack is replaced by its group of stacks (see outline.h), so that the ledger (the
+ * code that computes sums from the events) has some thousand sums instead of a million. At the end
+ * of each slice of time the sums are compared with the previous ones; a group whose sums changed
+ * gets an entry. The ledger finds the peak of each slice, so what was in use at the peak of any
+ * range of slices is exactly known.
  *
  * Sizes, lifetimes, leaks and threads are counted from single blocks. The ledger reports each block
  * when it is freed, or at the end of the pass.
@@ -14,10 +14,10 @@
  * counted AHEAD blocks later.
  *
  * In a sampled trace, each sample has a weight: the number of blocks that it represents
- * (weights.h). There the ledger's groups are not those of the outline: each has the samples of one
- * weight. The bytes in the ledger are already estimates. The ledger's numbers of blocks are numbers
- * of samples; this file multiplies them by the weights. Single blocks are counted in units of 1 /
- * AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
+ * (weights.h). In such a trace, the ledger's groups are not those of the outline: each contains the
+ * samples of one weight. The bytes in the ledger are already estimates. The ledger's numbers of
+ * blocks are numbers of samples; this file multiplies them by the weights. Single blocks are
+ * counted in units of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
 #include "model/answers/history.h"
 
 #include <errno.h>

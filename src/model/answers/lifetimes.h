@@ -12,10 +12,10 @@ struct ag_lifetime {
      * a sampled trace */
     uint64_t ended, ended_bytes;
     uint64_t min_ns, mean_ns, max_ns;
-    /* Percentiles by nearest rank. Lifetimes are counted in steps of 1/16, so the error of a
-     * percentile is up to 3.2 %; min_ns and max_ns are exact. In a sampled trace these are
-     * percentiles of all blocks, including those in use at the end; AG_LIFETIME_UNKNOWN: too few
-     * blocks were freed. */
+    /* Percentiles by nearest rank. Lifetimes are counted in 16 steps between two powers of two, so
+     * the error of a percentile is up to 3.2 %; min_ns and max_ns are exact. In a sampled trace
+     * these are percentiles of all blocks, including those in use at the end; AG_LIFETIME_UNKNOWN:
+     * too few blocks were freed. */
     uint64_t p50_ns, p90_ns, p99_ns;
 };
 /* How many garbage collections blocks survive. A block is counted only if the collector of its heap

@@ -51,8 +51,8 @@ struct cutting {
     struct ag_index_map by_via;  /* place << VIA_BITS | via (allocation function) -> a number */
     /* for rows with a label: (number of the row from by_via) << 32 | label -> another number */
     struct ag_index_map by_label;
-    /* (number of the row from by_label; from by_via if the row has no label) << 32 | text of the
-     * type -> group */
+    /* number << 32 | text of the type -> group. The number is from by_label; for a row without a
+     * label, it is from by_via. */
     struct ag_index_map by_group;
     uint32_t n_numbers;
 };

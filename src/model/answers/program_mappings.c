@@ -41,7 +41,8 @@
 
 static int open_mappings(const struct ag_profile *profile, struct ag_profile **ret_mappings,
                          char message[512]) {
-    /* The descriptor of PROFILE: the name of the trace may name another file by now. */
+    /* The trace is opened by the descriptor of PROFILE, because its name may be that of another
+     * file by now. */
     char contents[64];
     struct ag_profile_options options = profile->options;
     (void)snprintf(contents, sizeof(contents), "/proc/self/fd/%d",
@@ -123,7 +124,8 @@ struct ag_mapping_kinds ag_mapping_kinds_at_peak(const struct ag_stack_row *rows
                                      .file_bytes = bytes[KIND_FILE]};
 }
 
-/* Whether the mappings of ROW count; see above. */
+/* Whether the mappings of ROW count, by the rule at the top of this file. RESIDENT: the resident
+ * memory of the process at its peak. */
 static bool counts(const struct ag_stack_row *row, bool with_reserved, uint64_t resident) {
     const enum kind kind = kind_of(row);
     return kind == KIND_ACCESSIBLE ||

@@ -1,7 +1,7 @@
 /* program_mappings.h: the memory that the program mapped itself with mmap, mremap, brk or sbrk.
  * Programs with an allocator of their own (LuaJIT, PHP, V8, Python's arenas) get most of their
- * memory in this way. Mappings that malloc makes are not recorded, because the blocks in them are;
- * those of other recorded allocators belong to their heaps. */
+ * memory in this way. Mappings that malloc makes are not recorded, because the blocks in them are
+ * recorded. The mappings of other recorded allocators belong to the heaps of these allocators. */
 #ifndef AG_PROGRAM_MAPPINGS_H
 #define AG_PROGRAM_MAPPINGS_H
 
@@ -23,7 +23,7 @@ struct ag_mapping_kinds {          /* bytes of mappings at the peak */
 struct ag_mapping_kinds ag_mapping_kinds_at_peak(const struct ag_stack_row *rows, size_t n_rows);
 
 enum ag_mappings_reach {
-    AG_MAPPINGS_QUICK, /* traces with more events than a second's work are not read */
+    AG_MAPPINGS_QUICK, /* a trace whose events take more than about a second to read is not read */
     AG_MAPPINGS_ALL,
 };
 /* Mapped memory that explains why the process had much more resident memory than blocks. */

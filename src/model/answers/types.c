@@ -42,9 +42,9 @@
  * block, if all objects with the number have the same size, and if the file of names, if there is
  * one, contains it. Otherwise only the place is shown. These conditions do not apply to numbers
  * that have the same name in all programs, such as that of strings: strings differ in size, and the
- * process itself has examined them. A number is learned as the number of Point if it is the only
- * number seen in "Point.new", or the only one that remains after the numbers known from other
- * stacks are removed.
+ * recorder inside the process has checked that the block is a string. A number is learned as the
+ * number of Point if it is the only number seen in "Point.new", or the only one that remains after
+ * the numbers known from other stacks are removed.
  *
  * The type of a buffer for elements is the type of the pointer to the buffer, if the function's
  * name contains this type. A number recorded for a buffer is the number of an element type, so it
@@ -163,8 +163,10 @@ static uint64_t object_bytes(const struct ag_profile *profile, size_t row) {
     return blocks == 0 || bytes % blocks != 0 || profile->identity.is_sampled ? 0 : bytes / blocks;
 }
 
-/* Whether the code of the place, or the name of its function, and the file of names agree with the
- * number. */
+/* Whether the row's blocks can be objects of the type NUMBER. The file of names, if there is one,
+ * must contain NUMBER. In addition, one of three conditions must hold: the name of the function
+ * contains the type that the file gives for NUMBER; the frame is managed; the code of the place
+ * stores NUMBER in the block. A number with the same name in all programs needs no check. */
 static bool can_be_object(const struct ag_profile *profile, size_t row, const struct place *place,
                           uint32_t number) {
     const struct ag_decoder *decoder = place->decoder;
@@ -204,7 +206,7 @@ static int note_size(struct object_sizes *sizes, uint32_t number, uint64_t bytes
 }
 
 /* Notes the size of the row's objects if the row's blocks can be objects of the recorded number.
- * *ret_number: that number; 0: they cannot. */
+ * *ret_number: the recorded number; 0: the blocks cannot be objects of it. */
 static int look_at_size(struct ag_profile *profile, size_t row, struct place *place,
                         struct object_sizes *sizes, uint32_t *ret_number) {
     const char *unused = NULL;

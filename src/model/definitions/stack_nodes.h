@@ -65,12 +65,12 @@ struct ag_stack_nodes { /* zero-initialize, then call ag_stack_nodes_init */
     struct ag_stack_leaf *leaves;
     size_t n_leaves;
     struct ag_index_map by_leaf; /* id in the trace -> index in leaves */
-    /* The images of the agent, with which allogram hooks the program. Their frames are left out of
-     * stacks, except of a stack that begins with them. */
+    /* The images of the agent, with which allogram hooks the program. A frame of the agent is left
+     * out of stacks, unless it is the outermost frame. */
     uint32_t agent_images[AG_AGENT_IMAGES_MOST];
     uint32_t n_agent_images;
-    /* by node: the innermost caller that is not hidden, or the node itself; NULL: no node is
-     * hidden */
+    /* by node: the node itself or, if it is hidden, its innermost caller that is not hidden; NULL:
+     * no node is hidden */
     uint32_t *shown;
 };
 

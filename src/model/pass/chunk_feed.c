@@ -10,7 +10,7 @@
  * of threads.
  *
  *     consumer   opens the current chunk of each stream that it asks for, and some later chunks
- *     worker     takes the earliest job that is not done, has an empty block and no other worker
+ *     worker     takes the earliest job that is neither done nor busy and has an empty block
  *     consumer   takes filled blocks in the stream's order; if there is none, fills one itself
  *
  * 2. What the lock protects

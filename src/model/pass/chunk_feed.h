@@ -73,9 +73,9 @@ void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way);
  * AG_FEED_END: the stream has ended. */
 enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2, AG_FEED_CHUNK = 3 };
 int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece);
-/* Gives back the last block of streams[INDEX]. If this was the end of the chunk, closes the chunk,
- * which otherwise happens at the next call of ag_chunk_feed_next for this stream. This saves memory
- * if there are a thousand streams, most of which continue much later. */
+/* Gives back the last block of streams[INDEX]. If the block was the last of its chunk, closes the
+ * chunk now, and not only at the next call of ag_chunk_feed_next for this stream. Closing it early
+ * saves memory if there are a thousand streams, most of which continue much later. */
 void ag_chunk_feed_return(struct ag_chunk_feed *feed, size_t index);
 /* Adds damage to ag_chunk_feed_damage. A consumer that decodes a whole chunk calls this function
  * when the decoder reports damage. The rest of a damaged chunk is skipped. */

@@ -4,14 +4,14 @@
  * A stream contains the events of one thread of the program. All streams are read at about the same
  * time of the recording: the next block is always taken from the stream whose delivered events end
  * earliest. So no stream is read ahead of the others, and a stream is not read before the time at
- * which its next chunk starts. The events of a trace with one stream need not be merged by time. If
- * the options exclude no events either, they are applied to the ledger while they are decoded
- * (straight_pass.h).
+ * which its next chunk starts. The events of a trace with one stream need not be merged by time.
+ * If, in addition, the options exclude no events, the events of such a trace are applied to the
+ * ledger while they are decoded (straight_pass.h).
  *
  * The events between two stamps (records with a time) of a stream belong to the time of the first
  * stamp. So in each stream a time window begins and ends at a stamp. With the option counts_older,
  * reading begins with the first chunk of each stream. Without it, blocks that were allocated before
- * the window do not count: reading begins at the chunk of each stream that contains the start of
+ * the window do not count: in each stream, reading begins at the chunk that contains the start of
  * the window, and events before the start are dropped. */
 #include "model/pass/event_pass.h"
 
@@ -31,8 +31,8 @@ enum {
     REST_EVENTS = 64,
     MANY_STREAMS = 256,
     AHEAD = 16, /* how many events before its use the slot of a group is prefetched */
-    /* in the key of a group: the via (allocation function) of a block whose type became known after
-     * the allocation */
+    /* in the key of a group: stands for the via (allocation function) of a block whose type became
+     * known after the allocation, because the event with the type does not contain the via */
     VIA_UNKNOWN = AG_MODEL_VIAS,
 };
 
@@ -509,7 +509,7 @@ static int event_pass_start(struct pass *pass, const struct ag_trace_file *file)
 }
 
 /* Skips the events before the time window, so that nothing is in use when the window begins. The
- * first resident size in the window is the last one before it. */
+ * window begins with the last resident size that was measured before it. */
 static int skip_to(struct pass *pass, uint64_t from_ns) {
     const struct ag_definitions *definitions = pass->definitions;
     pass->is_skipping = true;

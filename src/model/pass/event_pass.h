@@ -10,8 +10,8 @@
 #include "model/pass/weights.h"
 
 struct ag_feed_map;
-/* The id of a stack that exists in no trace. The ledger counts the blocks that the options exclude
- * on this stack, because these blocks are part of the process's peak. Views do not show this
+/* The id of a stack that exists in no trace. For this stack the ledger counts the blocks that the
+ * options exclude, because these blocks are part of the process's peak. Views do not show this
  * stack. */
 #define AG_STACK_OTHER UINT32_MAX
 /* The id of the stack for blocks that belong to none of the groups in ag_pass_options.groups. When

@@ -177,8 +177,8 @@ static struct range *range_at(const struct place *place, uint64_t low) {
     return place->before && place->before->high > low ? place->before : *place->links[0];
 }
 
-/* Removes the bytes [low, high) from all ranges. PLACE is the place of LOW, before and after. Sets
- * *ret_via as ag_mapped_memory_unmap does. */
+/* Removes the bytes [low, high) from all ranges. PLACE is the place of LOW when the function is
+ * called, and still when it returns. Sets *ret_via as ag_mapped_memory_unmap does. */
 static int cut_ranges(struct ag_mapped_memory *memory, const struct place *place, uint64_t low,
                       uint64_t high, uint32_t *ret_via) {
     struct range *before = place->before;

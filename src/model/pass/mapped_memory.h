@@ -3,8 +3,8 @@
  *
  * A mapping is what one call made: mmap, mremap, brk or sbrk. Later calls may unmap a part of a
  * mapping, or map over a part of it. A mapping counts as in use until the last of its bytes is
- * unmapped or mapped over. The peak is the moment with the most mapped bytes, the latest of
- * several. */
+ * unmapped or mapped over. The peak is the moment with the most mapped bytes; if there are several
+ * such moments, the latest. */
 #ifndef AG_MAPPED_MEMORY_H
 #define AG_MAPPED_MEMORY_H
 
@@ -26,9 +26,9 @@ struct ag_mapping_origin { /* who made a mapping: call stack, via (the called fu
 int ag_mapped_memory_map(struct ag_mapped_memory *memory, uint64_t time_ns, uint64_t address,
                          uint64_t bytes, const struct ag_mapping_origin *origin);
 /* Unmaps what is mapped in [address, address + bytes). CALL_TIME_NS is the time when the program
- * called munmap. Mappings that other streams than STREAM made after it are kept: the kernel gave
- * them addresses that this call had already unmapped. CALL_TIME_NS UINT64_MAX: nothing is kept.
- * Sets *ret_via to the via of the first mapping in this range; UINT32_MAX: nothing was mapped
+ * called munmap. Mappings that other streams than STREAM made after that time are kept: the kernel
+ * gave them addresses that this call had already unmapped. CALL_TIME_NS UINT64_MAX: nothing is
+ * kept. Sets *ret_via to the via of the first mapping in this range; UINT32_MAX: nothing was mapped
  * there. Returns 0 or -ENOMEM. */
 int ag_mapped_memory_unmap(struct ag_mapped_memory *memory, uint64_t call_time_ns, uint64_t address,
                            uint64_t bytes, uint32_t stream, uint32_t *ret_via);

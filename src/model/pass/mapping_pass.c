@@ -13,7 +13,7 @@
  * accessible keeps its kind, because mprotect is not recorded.
  *
  * 3. Filters have the meaning that they have for blocks: the mappings that they exclude still count
- * for the peak, on AG_STACK_OTHER. */
+ * for the peak, as mappings of AG_STACK_OTHER, a stack that no view shows. */
 #include "model/pass/mapping_pass.h"
 
 #include <errno.h>
@@ -100,8 +100,9 @@ static void restart_at(struct mapping_pass *pass, uint64_t time_ns) {
     }
 }
 
-/* When the call began that MAP records. An unmap with a via was recorded after the call: its flags
- * are the lower half of that time. */
+/* Returns the time at which the recorded call began; UINT64_MAX: MAP does not contain this time. An
+ * UNMAP record with a via was written after the call; its flags are the lower 32 bits of the time
+ * at which the call began. */
 static uint64_t call_time(const struct ag_feed_map *map) {
     if (map->kind != AG_RECORD_UNMAP || map->via == 0) {
         return UINT64_MAX;

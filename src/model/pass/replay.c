@@ -32,7 +32,7 @@ enum { HELD_BITS = 18, HELD_STEPS = 1 << HELD_BITS };
 struct held {
     struct ag_step step;
     uint64_t older; /* 1 + number of the next older step in the same slot of `newest`; 0: none */
-    bool is_struck;
+    bool is_struck; /* the ledger has undone the step, so it is not delivered */
 };
 struct replay {
     struct ag_profile *profile;

@@ -41,7 +41,7 @@ struct thread_estimate {
     uint32_t stream;
     struct estimate estimate;
 };
-struct moment { /* the estimates of what is in use, and was allocated, at one time */
+struct moment { /* estimates of what is in use at a time, and was allocated until then */
     uint64_t time_ns;
     /* sum of ag_weight_whole_bytes of the samples in use, equal to the ledger's bytes in use */
     uint64_t in_use_bytes;

@@ -33,6 +33,7 @@ enum {
      * the tuple, 30 for the tuple, 10 for the address */
     EVENT_BYTES = 64,
     RUN_BYTES = 8192,
+    /* a larger table does not fit into the CPU's L2 cache */
     LARGE_BYTES = 1 << 20,
     /* events of a row (section 1); the memory that they use fits into a cache of 32 KiB */
     AHEAD = 128,
