@@ -50,7 +50,8 @@ void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_tim
 /* Appends events, which costs a few ns per event. Any sizes, stacks and addresses are allowed. If a
  * stamp (the time of the events that follow) is earlier than the previous stamp, the time of the
  * previous stamp is written. Returns 0; -EMSGSIZE: the body might exceed AG_CHUNK_MAX_BYTES;
- * -EINVAL: one of the records is not an event. After an error the body must not be used. */
+ * -EINVAL: one of the events has a kind that is not that of an event. After an error the body must
+ * not be used. */
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count);
 /* Appends a record that is not an event to the body. */

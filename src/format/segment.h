@@ -1,5 +1,6 @@
 /* segment.h: the live segment: the memory that the recorder (the code inside the profiled
- * processes) and the writer (the process that writes the traces) of one session share.
+ * processes) and the writer (the process that writes the traces) of one session share. A session is
+ * one recording with all of its processes.
  *
  * 1. Overview
  *
@@ -71,9 +72,9 @@
  * belongs to a file description (not to a process); a mapping keeps its file description open after
  * the descriptor was closed. There are two file descriptions:
  *
- *     description A   maps the segment; forked children inherit it. A family is the process that
- *                     opened the file and its forks. The lock of A, at the family's place, is held
- *                     while a process of the family lives.
+ *     description A   maps the segment; forked children inherit it. A process that opened the file
+ *                     and the forks of this process are a family. The lock of A, at the
+ *                     family's place, is held while a process of the family lives.
  *     description B   maps one page that no child inherits (MADV_DONTFORK). The lock of B, at the
  *                     process' own place, is held while this process lives.
  *
@@ -295,7 +296,7 @@ struct ag_process_slot {
      * the slot whose index is that of the tree. */
     _Atomic uint32_t n_images;
     _Atomic uint32_t max_rss_kib;   /* set by `allogram run`: ru_maxrss of wait4(2), in KiB */
-    _Atomic uint32_t trace_created; /* set by the writer: its trace file exists */
+    _Atomic uint32_t trace_created; /* set by the writer: the trace file of the process exists */
     /* The generation of the tree with this slot's number; the writer increments it before it clears
      * the tree. A forked child first stores in its slot that it uses the tree, and then reads
      * tree_generation. If the generation is unchanged, the writer has seen that the child uses the
@@ -321,14 +322,15 @@ struct ag_process_slot {
     /* 1: the process holds a lock of its own in addition to that of its family */
     uint32_t has_own_lock;
     uint32_t text_bytes; /* used bytes of `text`, at most AG_SLOT_TEXT_BYTES */
-    /* Programs that this process executed, in itself or in a child that it started by vfork,
-     * posix_spawn, system or popen. The recorder of each of them claims a slot (or fails to). */
+    /* Number of programs that this process executed, in itself or in a child that it started by
+     * vfork, posix_spawn, system or popen. The recorder of each of these programs claims a slot (or
+     * fails to). */
     _Atomic uint32_t n_executions;
     /* Offsets in `text` of NUL-terminated strings; the command consists of n_arguments consecutive
      * strings. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
-    /* 1: an adapter has removed its hooks for the time of a pause; a resume waits until the adapter
-     * has set them again */
+    /* 1: an adapter (the part of the recorder for one runtime) has removed its hooks for the time
+     * of a pause; a resume waits until the adapter has set them again */
     _Atomic uint32_t resting;
     char note[256]; /* one line: why an adapter does not record its runtime; or empty */
     char text[AG_SLOT_TEXT_BYTES];

@@ -1,5 +1,6 @@
 /* apply.c: applies arrays of events to the ledger (the live blocks and sums of a process,
- * ledger.h), and contains the slow steps; apply_fast.h applies a single event to the totals.
+ * ledger.h), and contains the steps for rare events; apply_fast.h applies a single event to the
+ * totals.
  *
  * An event accesses three places: the slot of its address in the live table; for an alloc, the slot
  * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,
@@ -72,7 +73,7 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freei
     if (r < 0) {
         return r;
     }
-    if (stream == AG_INDEX_NONE) { /* this free cannot be undone */
+    if (stream == AG_INDEX_NONE) { /* the free was lost, so this death is never undone */
         if (ledger->visit) {
             ag_ledger_visit_death(ledger, ret_death, AG_INDEX_NONE);
         }

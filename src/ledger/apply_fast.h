@@ -23,8 +23,9 @@
 
 #include "ledger/ledger_state.h"
 
-struct ag_ledger_hot { /* copies of fields of the ledger and of one stream (the events of one
-                        * thread), from ag_ledger_begin to ag_ledger_end */
+/* Copies of fields of the ledger and of one stream (the events of one thread). The copies are valid
+ * from ag_ledger_begin to ag_ledger_end. */
+struct ag_ledger_hot {
     struct ag_tally tally;
     /* counts of the stream */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;

@@ -104,7 +104,7 @@ static int give_type(struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
     const struct ag_live_block before = ledger->live.blocks[at];
     if (before.address == 0 || ledger->results[before.sum].stack == UINT32_MAX) {
-        return 0; /* ignores an unknown block, and a block that the reader's filters exclude */
+        return 0; /* ignores an unknown block, and a block that the filters of the report exclude */
     }
     const uint32_t sum =
         ag_ledger_sum(ledger, event->stack, (uint8_t)ledger->results[before.sum].via);

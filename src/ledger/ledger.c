@@ -11,7 +11,8 @@
 #include "table/table_memory.h"
 
 enum {
-    /* most deaths that a window keeps: otherwise a trace without stamps would keep all deaths */
+    /* most deaths (freed blocks) that a window keeps; without this limit, a trace without stamps
+     * would keep all deaths */
     DEATHS_KEPT = 1 << 16,
     /* this percentage of the events is in windows of at most time_resolution_ns */
     RESOLUTION_PERCENT = 99,
@@ -352,7 +353,7 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
         ag_ledger_flush_window(ledger, index);
     }
     ledger->is_at_start = false;
-    ledger->events--; /* the stamp, which apply counted as an event */
+    ledger->events--; /* ag_ledger_end counts the stamp as an event */
     measure_window(ledger, stream, time_ns);
     /* Applies the waiting events (order_repair.c) whose windows ended earlier. This comes first,
      * because such an event may displace an event of the window that ends here. */
@@ -544,7 +545,7 @@ static int settle_sums(struct ag_ledger *ledger) {
 }
 
 static struct ag_thread_sum *row_of_thread(struct ag_ledger *ledger, uint32_t thread_id) {
-    /* searches from the last row, since the kernel reuses thread ids */
+    /* searches from the last row for the newest thread with this id, since the kernel reuses ids */
     for (size_t i = ledger->n_thread_results; i-- > 0;) {
         if (ledger->thread_results[i].thread_id == thread_id) {
             return &ledger->thread_results[i];

@@ -95,7 +95,8 @@ size_t ag_ledger_timeline(const struct ag_ledger *ledger,
                           const struct ag_timeline_point **ret_points); /* at most 4096 */
 size_t ag_ledger_thread_sums(const struct ag_ledger *ledger, const struct ag_thread_sum **ret_sums);
 size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
-                              /* a thread, and another thread that freed blocks of the first */
+                              /* one row for each pair of a thread and another thread that freed
+                               * blocks of the first */
                               const struct ag_thread_pair **ret_pairs);
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 

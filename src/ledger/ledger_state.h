@@ -9,7 +9,7 @@
  *     open_deaths.c    deaths of open windows by their address, for order_repair.c
  *     address_lists.c  lists of items with the same address, for order_repair.c and open_deaths.c
  *     collected.c      what a garbage collector does to blocks: they move, are promoted, get a type
- *     ledger.c         life cycle, rare records, and the results */
+ *     ledger.c         life cycle, windows, memory maps, resident sizes, and the results */
 #ifndef AG_LEDGER_STATE_H
 #define AG_LEDGER_STATE_H
 
@@ -28,7 +28,7 @@
 
 enum { AG_VIAS = 256 };
 
-struct ag_sum { /* of one (stack, allocation function); one cache line, written at each event */
+struct ag_sum { /* counts of one stack and allocation function, in one cache line */
     AG_CACHE_ALIGNED uint64_t allocated_blocks;
     uint64_t allocated_bytes, freed_blocks, freed_bytes; /* live = allocated - freed */
     uint64_t peak_blocks, peak_bytes; /* live at the peak numbered peak_version (apply_fast.h) */
@@ -64,7 +64,7 @@ struct ag_stream {
     /* entries of deaths [0, n_indexed) in the index of open_deaths.c */
     uint32_t *death_entries;
     uint32_t n_indexed;
-    bool is_listed;                       /* in open_deaths.unindexed */
+    bool is_listed;                       /* whether the stream is in open_deaths.unindexed */
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
     uint32_t pair_with, pair;             /* cache: the pair of threads used last (index of the
                                            * other stream, index in ledger.pairs) */
@@ -250,8 +250,8 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t t
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by); /* only if ledger.visit is set */
-/* Makes room for one more death of the window: the list grows, or is emptied when it is very
- * long. */
+/* Makes room for one more death of the window: the list grows. If the list is very long, its deaths
+ * are reported to the visitor and dropped instead. */
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
                          const struct ag_death *death);

@@ -1,6 +1,6 @@
-/* live_table.h: address -> live block; the table that the ledger accesses at every event. (The
- * ledger computes the live blocks and the sums of each stack from the events; a stream is the
- * events of one thread.)
+/* live_table.h: maps an address to the live block at this address. The ledger accesses the table at
+ * every event. (The ledger computes the live blocks and the sums of each stack from the events; a
+ * stream is the events of one thread.)
  *
  * Open addressing, linear probing, 32 bytes per slot: a cache line contains two whole slots. The
  * table is at most 1/4 full; from 2 MiB on, at most 1/2; from 64 MiB on, at most 3/4. A removal

@@ -1,7 +1,7 @@
 /* mapped_ranges.c: reduces the log of maps and unmaps to the mapped ranges, by one sweep over the
- * operations in the order of their first addresses. At each address, the newest operation that
- * covers the address decides; this operation is on top of a binary heap. An operation whose range
- * has ended is removed from the heap when it gets to the top. */
+ * operations in the order of their first addresses. The newest operation that covers an address
+ * decides whether the address is mapped, and for which heap; this operation is on top of a binary
+ * heap. An operation whose range has ended is removed from the heap when it gets to the top. */
 #include "ledger/mapped_ranges.h"
 
 #include <errno.h>

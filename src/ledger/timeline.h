@@ -22,7 +22,8 @@ struct ag_timeline {                  /* zero-initialise */
 
 int ag_timeline_init(struct ag_timeline *timeline);
 void ag_timeline_done(struct ag_timeline *timeline);
-/* Adds a moment; times must not decrease. Of the moments in one slice the highest is kept. */
+/* Adds a moment; times must not decrease. Of the moments in one slice, the one with the most bytes
+ * in use is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 /* Inserts a moment at its place in the curve, whatever its slice; for the peak and the end, at most
  * 2 times. The moment's time is a stamp (a clock value among the events) of one thread, and other
