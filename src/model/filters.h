@@ -7,7 +7,7 @@
 
 struct ag_runtime_filter {
     const char *wanted; /* NULL: all stacks are kept */
-    bool wants_native;
+    bool wants_native;  /* `wanted` is "c": only stacks without managed frames are kept */
     /* By node (a frame in the tree of stacks): whether the node is a frame of the runtime; with
      * wants_native, whether it is a managed frame (a frame of a virtual machine's function). */
     bool *is_frame;

@@ -47,7 +47,7 @@ struct ag_profile_options {
     /* must be valid until the profile is closed; NULL: defaults */
     const struct ag_symbol_options *symbol;
     /* types: names of the type numbers that a runtime records. types_decoder: the decoder of the
-     * runtime to which the names belong. NULL: no names. */
+     * runtime's symbol names (symbol/decoder.h), which can read `types`. NULL: no names. */
     const struct ag_decoder *types_decoder;
     const struct ag_decoder_types *types;
     /* The file to read in place of the PATH given to ag_profile_open, for example a completed copy
@@ -136,7 +136,7 @@ struct ag_profile_identity {
     /* how the recording ended: "exit", "signal", "detached" or "cut" (the recording was stopped, or
      * the end of the file is missing); "running": the trace contains no end */
     const char *end;
-    /* the end of the process was not observed; `end` is "exit", but that is an assumption */
+    /* true: the end of the process was not observed, so it is only assumed that `end` is "exit" */
     bool is_end_unseen;
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;

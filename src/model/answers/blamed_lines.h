@@ -32,7 +32,7 @@ enum ag_frame_owner {
     AG_OWNER_UNKNOWN, /* no debug information */
     AG_OWNER_READER,
 };
-/* FRAME: one of PROFILE. */
+/* FRAME: a frame of PROFILE. */
 enum ag_frame_owner ag_frame_owner(const struct ag_profile *profile, const struct ag_frame *frame);
 
 #endif

@@ -11,7 +11,7 @@
 #include "model/answers/functions.h"
 
 struct ag_call_difference_row {
-    /* of the second profile if it has the function, else of the first */
+    /* a frame of the second profile if that profile has the function, else of the first */
     const struct ag_frame *frame;
     bool is_before, is_after; /* whether the function was counted in the first profile, and in the
                                * second */

@@ -43,7 +43,7 @@ struct ag_history_count {
 struct ag_history_thread {
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
 };
-struct ag_history_pair { /* blocks of allocated_by that freed_by freed in the slice */
+struct ag_history_pair { /* blocks that allocated_by allocated and freed_by freed in the slice */
     /* allocated_by, freed_by: numbers of threads, as in `threads` */
     uint32_t slice, allocated_by, freed_by;
     uint64_t blocks, bytes;

@@ -27,8 +27,8 @@ enum {
     /* at most this many labels get groups of their own, and only as long as at least half of the
      * groups remain for other stacks */
     LABELS_MOST = 256,
-    /* values of label_of_row: a row without a label; a row of the group for other labels;
-     * FIRST_LABEL + index in definitions->labels */
+    /* Values of label_of_row. NO_LABEL: the row has no label. OTHER_LABELS: the row is in a group
+     * for other labels. All other values are FIRST_LABEL + index in definitions->labels. */
     NO_LABEL = 0,
     OTHER_LABELS = 1,
     FIRST_LABEL = 2,
@@ -41,7 +41,8 @@ struct cutting {
     /* by node: sum of the weights of all stacks that contain it */
     double *weight;
     uint32_t *rows_at; /* by node: number of rows (stacks of the profile) that end in it */
-    /* by node: whether rows with OTHER_LABELS end in it; whether a child of it is not kept */
+    /* has_other_labels: by node, whether rows with OTHER_LABELS end in the node. has_cut_child: by
+     * node, whether a child of the node is not kept. */
     uint8_t *has_other_labels, *has_cut_child;
     const uint32_t *label_of_row; /* NULL: no block has a label */
     /* by node: the node of the outline (called place) that shows it */

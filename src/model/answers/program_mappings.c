@@ -132,7 +132,8 @@ static bool counts(const struct ag_stack_row *row, bool with_reserved, uint64_t 
            (kind == KIND_WITHOUT_ACCESS && with_reserved && row->metrics.peak_bytes <= resident);
 }
 
-/* Sets the line with the most bytes at the peak, of the mappings that count. */
+/* Sets NOTE's frame and line_bytes to the line with the most bytes at the peak, among the mappings
+ * that count. */
 static int find_line(struct ag_profile *mappings, uint64_t resident,
                      struct ag_mapped_memory_note *note) {
     const struct ag_blamed_line *lines;

@@ -32,8 +32,8 @@ struct ag_mapped_memory_note {
     bool with_reserved;  /* the memory includes mappings that were made without access
                             * (PROT_NONE) */
     uint64_t peak_bytes; /* mapped at the peak of the mappings, without files */
-    /* the line of the program that mapped most of peak_bytes, and what it mapped of them; a frame
-     * of MAPPINGS, which the profile owns */
+    /* frame: the line of the program that mapped most of peak_bytes, as a frame of `mappings`.
+     * line_bytes: the part of peak_bytes that this line mapped. The profile owns `mappings`. */
     uint64_t line_bytes;
     const struct ag_profile *mappings;
     uint32_t frame;

@@ -1,8 +1,8 @@
 /* code_places.c: reads CODE records, which name the functions of generated (JIT) code, and finds
  * them by pc. If functions are inlined at a pc, the pc has several places: one for each of these
  * functions, and one for the function into which they are inlined. The records of these places
- * follow each other in the trace, innermost first, so the previous place is linked to each new
- * one. */
+ * follow each other in the trace, innermost first, so each record sets the `next` of the previous
+ * place. */
 #include "model/definitions/code_places.h"
 
 #include <stdlib.h>

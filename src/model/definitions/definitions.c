@@ -66,7 +66,8 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     uint32_t at;
     const int r = ag_index_map_number(&definitions->image_index, record->u.image_load.image, &at);
     if (r <= 0) {
-        /* 0: the image is known, because the same file was loaded before at the same address */
+        /* r is 0 if the image is known, because the same file was loaded before at the same
+         * address */
         return r;
     }
     struct ag_model_image image = {.image = record->u.image_load.image,

@@ -24,7 +24,7 @@
  *
  * The chunks of a stream are in the order of their sequence numbers. In a correct trace the times
  * at which the chunks begin rise, too. In a damaged trace a chunk may begin before the previous
- * chunk of its stream; then it gets the time of the previous chunk. */
+ * chunk of its stream; then the time of the previous chunk is used for both. */
 #include "model/pass/chunk_feed.h"
 
 #include <errno.h>

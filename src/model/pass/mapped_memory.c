@@ -21,7 +21,7 @@
 #include "table/index_map.h"
 
 enum {
-    LEVELS = 16,    /* of the skip list; 4 to the power of 16 ranges */
+    LEVELS = 16,    /* levels of the skip list, enough for 4^16 ranges */
     LEVEL_BITS = 2, /* one range in 4 of a level is also in the next higher level */
 };
 

@@ -2,9 +2,9 @@
  * of mapped_memory.h.
  *
  * 1. Which mappings count. The heaps of allocators that allogram records have mappings, too, for
- * example those of the Boehm collector. Their memory is in other views, as blocks. The program's
- * own mappings are those of a heap that holds other heaps (is_backing). A mapping of another heap
- * only ends what was mapped at its addresses before.
+ * example those of the Boehm collector. Other views show their memory, as blocks. The program's own
+ * mappings are those of a heap that holds other heaps (is_backing). A mapping of another heap only
+ * ends what was mapped at its addresses before.
  *
  * 2. Kinds. A file that is mapped, and addresses that are only reserved (PROT_NONE), are not memory
  * that the program uses like that of malloc. They get vias (allocation functions) of their own, so
@@ -90,7 +90,8 @@ static uint32_t stack_of(const struct mapping_pass *pass, const struct ag_feed_m
     return is_left_out ? AG_STACK_OTHER : options->is_by_stream ? map->stream : map->stack;
 }
 
-/* A window that counts older blocks begins with what was mapped before. */
+/* Called with the time of each record. If the time window counts older mappings, the counts are
+ * restarted when the window begins; what is mapped at that time stays mapped. */
 static void restart_at(struct mapping_pass *pass, uint64_t time_ns) {
     const struct ag_pass_options *options = pass->options;
     if (options->counts_older && options->from_ns > 0 && !pass->has_restarted &&
