@@ -352,7 +352,7 @@ _Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BY
 
 /* ---- chunks ---- */
 /* Flag in thread_id: this is the second stream of a thread, which signal handlers use if they
- * interrupt the recording of an event. The flag is not part of a tid, because kernel tids are below
+ * interrupt the recording of an event. No tid contains this bit, because kernel tids are below
  * 2^22. */
 #define AG_THREAD_NESTED (UINT32_C(1) << 31)
 
@@ -451,7 +451,8 @@ enum ag_sampling_method {
      * block, with the same probability */
     AG_SAMPLING_WORDS = 2,
 };
-/* Bytes that the sampling method adds to the size of each block. */
+/* Number of bytes that the sampling method adds to the size of each block when it counts the bytes
+ * up to the next sample. */
 static inline uint32_t ag_sampling_extra_bytes(uint32_t method) {
     return method == AG_SAMPLING_WORDS ? 8 : 1;
 }

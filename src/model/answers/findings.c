@@ -10,9 +10,9 @@
  * or a filter is set, some rules have no evidence: see knows_leaks, knows_peak, knows_unseen and
  * find_foreign_frees.
  *
- * 2. Every rule has two limits. A finding below the absolute number would matter to no program: for
+ * 2. Every rule has two limits. A finding below the least number would matter to no program: for
  * example, a program that allocates a hundred blocks has no storm of temporary blocks. A finding
- * below the share of the whole would not matter to the profiled program.
+ * below the least share of the whole would not matter to the profiled program.
  *
  *    rule      least number                   least share
  *    leak      100 blocks and 16 KiB, or      10 % of the bytes or blocks left at the end
@@ -25,15 +25,16 @@
  *    unseen    1000 repeated ghosts           5 % of all frees
  *    unseen    1000 buried blocks             5 % of all freed blocks
  *
- * The reasons for the numbers. Leak: many programs make a few small blocks at the start and do not
- * free them on purpose; 24 large blocks are left at the end if the program leaks 3 in each eighth
- * of the recording. Steps: a block of 16 bytes that is doubled until memory is full needs about 30
- * reallocations, so 100 reallocations that add the same number of bytes do not double the block.
+ * The reasons for the numbers. Leak: many programs make a few small blocks at the start and
+ * deliberately never free them; 24 large blocks are left at the end if the program leaks 3 in each
+ * eighth of the recording. Steps: a block of 16 bytes that is doubled until memory is full needs
+ * about 30 reallocations, so a program that reallocates a block 100 times does not double it.
  * Outsized: section 5. Storm (of temporary blocks): 10000 pairs of malloc and free take half a
  * millisecond, at 50 ns each; a program that avoids fewer pairs is not measurably faster. Foreign
  * (blocks that a thread frees for another): threads pass each other tens of blocks when they start
- * and end. Blocks that a garbage collector found dead do not count. Peak: an empty C program has 2
- * MiB, and a line with 50 % has at least as much as all other lines together. Unseen: section 7.
+ * and end. Blocks that a garbage collector found dead do not count. Peak: an empty C program uses 2
+ * MiB, and a line with 50 % has at least as many bytes as all other lines together. Unseen: section
+ * 7.
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.

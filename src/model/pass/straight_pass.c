@@ -20,9 +20,9 @@
  *
  * An event has at most EVENT_BYTES. A run (one call of ag_straight_pass_run) ends EVENT_BYTES
  * before the end of the body, so no event of a run reaches beyond the end. The caller decodes the
- * last events with ag_chunk_decoder_next, which checks for the end. The bytes of a run are at most
- * as many as the table of tuples has free entries. An event has at least one byte and adds at most
- * one tuple, so the tuples of a run always fit. */
+ * last events with ag_chunk_decoder_next, which checks for the end. A run has at most as many bytes
+ * as the table of tuples has free entries. An event has at least one byte and adds at most one
+ * tuple, so the tuples of a run always fit. */
 #include "model/pass/straight_pass.h"
 
 #include "format/decode_fast.h"
