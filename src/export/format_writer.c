@@ -10,9 +10,9 @@
 
 /* ---- stacks ---- */
 
-/* The stack of a row is a list of frames. If callers are missing from the stack, the outermost
- * frame of the list is a mark, because a flame graph in which a stack begins in the middle of the
- * program would be misleading. */
+/* Each row of the profile has a stack, which is exported as a list of frames. If callers are
+ * missing from the stack, the outermost frame of the list is a mark, because a flame graph in which
+ * a stack begins in the middle of the program would be misleading. */
 static const struct ag_frame marks[] = {
     {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},
     {.function = "[cut]", .label = "[cut]", .image = "", .runtime = "c"},

@@ -20,7 +20,8 @@ struct ag_export {
     enum ag_metric metric; /* the metric of --metric; if it was not given, allocated_bytes */
     bool has_metric;       /* --metric was given */
     /* The function counters (counts of calls for each path of calls) whose paths are exported in
-     * place of the stacks (rows), with call_metric; NULL: stacks are exported. */
+     * place of the stacks (`rows`), with their values of call_metric; NULL: the stacks are
+     * exported. */
     const struct ag_functions *functions;
     enum ag_call_metric call_metric;
     const char *version;
@@ -52,8 +53,8 @@ struct ag_stack_frame {
     bool is_last;   /* the last frame of its place: the function into which the other frames of the
                      * place are inlined */
 };
-/* Gets the frames of a row, innermost first, valid until the next call. Returns their number, at
- * least 1; 0: out of memory. */
+/* Gets the frames of the stack rows[ROW], innermost first. They are valid until the next call.
+ * Returns their number, at least 1; 0: out of memory. */
 size_t ag_export_stack(struct ag_export *export, uint32_t row,
                        const struct ag_stack_frame **ret_frames);
 const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame);

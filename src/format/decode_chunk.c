@@ -1,9 +1,9 @@
 /* decode_chunk.c: reads, checks and decompresses one chunk of a trace, and returns its events and
- * records.
+ * records. A chunk is a header and a body, which is mostly compressed.
  *
  * A chunk does not depend on other chunks, so several decoders can work on one file. The header of
  * a chunk is only accepted if its lengths are at most AG_CHUNK_MAX_BYTES. So a decoder never holds
- * more than the bytes of two chunks, its tables and one batch of rows. The bytes are read with
+ * more than the bytes of two chunks, its tables and the rows of one record. The bytes are read with
  * pread and not mapped, because SIGBUS kills a reader whose mapped file shrinks. The copy that
  * pread makes takes only 1.5 % of the time of reading (22 ms of 1.5 s for 183 M events in 76
  * MiB). */

@@ -1,5 +1,5 @@
 /* decode_events.c: decodes the body of an event chunk to an array of events. decode_fast.h decodes
- * a single event. encode_events.c is the inverse. */
+ * a single event, and explains tuples and forms. encode_events.c does the inverse. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static AG_COLD bool tuples_grow(struct ag_event_state *state) {
 
 size_t ag_events_make_room(struct ag_event_state *state) {
     if (state->tuples_capacity == AG_TUPLES_MAX) {
-        return SIZE_MAX; /* a full table never grows */
+        return SIZE_MAX; /* further tuples are not stored */
     }
     if (state->tuples_capacity - state->n_tuples < TUPLES_FIRST / 4 && !tuples_grow(state)) {
         return 0;

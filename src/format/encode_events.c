@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    TUPLES_FIRST = 256, /* small, because a session may have hundreds of encoders */
+    TUPLES_FIRST = 256, /* small, because there may be hundreds of encoders (one per thread) */
     BATCH_EVENTS = 1024,
 };
 

@@ -34,8 +34,8 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
     /* ALLOC, BLOCK_TYPE: requested bytes; MOVE: the new address; STAMP: ns since the recording
      * began */
     uint64_t size;
-    /* the stack, as the id of its innermost node in the stack tree; for FREE and REALLOC_FREE: the
-     * stack that called free or realloc, 0: unknown */
+    /* the id of the stack: of its innermost node in the tree of all stacks, whose nodes are frames;
+     * for FREE and REALLOC_FREE: the stack that called free or realloc, 0: unknown */
     uint32_t stack;
     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET; for heaps with a garbage
      * collector also MOVE PROMOTE COLLECT BLOCK_TYPE */
@@ -61,7 +61,8 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
 #define AG_FIELD_C_TEXTS struct ag_bytes
 #define AG_FIELD_C_BYTES struct ag_bytes
 
-/* One struct per record and per row of a batch. */
+/* A struct for each kind of record. A batch is a record that contains an array of such structs,
+ * which are called rows. */
 #define AG_EVENT(number, NAME, name)
 #define AG_RECORD(number, NAME, name, type, source) struct type {
 #define AG_BATCH(number, NAME, name, type, source) struct type {
@@ -91,9 +92,10 @@ struct ag_record { /* one record, of any kind that is not an event */
     } u;
 };
 
-/* A managed frame in a stack is a function that a FRAME record defines, not code of an image. The
- * node has AG_IMAGE_MANAGED instead of an image. Instead of a pc, the node has the frame's number
- * and the executed line; these fit into the 48 bits that the recorder stores of a pc. */
+/* A node of the tree of stacks has an image (a loaded file) and a pc. A managed frame is a function
+ * that a FRAME record defines, not code of an image. Its node has AG_IMAGE_MANAGED instead of an
+ * image. Instead of a pc, this node has the frame's number and the executed line, which fit into
+ * the 48 bits that the recorder stores of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
 /* A stack that could not be stored (AG_ROOT_NOT_KEPT) is shown as one frame with this number. */
