@@ -13,9 +13,9 @@
  * and one store in the same cache line. The table is direct-mapped: if another address has replaced
  * the entry of an address, the event is encoded as a difference of addresses, which is longer but
  * correct. Serials (numbers of events) increase over the encoder's whole life, so a new chunk need
- * not clear the table: entries older than the chunk's first serial are ignored. Where the choice
- * between the common cases depends on the recorded data, the code selects without a branch, because
- * one misprediction costs as much as the rest of an event.
+ * not clear the table: an entry whose serial is below the first serial of the chunk is ignored.
+ * Where the choice between the common cases depends on the recorded data, the code selects without
+ * a branch, because one misprediction costs as much as the rest of an event.
  *
  * docs/reference/trace-format.md section 3 specifies the bytes. */
 #ifndef AG_ENCODE_FAST_H

@@ -47,7 +47,8 @@ struct ag_mapped_memory {
     size_t n_rows;
     struct ag_index_map by_key; /* stack | via << 32 -> row */
     uint64_t in_use_bytes, peak_bytes, peak_number, peak_time_ns;
-    uint64_t n_inserted; /* its hash decides the levels of a range */
+    /* number of inserted ranges; its hash decides in which levels the next range is */
+    uint64_t n_inserted;
 };
 /* The place in the list before the ranges that begin at an address or after it. */
 struct place {
