@@ -307,7 +307,8 @@ struct ag_process_slot {
      * of the reference unwinder */
     _Atomic uint64_t failed_stack_checks;
     _Atomic uint64_t stack_checks;
-    _Atomic uint64_t sampler_raw; /* clock time spent in samples, by all threads: mode SAMPLE */
+    /* mode SAMPLE: raw clock units that all threads spent on samples */
+    _Atomic uint64_t sampler_raw;
     /* bytes of the recorder's private memory in this process, without the segment */
     uint64_t profiler_private_bytes;
     /* Inode of the pid namespace to which `pid` belongs, as in /proc/self/ns/pid. 0: unknown (there
