@@ -7,11 +7,12 @@
  * two that an unsampled allocation takes are not counted: measuring that time would take longer.
  *
  * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
- * by (recent cost of samples / allowed cost), limited to [4/5, 4]: it rises fast and falls slowly.
- * The allowed cost is W minus the writer's part of the cost so far, where W is three quarters of
- * the budget; the rest is a reserve for busier periods. The allowed cost is at least W / 4, because
- * a larger interval does not reduce the writer's fixed cost. While the total cost so far exceeds W,
- * the allowed cost is also W / 4, which compensates for an expensive start.
+ * by (cost of the samples since the last adjustment / allowed cost). This factor is limited to
+ * [4/5, 4], so the interval rises fast and falls slowly. The allowed cost is W minus the writer's
+ * part of the cost so far, where W is three quarters of the budget; the rest is a reserve for
+ * busier periods. The allowed cost is at least W / 4, because a larger interval does not reduce the
+ * writer's fixed cost. While the total cost so far exceeds W, the allowed cost is also W / 4, which
+ * compensates for an expensive start.
  *
  * Estimates remain unbiased: a thread adopts a new interval only after a sample, and each sample is
  * recorded with the interval from which its skip (the bytes since the previous sample) was drawn
@@ -80,7 +81,8 @@ void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t
     ag_process_own_usage(&own_ns, &own_rss_bytes);
     const uint64_t spent_ns = samples_ns + own_ns;
     if (programs_ns < budget->programs_ns || spent_ns < budget->spent_ns) {
-        budget->programs_ns = programs_ns; /* a process has ended: starts over from these sums */
+        budget->programs_ns = programs_ns; /* a process has ended: the measurement starts anew from
+                                            * these sums */
         budget->spent_ns = spent_ns;
         budget->samples_ns = samples_ns;
         return;

@@ -1,5 +1,5 @@
 /* budget.h: keeps allogram's cost below a share of the programs' CPU time by adjusting the sampling
- * interval. */
+ * interval (the mean number of allocated bytes between two samples). */
 #ifndef AG_BUDGET_H
 #define AG_BUDGET_H
 

@@ -1,18 +1,20 @@
-/* chunk_round.c: one round of the writer, the process that copies events into traces: examines all
- * chunk controls (segment.h) and takes the chunks that are ready.
+/* chunk_round.c: one round of the writer, the process that copies events into traces. Threads write
+ * their events into chunks, pieces of shared memory. A round examines the controls (the
+ * descriptions) of all chunks (segment.h), and takes the chunks that are ready.
  *
  * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready
  * chunks are taken in the order of their first stamps, so that merging several threads needs little
- * memory. The ACTIVE chunk of a thread is taken when it is full. But if the totals (the running
- * sums over all events) wait for that thread, the chunk's events so far are added to the totals.
+ * memory. The ACTIVE chunk of a thread, into which the thread is writing, is taken when it is full.
+ * But if the totals (the running sums over all events) wait for that thread, the chunk's events so
+ * far are added to the totals.
  *
  * The totals advance to the time up to which all threads have delivered their events. For a stream
  * (the events of one thread) with an unread chunk, this time is the stream's last known stamp, a
  * clock value among its events. For all other streams this time is the time of the round minus
- * MARGIN_NS: a recorder that is about to write an event has written a stamp since the last tick or
- * two (a tick is a millisecond of the writer). If a thread is descheduled between stamp and event,
- * the event comes late; the ledger (the arithmetic of live blocks) repairs the order and counts
- * late events.
+ * MARGIN_NS: before a recorder (the code inside a program) writes an event, it writes a new stamp
+ * if its last one is older than one or two ticks (a tick is a millisecond of the writer). If a
+ * thread is descheduled between stamp and event, the event comes late; the ledger (the arithmetic
+ * of live blocks) repairs the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
  * faster than they are taken. So a snapshot examines the controls only once. The snapshot ignores

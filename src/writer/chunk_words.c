@@ -2,9 +2,9 @@
  * damaged program may change the words while they are read, so a word is copied, and the copy is
  * checked.
  *
- * The recorder completes a word before it counts it in the chunk's number of used words. So a word
- * that is neither an event nor a record means that the program has overwritten the chunk. It ends
- * the chunk: no word boundary after it can be trusted.
+ * The recorder completes a word before it increases the chunk's number of used words. So a word
+ * that is neither an event nor a record means that the program has overwritten the chunk. The rest
+ * of the chunk is then ignored, because no word boundary in it can be trusted.
  *
  * Budget: 2 ns per event. This conversion is the first of the writer's passes over every event. */
 #include "chunk_words.h"

@@ -1,6 +1,6 @@
 /* chunk_words.h: reads the raw words of a chunk that a recorder (the code inside a profiled
- * program) has written, as untrusted data. A chunk has a part of one stream (the events of one
- * thread): events, records, and stamps (clock values). */
+ * program) has written, as untrusted data. A chunk contains a part of one stream (what one thread
+ * reports): events, stamps (clock values), and records (rarer reports of variable length). */
 #ifndef AG_CHUNK_WORDS_H
 #define AG_CHUNK_WORDS_H
 
@@ -19,8 +19,8 @@ struct ag_chunk_words {    /* a reader of one chunk */
     uint64_t ns_per_2_32;  /* factor of the session's clock */
     uint64_t now_ns;       /* current session time; a stamp that is later is reduced to it */
     uint64_t last_ns;      /* last stamp of the stream; a stamp that is earlier is raised to it */
-    uint64_t reset_ns;     /* time of the stamp before the last AG_WORD_RESET (`control
-                            * reset`); 0: there was none */
+    uint64_t reset_ns;     /* time of the stamp before the last AG_WORD_RESET, the word that the
+                            * command `allogram control reset` causes; 0: there was no such word */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
 struct ag_copied_record { /* a record among the words, copied before it is checked */

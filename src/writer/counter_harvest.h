@@ -5,11 +5,12 @@
 
 #include "recording.h"
 
-/* Adds the current values of all sets of the process to recording->counters, for
- * ag_recording_finish to write. The process may still live. Only the first call for a recording
- * does anything. */
+/* Adds the current values of all counter sets of the process to recording->counters, which
+ * ag_recording_finish writes into the trace. The process may still live. Only the first call for a
+ * recording does anything. */
 void ag_counter_harvest(struct ag_recording *recording);
-/* Returns the process' chunks of counters to the recorders. The process must have ended. */
+/* Frees the chunks (pieces of the segment) that hold the process' counters, so that recorders can
+ * use them again. The process must have ended. */
 void ag_counter_harvest_release(const struct ag_recording *recording);
 
 #endif

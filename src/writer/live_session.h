@@ -19,8 +19,8 @@ struct ag_session_options {
     const char *output_pattern;
     const char *live_directory; /* NULL: /dev/shm if it has room, otherwise the output's folder */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
-    uint32_t depth;             /* most frames of a stack; 0: 256 */
-    uint32_t stamp_every;       /* most events of a thread between two time stamps; 0: 64 */
+    uint32_t depth;             /* maximum number of frames of a stack; 0: 256 */
+    uint32_t stamp_every;       /* maximum number of events between two stamps of a thread; 0: 64 */
     uint64_t max_bytes;         /* size limit of each trace; 0: no limit */
     enum ag_keeper keeper;      /* the kind of process that makes the session */
     bool no_children;           /* only the first process is recorded */
@@ -56,7 +56,7 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 /* unmaps, and removes the live file */
 void ag_session_remove(struct ag_session *session);
-/* Removes the live file at PATH, for a process that must not touch the session. */
+/* Removes the live file at PATH, for a process that did not open the session. */
 void ag_session_remove_path(const char *path);
 
 /* Creates the trace file of the first process before the process runs, so that an unusable folder

@@ -19,8 +19,9 @@
  *    step prefetches cache lines for all of them, and the next step finds these lines in the cache.
  *    The results are guesses: a slot may have changed when the pass reads it, and a block that is
  *    not in its home slot (which its hash selects) has another sum. A wrong guess costs only the
- *    cache line that it fetches. So no result is passed on, and this code does not branch on the
- *    kind of an event: a misprediction costs more than such a line. */
+ *    cache line that it fetches. So the pass itself uses none of these results. The code that looks
+ *    ahead does not branch on the kind of an event, because a mispredicted branch costs more than a
+ *    useless cache line. */
 #include "one_pass.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static AG_NOINLINE uint32_t tuple_ask_sum(struct ag_one_pass *pass, uint32_t tup
                                           const struct ag_event *event) {
     const size_t n_sums = ledger->n_sums;
     const uint32_t sum = ag_ledger_sum(ledger, event->stack, event->via);
-    /* otherwise an earlier event has added the stack to `stacks` */
+    /* if the sum existed before, an earlier event has added the stack to `stacks` */
     if (ledger->n_sums != n_sums || sum == AG_INDEX_NONE) {
         ag_stack_harvest_name(stacks, event->stack);
     }

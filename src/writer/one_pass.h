@@ -9,8 +9,9 @@
 #include "stack_harvest.h"
 
 struct ag_one_pass { /* zero-initialize; one per recording */
-    /* The ledger's sum of each tuple (stack, size, allocation function), by the tuple's number in
-     * the encoder; AG_INDEX_NONE: not looked up yet. */
+    /* sum_of_tuple[t] is the index of the ledger's sum for tuple t. A tuple (stack, size,
+     * allocation function) has its number from the encoder, which compresses the events for the
+     * trace. AG_INDEX_NONE: not looked up yet. */
     uint32_t *sum_of_tuple;
     uint32_t n_tuples;
     size_t capacity;

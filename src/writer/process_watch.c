@@ -214,9 +214,9 @@ bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t
 }
 
 /* Returns the folder and file name at the end of a live file's path. The name is random, so a
- * process that has mapped a file with this name has mapped this file, whatever path its mounts give
- * it. (Device and inode numbers do not identify the file: on btrfs and overlays, those in maps and
- * those of stat differ.) */
+ * process that has mapped a file with this name has mapped this file, even if the file has another
+ * path in the mount namespace of that process. (Device and inode numbers do not identify the file:
+ * on btrfs and overlays, those in maps and those of stat differ.) */
 static const char *live_name(const char *path) {
     const char *name = strstr(path, AG_LIVE_FOLDER_MARK);
     return name ? name : path;

@@ -17,8 +17,8 @@ uint64_t ag_process_boot_ticks(void);
 struct ag_process_sought { /* a process whose pid is searched, as it reported itself */
     uint32_t own_pid;
     uint64_t namespace; /* the process' PID namespace; 0: the process could not determine it */
-    /* The process was forked and did not look up its namespace: `namespace` is its parent's. Its
-     * own differs if the parent chose another one for its children (unshare, setns). */
+    /* The process was forked and did not look up its namespace: `namespace` is its parent's. The
+     * process is in another namespace if the parent chose one for its children (unshare, setns). */
     bool namespace_is_inherited;
     /* path of the live file (the file of the session's shared memory), which the process has
      * mapped */

@@ -70,7 +70,8 @@ enum {
     SEAL_EARLY = 4,   /* used instead of SEAL_CHUNKS for small traces: see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 12 KiB: less than half of an L1 cache */
-    ODD_EVENTS = 8,     /* one_pass.c is tried again after so many events that it does not take */
+    ODD_EVENTS = 8,     /* number of events after which one_pass.c is tried again; it stops at
+                         * events of rare kinds */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
     WINDOW_ENDS_MOST = 64,                /* per chunk; further windows get no end */
@@ -437,8 +438,8 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
         is_among_events = true;
         break;
     case AG_RECORD_UNMAP:
-    case AG_RECORD_MARK:     /* after the stamp with its time */
-    case AG_RECORD_SAMPLING: /* before the events that it describes */
+    case AG_RECORD_MARK:     /* stays after the stamp that has its time */
+    case AG_RECORD_SAMPLING: /* stays before the events that it describes */
         is_among_events = true;
         break;
     case AG_RECORD_RUNTIME:
@@ -520,8 +521,9 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
 }
 
 /* The events of a single thread go to the ledger directly, those of several through the merge. A
- * second thread is noticed in time: it increments n_streams before its first event. Events of the
- * first thread that depend on that event, such as the free of its block, are committed later. */
+ * second thread is noticed in time: it increments n_streams before its first event. An event of the
+ * first thread that depends on that event (such as the free of a block that the second thread
+ * allocated) is written later. */
 static void look_for_threads(struct ag_recording *recording) {
     const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
     if (!recording->has_threads && recording->ledger &&
@@ -647,7 +649,8 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
 }
 
 /* Encodes for the trace the words up to `totaled`, which the totals include already. The stamps
- * that the writer added to the totals (section 3) are encoded at the same places among them. */
+ * that the writer added to the totals (section 3) are encoded at the same places among the
+ * words. */
 static void encode_totaled(struct ag_recording *recording, uint32_t number,
                            struct ag_stream *stream, struct ag_chunk_words *words,
                            uint32_t totaled) {

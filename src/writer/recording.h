@@ -1,10 +1,11 @@
 /* recording.h: writes the trace of one process of the session.
  *
- * The threads of the process write their events into chunks of the live segment, the memory that
- * they share with the writer (segment.h). A recording takes these chunks, encodes their events for
- * the trace file, adds them to the totals (running sums, kept by a ledger), and returns the chunks.
- * When the process has ended, the recording seals the trace: it writes the end, the sums and the
- * index. Each recording is used by one thread. */
+ * The recorder (allogram's code in the process) writes the events of each thread into chunks of the
+ * live segment, the memory that it shares with the writer (segment.h). A recording takes these
+ * chunks, encodes their events for the trace file, adds the events to the totals (running sums,
+ * kept by a ledger), and returns the chunks to the recorder. When the process has ended, the
+ * recording seals the trace: it writes the end, the sums and the index. Each recording is used by
+ * one thread. */
 #ifndef AG_RECORDING_H
 #define AG_RECORDING_H
 
@@ -32,7 +33,7 @@ struct ag_recording {
     bool is_first;         /* the process that `run` started */
     uint32_t found_pid;    /* the process' pid in the writer's PID namespace; 0: unknown */
     bool shares_namespace; /* the process is in the writer's PID namespace */
-    uint64_t start_ns;     /* since the session began */
+    uint64_t start_ns;     /* when the process began, in ns since the session began */
     char program[16];      /* the start of its executable's file name; "": unknown */
 
     struct ag_trace_writer *writer; /* NULL: there is no file, or a previous writer sealed it */
@@ -47,7 +48,8 @@ struct ag_recording {
     struct ag_stack_harvest stacks;
     struct ag_one_pass one_pass;
     struct ag_blob records;  /* definitions, to be written before the next events */
-    struct ag_blob samples;  /* resident sizes, whose place among the events does not matter */
+    struct ag_blob samples;  /* records of the resident size, whose place among the events does not
+                              * matter */
     struct ag_blob counters; /* function counters at the end (counter_harvest.c) */
     bool has_counters;       /* the function counters have been taken */
     bool has_counts;         /* calls of functions were counted */
@@ -108,7 +110,8 @@ void ag_recording_look_for_name(struct ag_recording *recording, uint32_t stream,
 /* Has the process had a second thread? From then on the totals need the events of all threads. */
 bool ag_recording_has_threads(struct ag_recording *recording);
 /* Adds the events so far of an ACTIVE chunk, which its thread still fills, to the totals; the trace
- * gets them when the chunk is taken. Returns true if the totals (if any) include all of them. */
+ * gets them when the chunk is taken. Returns true if the totals include all of these events, or if
+ * there are no totals. */
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* Does the thread rest: has the chunk's number of words been the same in all calls of the last
  * millisecond or more? */
@@ -117,7 +120,7 @@ bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_re
 /* Ends the last window (a window is the time between two stamps) of a thread that rests
  * (recording.c, section 3). The totals must include all events of the chunk. */
 void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready);
-/* Has this chunk been taken, and does it wait to be written? */
+/* Has this chunk been taken, and do its events wait to be written? */
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* The session time of the stream's last stamp that the totals include; 0: none. */
 uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t stream);

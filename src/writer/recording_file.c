@@ -14,10 +14,10 @@
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks
  *    after the file's end (FALLOC_FL_KEEP_SIZE), if the file system supports that.
  *
- * 3. End. The end of a trace has the lost events, how the process ended, the sums, and the index.
- *    The end is written even if a full disk cut the trace: truncating the file to its last whole
- *    chunk has freed a little room, and the end needs little. Readers report a trace without an end
- *    as cut. */
+ * 3. End. The end of a trace contains the number of lost events, how the process ended, the sums,
+ *    and the index. The end is written even if a full disk cut the trace: truncating the file to
+ *    its last whole chunk has freed a little room, and the end needs little. Readers report a trace
+ *    without an end as cut. */
 #include "recording_file.h"
 
 #include <errno.h>
@@ -118,8 +118,8 @@ static struct ag_trace_header header_of(const struct ag_recording *recording) {
                                     .start_realtime_ns = realtime_of(recording)};
 }
 
-/* Opens the file that a previous writer began, by its note. -ENOENT: there is none, or it cannot be
- * trusted. */
+/* Opens the file that a previous writer began, and whose path is in the note. -ENOENT: there is no
+ * note, or it names no trace of this process. */
 static int open_noted(struct ag_recording *recording) {
     struct ag_slot_trace note;
     memcpy(&note, trace_note(recording), sizeof(note));

@@ -1,8 +1,8 @@
 /* seal.c: finishes a session whose writer (the process that writes the traces) was killed: adds the
  * events in the live file (the file of the session's shared memory) to the traces of their
- * processes, and seals (completes) these traces, as the writer would have done. `check` changes the
- * files themselves. For a command that only reads one trace, a copy of that trace is completed, and
- * neither the trace nor the live file is changed.
+ * processes, and seals (completes) these traces, as the writer would have done. The command
+ * `allogram check` completes the traces themselves. For a command that only reads one trace, a copy
+ * of that trace is completed, and neither the trace nor the live file is changed.
  *
  * The trace's header holds the session's number, and the live file is in a folder whose name
  * contains that number, in shared memory or in the folder of the trace. So no data in a trace can
@@ -32,7 +32,8 @@ struct clue {           /* what the file at a path shows about its session */
     uint64_t session;   /* 0: the file is neither a trace nor a live file */
     bool is_live;       /* the file is the session's live file */
     uid_t owner;        /* of the file */
-    uint32_t first_pid; /* of a trace whose process never began to record; otherwise 0 */
+    uint32_t first_pid; /* the process of a trace that holds only its header, because the process
+                         * never began to record; otherwise 0 */
 };
 
 static struct clue look_at(const char *path) {
@@ -79,8 +80,8 @@ static bool find_live(const char *path, const struct clue *clue, char ret_live[4
            ag_session_find_live(ret_folder, clue->session, clue->owner, ret_live);
 }
 
-/* Changes the session's pattern so that new traces are created in FOLDER, whatever folder the live
- * file names. */
+/* Changes the session's pattern for the paths of traces so that new traces are created in FOLDER,
+ * whatever folder the live file names. */
 static int move_pattern(struct ag_session *session, const char *folder, char ret_message[512]) {
     char pattern[2 * 4096 + sizeof(session->trace_pattern)];
     const size_t length = ag_trace_pattern_escape(folder, pattern, 2 * 4096);

@@ -227,7 +227,8 @@ static bool is_live_name(const char *name) {
     return digits == NAME_DIGITS && name[digits] == '\0';
 }
 
-/* Removes the folder of a live file that is gone. A folder with another name is not removed. */
+/* Removes the folder of a live file that is gone. A folder whose name is not that of a live folder
+ * is not removed. */
 static void remove_live_folder(const char *live_path) {
     char folder[4096];
     const char *slash = strrchr(live_path, '/');

@@ -26,7 +26,8 @@ struct ag_session {
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
     uint32_t mode, depth;
     bool has_locks; /* processes hold locks while they live: segment.h, section 6 */
-    /* frees carry stacks: then one_pass.c is not used, because it would be no faster */
+    /* the event of a free has the stack of its caller. Then one_pass.c is not used, because it
+     * would be no faster. */
     bool has_free_stacks;
     uint64_t interval_bytes, seed;                      /* mode SAMPLE: as requested */
     uint64_t least_interval_bytes, most_interval_bytes; /* the range of intervals so far */
@@ -134,12 +135,13 @@ static inline bool ag_session_is_first(const struct ag_session *session, uint32_
 /* Zeroes a stack tree whose last process has ended, and frees its memory. */
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree);
 
-/* Returns a chunk to the recorders. The caller must not use it any more. */
+/* Frees a chunk, so that a recorder (allogram's code in a recorded process) can take it. The caller
+ * must not use the chunk any more. */
 void ag_session_release_chunk(struct ag_session *session, uint32_t chunk);
 
-/* Takes the session's writer lock: there is one writer per session, and the lock ends with its
- * process. WAIT: waits until another writer has ended. Returns 0, -EWOULDBLOCK if another writer
- * has the lock, or another negative errno. */
+/* Takes the session's writer lock: there is one writer per session, and the lock ends with the
+ * writer's process. WAIT: waits until another writer has ended. Returns 0, -EWOULDBLOCK if another
+ * writer has the lock, or another negative errno. */
 int ag_session_lock(struct ag_session *session, bool wait);
 
 /* Finds the live file of session ID below FOLDER. OWNER must own the live file and its live folder.

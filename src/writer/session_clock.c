@@ -13,7 +13,8 @@
 
 enum {
     TICK_NS = 1000 * 1000,
-    REFIT_DIVISOR = 64, /* refit when the session has grown by 1/64: about 45 times per doubling */
+    REFIT_DIVISOR = 64, /* refit when the session's age has grown by 1/64: about 45 times until it
+                         * has doubled */
     PAIR_TRIES = 4,
     FIRST_FIT_NS = 200 * 1000,
 };

@@ -2,12 +2,12 @@
  *
  * 1. Permission. Any process that can open the live file (the file of the live segment) may control
  *    the session: the processes of the session's user, and root's. Such a process maps the session
- *    as its writer does, but does not take the writer lock, and drains nothing.
+ *    as its writer does, but takes neither the writer lock nor events.
  *
  * 2. A dump request is three words in the header, and its answer is two, so there can be only one
- *    requester at a time: it locks a byte of the file, and the lock ends with its process. If a
- *    requester dies, the writer still serves its request, and the next requester waits for that
- *    answer first. */
+ *    requester at a time. A requester locks a byte of the file; the lock ends with the requester's
+ *    process. If a requester dies, the writer still serves its request, and the next requester
+ *    waits for that answer first. */
 #include "session_control.h"
 
 #include <errno.h>
@@ -198,7 +198,8 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
     char trace[4096];
     (void)snprintf(trace, sizeof(trace), "%s", path);
     if (trace[0] == '\0') {
-        /* the trace exists now; later the slot may belong to another process */
+        /* The trace was created after `path` was read. (A path that was read earlier is preferred,
+         * because the slot may belong to another process by now.) */
         read_trace(slot, trace);
     }
     ag_trace_name_dump(trace, number, path);

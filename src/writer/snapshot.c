@@ -37,8 +37,8 @@
  *    how many words each stream (thread) has written. Without a writer no chunk is ever returned,
  *    so a later chunk of a stream has a higher index. The controls are copied from the last to the
  *    first (writing to a private page copies it). So if a chunk is in the copy, all earlier chunks
- *    of its stream are in the copy and full. Nodes and words are written before the words that name
- *    them. */
+ *    of its stream are in the copy and full. The program writes a stack node before the first word
+ *    that refers to the node. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -145,7 +145,8 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
         _exit(1);
     }
     end_all_but(writer, index);
-    /* the values of a counter set that is freed from now on are in a stream */
+    /* The counters are read before the chunks. If a counter set is freed later, its values are in
+     * the program's later events. */
     ag_counter_harvest(recording);
     if (ag_writer_freeze(writer) < 0 || write(frozen_fd, "", 1) != 1 ||
         move_recording(recording, part) < 0) {

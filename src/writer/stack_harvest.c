@@ -71,12 +71,13 @@ static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
     }
     const struct ag_linked_node *node =
         (const struct ag_linked_node *)(const void *)(harvest->tree + ag_tree_node_offset(id));
-    /* acquire: pairs with the release of interning; the site was written before */
+    /* acquire: pairs with the release of interning; the site (code address) of the node was written
+     * before */
     return atomic_load_explicit(&node->word, memory_order_acquire);
 }
 
 /* Walks from `stack` over unknown nodes and adds them to chain, innermost first. Returns the known
- * id (or root) where the walk ended. */
+ * id where the walk ended: a node, or a root (enum ag_root: how the stack ends). */
 static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t *ret_count) {
     size_t count = 0;
     uint32_t id = stack;

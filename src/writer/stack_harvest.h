@@ -15,13 +15,14 @@
 #include "table/index_map.h"
 
 struct ag_stack_harvest {
-    const uint8_t *tree; /* shared with the program; NULL when nodes come from a trace (add_node) */
+    const uint8_t *tree; /* shared with the program; NULL when nodes come from a trace
+                          * (ag_stack_harvest_add_node) */
     int tree_size;
     uint8_t *marks;        /* [n_marks] by node id: bits of enum ag_mark */
-    uint32_t n_marks;      /* grows with the ids of the events */
+    uint32_t n_marks;      /* grows to include the largest node id of an event */
     struct ag_node *nodes; /* [0, n_nodes): found and not yet written, parents first */
     size_t n_nodes, capacity;
-    uint32_t *chain; /* scratch memory of one walk */
+    uint32_t *chain; /* scratch memory of one walk, from a node to its root */
     size_t chain_capacity;
     struct ag_index_map frames_of;          /* leaf -> the innermost node with a frame */
     uint64_t n_stacks, n_cut, n_incomplete; /* different stacks of allocations, without leaves */

@@ -17,14 +17,14 @@
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
  * So the number of executed programs minus the number of slots is the number of programs without a
  * recorder, however short they lived. A recorder that takes a slot (joins) is attributed to the
- * process that executed the recorder's program: the recorded process that had its pid before, or
- * the parent. If more recorders are attributed to a process than it executed programs (it made the
- * system call itself, as Go's runtime does), this surplus does not reduce the missing programs of
- * other processes. If the parent has never had a surplus, the parent may have adopted the process
- * (as the first process of a PID namespace or a subreaper does), and the recorder is attributed to
- * a descendant of the parent. If the parent lives and is a stranger, the recorder is not
- * attributed. If the parent is unknown or has ended, the recorder reduces the sum of the missing
- * programs.
+ * process that executed the recorder's program: the recorded process that had the recorder's pid
+ * before, or the parent. If more recorders are attributed to a process than it executed programs
+ * (it made the system call itself, as Go's runtime does), this surplus does not reduce the missing
+ * programs of other processes. If the parent has never had a surplus, the parent may have adopted
+ * the process (as the first process of a PID namespace or a subreaper does), and the recorder is
+ * attributed to a descendant of the parent. If the parent lives and is a stranger, the recorder is
+ * not attributed. If the parent is unknown or has ended, the recorder reduces the sum of the
+ * missing programs.
  *
  * The programs that way 2 finds include most of the processes that way 1 finds, so the result is
  * the larger number. The result is a lower bound: way 2 does not see programs that are executed by

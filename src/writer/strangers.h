@@ -30,7 +30,7 @@ struct ag_stranger {              /* a process that is a stranger, or may become
     uint64_t since_ns;            /* CLOCK_MONOTONIC when it was first seen without a recording */
     bool has_executed;            /* it was recorded and executed another program */
     bool is_counted;              /* it is a stranger */
-    bool is_seen;                 /* by the current look */
+    bool is_seen;                 /* the current ag_strangers_look has found it */
     char name[16];
 };
 /* Programs that a recorded process executed, or started in children, and whose recorders have not
@@ -47,7 +47,8 @@ struct ag_strangers { /* zero-initialize */
     uint64_t next_look_ns; /* CLOCK_MONOTONIC */
     struct ag_missing_programs *missing;
     size_t n_missing;
-    uint32_t n_unattributed; /* recorders that joined and were executed by an unknown process */
+    uint32_t n_unattributed; /* recorders that joined and whose programs were executed by an unknown
+                              * process */
 };
 
 /* Looks for strangers among the descendants of the first process and of the recorded processes, if

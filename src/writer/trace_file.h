@@ -57,7 +57,7 @@ void ag_trace_file_folder(const char *path, char ret_folder[4096]);
 int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names,
                          const struct ag_trace_header *header, char ret_path[4096]);
 /* Opens the file at PATH if it is the trace that HEADER describes, perhaps created before its
- * process had a number. Returns -ENOENT if it is not. */
+ * process had a number. Returns -ENOENT if the file is not that trace. */
 int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *header);
 /* Is the open file the trace that HEADER describes? */
 bool ag_trace_file_is_of(int fd, const struct ag_trace_header *header);

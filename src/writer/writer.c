@@ -1,5 +1,6 @@
 /* writer.c: the loop of the writer process, and the life of a slot (the entry of a process in the
- * live segment, the memory that the writer shares with the recorded processes).
+ * live segment, the memory that the writer shares with the recorded processes). A recorder is the
+ * code that records inside a program; it joins the session when it takes a slot.
  *
  * 1. The loop. About every millisecond the writer increments the session's tick (session_clock.c),
  *    adopts new processes (opens their traces and watches them), takes the chunks that are ready,
@@ -116,7 +117,8 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
     const uint64_t cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
     watched->cpu_ns = cpu_ns > watched->cpu_ns ? cpu_ns : watched->cpu_ns;
     watched->has_ended = true;
-    watched->has_unread = true; /* until a round has examined its ACTIVE chunks too */
+    watched->has_unread = true; /* until a round has also examined its ACTIVE chunks, which its
+                                 * threads have not filled */
     watched->ended_ns = now_ns;
     if (writer->session->is_attached && watched->is_first) {
         /* the process has left the session, and may continue unrecorded */
@@ -283,8 +285,9 @@ static bool is_related(const struct ag_writer *writer, enum relation relation,
     return false;
 }
 
-/* Attributes the recorder that joined in slot INDEX to an execution by a process of that RELATION.
- * false: these processes have no execution whose recorder is missing. */
+/* Attributes the recorder that joined in slot INDEX to an execution by a process that has the given
+ * RELATION to the recorder's process. false: no process with this relation has executed a program
+ * whose recorder is missing. */
 static bool attribute_joined(struct ag_writer *writer, uint32_t index, enum relation relation) {
     const struct ag_process_ids *joined = &writer->slots[index].ids;
     struct ag_strangers *strangers = &writer->strangers;
@@ -306,7 +309,8 @@ static bool attribute_joined(struct ag_writer *writer, uint32_t index, enum rela
     return false;
 }
 
-/* The recorded process of that RELATION to the one that joined in slot INDEX. */
+/* Returns the recorded process that has the given RELATION to the process in slot INDEX. NULL:
+ * there is none. */
 static struct ag_watched_slot *related_slot(const struct ag_writer *writer, uint32_t index,
                                             enum relation relation) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
@@ -639,8 +643,9 @@ static void add_other(struct ag_writer *writer, const struct ag_writer_report *t
     }
 }
 
-/* Keeps the trace for choose_main if it is more likely the main trace than the one that is kept;
- * the one of these two that is not kept is one of the other traces. */
+/* Keeps in writer->other, for choose_main, the trace that is more likely the main trace: TRACE, or
+ * the trace that was kept before. The other of these two is added to the sums of the other
+ * traces. */
 static void offer_as_main(struct ag_writer *writer, const struct ag_writer_report *trace) {
     const struct ag_writer_report *kept = &writer->other;
     const bool is_better =
@@ -657,8 +662,8 @@ static void offer_as_main(struct ag_writer *writer, const struct ag_writer_repor
     writer->other = *trace;
 }
 
-/* Called when a trace of the first process is complete. Its earlier program is one of the other
- * processes from now on. */
+/* Called when a trace of the first process is complete. If the first process executed an earlier
+ * program, the trace of that program counts as another trace from now on. */
 static void report_first(struct ag_writer *writer, const struct ag_recording *recording) {
     struct ag_writer_report *report = &writer->report;
     if (report->path[0] != '\0') {
@@ -667,10 +672,10 @@ static void report_first(struct ag_writer *writer, const struct ag_recording *re
     fill_report(report, recording);
 }
 
-/* Chooses the main trace: that of the last program of the first process, or else the kept one. The
- * kept one is chosen if only that one has counts of a runtime's functions, or if it has another
- * program that allocated far more, because then the first process has probably only started that
- * program. */
+/* Chooses the main trace: that of the last program of the first process, or the kept trace
+ * (writer->other). The kept trace is chosen if only that trace has counts of a runtime's functions.
+ * It is also chosen if it is of another program that allocated far more, because then the first
+ * process has probably only started that program. */
 static void choose_main(struct ag_writer *writer) {
     enum { FAR_MORE = 10 };
     struct ag_writer_report *first = &writer->report, *kept = &writer->other;
@@ -838,7 +843,7 @@ static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint
             note_end(writer, index, now_ns);
         } else if (!ag_process_watch_is_leaving(&watched->watch)) {
             note_exec(writer, index, now_ns);
-        } /* otherwise it is exiting, and counts as ended a moment later */
+        } /* otherwise the process is exiting, and counts as ended a moment later */
     } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {
         note_end(writer, index, now_ns);
     } else if (locks == AG_PROCESS_UNCLEAR && executes_another(watched)) {
@@ -951,7 +956,7 @@ static void flush_when_due(struct ag_writer *writer, uint64_t now_ns, uint64_t *
 
 /* Is there an unsealed trace that the user expects to be complete when `run` returns? These are the
  * traces of the first process, of each program that it executed, and of children that ended before
- * it. */
+ * the first process. */
 static bool something_is_unsealed(const struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         const struct ag_watched_slot *watched = &writer->slots[i];

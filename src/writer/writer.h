@@ -13,10 +13,10 @@
 struct ag_session;
 
 /* What `run` prints in its closing lines, about one trace, the main trace, unless stated otherwise.
- * The writer writes it to report_fd when the trace of the first process is sealed. The main trace
- * is that of the last program that the first process executed. But if that program only starts
- * other programs (a shell, make, sudo), it is the trace of another one (choose_main in
- * writer.c). */
+ * The writer writes this struct to report_fd when the trace of the first process is sealed. The
+ * main trace is that of the last program that the first process executed. But if that program only
+ * starts other programs (a shell, make, sudo), the main trace is that of another program
+ * (choose_main in writer.c). */
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
@@ -25,7 +25,8 @@ struct ag_writer_report {
     uint64_t rss_peak_bytes;             /* 0: not known */
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */
-    uint32_t is_cut, error;  /* errno of the write that failed; 0: the requested size is reached */
+    uint32_t is_cut, error;  /* error: errno of the write that failed; 0: the requested size is
+                              * reached */
     uint64_t interval_bytes; /* of a sampled trace: the interval at the end */
     uint32_t is_sampled;
     uint32_t is_filtered; /* the filter excluded some blocks */
@@ -43,8 +44,8 @@ struct ag_writer_report {
     uint32_t without_error;   /* missing_error of the first missing trace, of any process */
     uint32_t has_counts;      /* calls of the functions of a runtime were counted */
     char program[16];         /* the start of the name of the trace's program */
-    /* Of the n_other_traces: sums over those that are complete, how many processes still run, and
-     * the names of the programs ("sh, erlexec"). */
+    /* About the other traces: sums over those that are complete, how many of their processes still
+     * run, and the names of their programs ("sh, erlexec"). */
     uint64_t others_blocks, others_bytes;
     uint32_t n_others_running;
     char others[96];

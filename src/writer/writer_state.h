@@ -33,8 +33,8 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
     bool is_first;           /* the process that `run` started, even after it called exec */
-    bool lives_on;           /* the process lives, and this writer, which is offline, leaves it
-                              * out */
+    bool lives_on;           /* the process lives, so this writer, which is offline, does not
+                              * complete its trace */
     bool has_ended;          /* the process has ended; its chunks will not change any more */
     bool has_unread;         /* the last round left chunks of the process unread */
     /* CLOCK_MONOTONIC when the process' end was seen, or when the slot retired */
