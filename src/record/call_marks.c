@@ -11,7 +11,8 @@
 enum {
     INSIDE_BYTES_MOST = 64 << 10,    /* most stack that a marked call uses: an estimate */
     SAME_STACK_BYTES_MOST = 1 << 20, /* largest distance of two calls on one stack: an estimate */
-    /* marks removed by one lookup: a longer list may be a cycle of overwritten marks */
+    /* limit of the marks that one lookup removes: a longer list may be a cycle of overwritten
+     * marks */
     PRUNED_AT_ONCE_MOST = 16,
     USER_CODE_SEGMENT = 0x33, /* selector of 64-bit user code */
 };

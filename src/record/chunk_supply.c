@@ -25,8 +25,8 @@
  * needed. So this window is made from an existing one by mremap with an old size of 0, which maps
  * the same shared file again.
  *
- * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS. It blocks the thread
- * only while the writer is slower than the host. */
+ * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS. A thread waits only
+ * while the writer is slower than the host. */
 #include "chunk_supply.h"
 
 #include <errno.h>

@@ -24,9 +24,10 @@ int64_t ag_chunk_supply_take_counters(enum ag_counter_chunk kind, unsigned char 
  * in the file that is mapped at MAPPED. NULL: no memory. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes);
 
-/* Called in a child that was forked inside a hook: maps the windows (mappings of the chunks) a
- * second time. From now on the recorder uses the new windows, so that pages of the old windows, to
- * which the hook may still write, can be replaced. Returns false if there is no memory. */
+/* Called in a child that was forked inside a hook (the code that records a call of malloc or free):
+ * maps the windows (mappings of the chunks) a second time. From now on the recorder uses the new
+ * windows, so that pages of the old windows, to which the hook may still write, can be replaced.
+ * Returns false if there is no memory. */
 bool ag_chunk_supply_map_again(void);
 
 /* Unmaps the windows. No thread may use them during or after this call. */

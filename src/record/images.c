@@ -22,7 +22,7 @@
  *
  *     reader                                    unloading thread
  *       n_readers++                               DELETES: lock; changer = self
- *       lock or changer? n_readers--, again                wait for n_readers == 0; unlock
+ *       lock or changer set: n_readers--, retry            wait for n_readers == 0; unlock
  *       look up, read the tables                  (the loader unmaps)
  *       n_readers--                               IS_WHOLE: lock, wait; merge; changer = 0; unlock
  *
@@ -577,7 +577,7 @@ void ag_images_refresh(void) {
 
 /* ---- the loader's notices ---- */
 
-/* The calling thread is about to remove objects from the list of the first namespace. */
+/* The calling thread is about to remove objects from the list of the loader's first namespace. */
 static void begin_unloading(void) {
     const uint64_t mask = ag_signals_block();
     lock_images();

@@ -38,8 +38,8 @@ bool ag_made_code_find(uintptr_t pc, struct ag_unwind_image *ret_image);
 uint32_t ag_made_code_count(void);
 uintptr_t ag_made_code_pc(uint32_t number);
 
-/* A function (id of a FRAME record) and line at a pc. ag_record_code records all of them for one
- * pc, the innermost inlined function first. */
+/* A function (id of a FRAME record) and line at a pc. ag_record_code records all functions and
+ * lines at one pc, the innermost inlined function first. */
 struct ag_made_place {
     uint32_t function, line;
 };

@@ -10,13 +10,14 @@
  *       interpret               7fc0       main      line 3          7fd8
  *       main                    7ff0                                             outermost
  *
- * A native frame covers the memory from its sp up to the sp of the next one. The native frames that
- * a managed function calls are called by the interpreter's native frame that runs the function. So
- * managed frames are placed between the native frame that contains their position and the native
- * frame that it called. The merged stack of the example, innermost first: draw, on_click, dispatch,
- * interpret, vm_call, main:3, interpret, main. This needs no knowledge of the interpreter's code. A
- * frame whose position lies in no native frame (the walk was incomplete, or the stack has changed)
- * is placed next to the previous managed frame of its source, and is never lost.
+ * A native frame covers the memory from its sp up to the sp of the next outer frame. The native
+ * frames that a managed function calls are called by the interpreter's native frame that runs the
+ * function. So managed frames are placed between the native frame that contains their position and
+ * the native frame that it called. The merged stack of the example, innermost first: draw,
+ * on_click, dispatch, interpret, vm_call, main:3, interpret, main. This needs no knowledge of the
+ * interpreter's code. A frame whose position lies in no native frame (the walk was incomplete, or
+ * the stack has changed) is placed next to the previous managed frame of its source, and is never
+ * lost.
  *
  * The stack walker has a cache for the native frames. Programs often have the same stacks, so each
  * thread also caches some merged stacks, together with all inputs of the merge. If a stack is not
@@ -90,7 +91,7 @@ struct merge {
 };
 
 /* A cached segment: the native frames from index `from` - 1 inward to index `to` of the stack with
- * the node `native`, whose caller is the node `caller`. */
+ * the node `native`. The caller of the segment is the node `caller`. */
 enum { SEGMENTS_BITS = 7 };
 struct segment {
     uint32_t recording; /* as in struct merge */
@@ -364,8 +365,8 @@ static uint32_t intern_runs(struct ag_walk_scratch *scratch, const struct native
     return has_memory ? node : (uint32_t)AG_ROOT_NOT_KEPT;
 }
 
-/* In the debug mode of self_check.h: compares a stack with runs with the one that intern_all makes
- * of all frames. */
+/* In the debug mode of self_check.h: compares MERGED, the node of a stack with runs, with the node
+ * that intern_all returns for all frames. */
 AG_COLD static void check_runs(const struct ag_walk_scratch *scratch,
                                const struct native_stack *stack, uint32_t n_natives,
                                uint32_t n_items, enum ag_root root, uint32_t merged) {

@@ -76,8 +76,8 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source);
 bool ag_frame_sources_are_there(void);
 
 /* Returns the node of the stack at sp, with the native frames that the stack walker finds and the
- * frames of all sources. pc: an address in the calling function, for the frame of
- * the call itself, if it is known; 0: unknown. */
+ * frames of all sources. pc: 0, or an address in the calling function, which replaces the address
+ * of the innermost native frame. */
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
                          uintptr_t pc);
 /* Returns the node of STACK with N more frames, which the innermost frame of STACK called. FRAMES

@@ -29,10 +29,10 @@
  *
  * 3. Leaving a session and starting again (only in a program that embeds the recorder). Other
  * threads may be in the middle of an event. Leaving does not wait for them, so the memory that they
- * use stays mapped. The next recording uses only the thread states again; each thread resets its
- * own state. A thread knows that it has to do this because a new start closes the gate of each
- * state (the word that shows whether the thread may record). If a thread that was in an event opens
- * its gate again, the recording number in the state shows that the state is old.
+ * use stays mapped. Of this memory, the next recording reuses only the thread states; each thread
+ * resets its own state. A thread knows that it has to do this because a new start closes the gate
+ * of each state (the word that shows whether the thread may record). If a thread that was in an
+ * event opens its gate again, the recording number in the state shows that the state is old.
  *
  * 4. exec. The kernel releases the locks of the process, so the writer learns that the recording of
  * the previous program has ended. The new program joins like any process. If it knows its PID

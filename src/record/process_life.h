@@ -1,14 +1,14 @@
 /* process_life.h: says whether this process records, or is a forked child whose recording has not
  * begun yet.
  *
- * fork copies the recorder's state. A child must not use the copy, because the chunks (the memory
- * for events) in it belong to the parent. So one word is on a page that the kernel clears in every
- * forked child, however the child was made (MADV_WIPEONFORK). A thread's gate is a word that says
- * whether the thread is inside a hook (the code that records a call of malloc or the like). The
- * fast path of recording compares the gate with the cleared word instead of a constant. In a child
- * no gate equals this word, so the first event takes the slow path, which begins the child's own
- * recording. The kernel changes no other state. So if a signal handler interrupts a hook and forks,
- * the hook continues in the child with the state that it had before.
+ * fork copies the recorder's state. A child must not use the copy, because it refers to chunks
+ * (memory for events) that belong to the parent. So one word is on a page that the kernel clears in
+ * every forked child, however the child was made (MADV_WIPEONFORK). A thread's gate is a word that
+ * says whether the thread is inside a hook (the code that records a call of malloc or the like).
+ * The fast path of recording compares the gate with the cleared word instead of a constant. In a
+ * child no gate equals this word, so the first event takes the slow path, which begins the child's
+ * own recording. The kernel changes no other state. So if a signal handler interrupts a hook and
+ * forks, the hook continues in the child with the state that it had before.
  *
  * A child that shares its parent's memory (vfork, posix_spawn, clone with CLONE_VM) shares the
  * page, too. The recorder treats it as a part of its parent, although its pid differs, because it

@@ -111,7 +111,8 @@ struct ag_recorder {
     uint32_t tree_index, tree_generation;
     struct ag_unwind_space *space;
     size_t walker_bytes;
-    uint32_t depth, stamp_words; /* most frames of a stack; most words between two stamps (times) */
+    uint32_t depth, stamp_words; /* maximum number of frames of a stack; maximum number of words
+                                  * between two stamps (times) */
     bool has_free_stacks;        /* a free carries the stack of its caller */
     _Atomic(struct ag_thread *) threads; /* all thread states of this process, newest first */
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
@@ -220,9 +221,10 @@ static inline struct ag_bytes ag_bytes_of(const char *text, size_t most) {
  * session. image: AG_IMAGE_TYPE or AG_IMAGE_LABEL. 0: there is no memory for the site. If the site
  * exists already, this takes about 10 ns. */
 uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
-/* All blocks that this thread allocates from now on, in any heap, get a leaf (an innermost node
- * that is not a frame) with this site, which represents a label, in their stacks; 0: none. Every
- * event of a thread with a label takes the slow path. */
+/* Sets the label of this thread. SITE: the site that represents the label; 0: no label. From now
+ * on, the stack of each block that the thread allocates, in any heap, gets a leaf (an innermost
+ * node that is not a frame) with this site. Every event of a thread with a label takes the slow
+ * path. */
 void ag_record_set_label_site(uint32_t site);
 struct ag_managed_frame; /* managed_frames.h */
 struct ag_typed_place {

@@ -9,9 +9,9 @@
  * innermost first, and returns the number of frames; 0 or less: it cannot find the stack. */
 typedef int ag_judge_fn(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity);
 
-/* From now on each captured stack is compared with that of JUDGE. Stacks and differences are
- * counted in the process' slot (its entry in the memory that is shared with the writer). Called at
- * the start, by one thread. */
+/* From now on each captured stack is compared with the stack that JUDGE finds. Stacks and
+ * differences are counted in the process' slot (its entry in the memory that is shared with the
+ * writer). Called at the start, by one thread. */
 void ag_self_check_start(ag_judge_fn *judge);
 bool ag_self_check_is_on(void);
 

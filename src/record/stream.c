@@ -2,10 +2,9 @@
  * of words with stamps (words with the time). This also works in a signal handler that interrupts a
  * hook (the code that records a call of malloc or free).
  *
- * 1. Data. A thread owns one state (thread_state.h); the state owns one chunk of the segment.
- * States are mapped and never freed; a new thread takes over the state of a dead thread. So no hook
- * on thread exit is needed, and events of TLS destructors, the last code of a thread, are recorded
- * like any other.
+ * 1. Data. A thread owns one state (thread_state.h); the state owns one chunk. States are mapped
+ * and never freed; a new thread takes over the state of a dead thread. So no hook on thread exit is
+ * needed, and events of TLS destructors, the last code of a thread, are recorded like any other.
  *
  * A thread is identified by the address of its thread control block and by its tid. Both are read
  * without a system call: the C library stores the tid in the control block, at an offset that it

@@ -19,8 +19,9 @@ enum {
     /* open, but in a marked call whose inner calls are recorded by another component: every event
      * takes the slow path, which checks the marks (ag_record_suspend_call) */
     AG_GATE_MARKED = 32,
-    /* Any other value means that the thread is in a hook: it is the sp of the hook, plus
-     * AG_GATE_APPENDING while words at the cursor are being written */
+    /* Any other value means that the thread is in a hook, the code that records a call of malloc or
+     * free. The value is the sp of the hook, plus AG_GATE_APPENDING while words at the cursor are
+     * being written. */
     AG_GATE_APPENDING = 1,
     /* the thread is in the hook of a free, in which the gate does not contain an sp */
     AG_GATE_FREEING = 16 | AG_GATE_APPENDING,
