@@ -3,10 +3,10 @@
  *
  * Bounds. libelf compares each offset and count with the file's size, and reads without a mapping
  * (ELF_C_READ). That alone does not limit the sum of all reads: a thousand section headers may
- * refer to the same table. So only the first symbol table of each kind is read; a file may have
- * only one (gabi, sh_type). Tables are copied here, because libelf keeps all that it reads until
- * the file is closed. The copied tables of names get a terminating NUL here,
- * because libelf would look for one at the end of the table again for each name. */
+ * refer to the same table. So only the first symbol table of each kind is read; the ELF
+ * specification (gABI, sh_type) allows only one of each kind. Tables are copied here, because
+ * libelf keeps all that it reads until the file is closed. The copied tables of names get a
+ * terminating NUL here, because libelf would check the end of the table again for each name. */
 #include "remote_elf.h"
 
 #include <errno.h>
@@ -364,7 +364,10 @@ const struct ag_remote_symbol *ag_remote_elf_symbol(struct ag_remote_elf *elf, c
 }
 
 const struct ag_remote_symbol *ag_remote_elf_function(struct ag_remote_elf *elf, uint64_t address) {
-    enum { LOOK_BACK = 64 }; /* aliases and labels between a function's start and the address */
+    enum {
+        LOOK_BACK = 64
+    }; /* limit of the aliases and labels between a function's start and the
+                              * address */
     read_symbols(elf);
     const size_t after = AG_SORTED_UNTIL(elf->symbols, elf->n_symbols, address, address);
     for (size_t i = after; i-- > 0 && after - i <= LOOK_BACK;) {

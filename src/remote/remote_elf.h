@@ -1,8 +1,8 @@
 /* remote_elf.h: reads segments, sections and symbols from an ELF file that a process has mapped.
  *
  * The file may belong to another user, and may be changed or truncated while it is read: it is
- * copied, never mapped, and each offset and length is checked against the file. Addresses are those
- * in the file. */
+ * copied, never mapped, and each offset and length is checked against the file. Addresses are the
+ * numbers in the file, not those at which the process has mapped it. */
 #ifndef AG_REMOTE_ELF_H
 #define AG_REMOTE_ELF_H
 
