@@ -46,8 +46,8 @@ struct way {
     bool is_kept;
 };
 
-/* The greatest distance between page and target. It is 1.5 GiB: operands of the copied instructions
- * may be 512 MiB further away from the page. */
+/* The greatest distance between page and target. It is 1.5 GiB, because operands of the copied
+ * instructions may be 512 MiB further away from the page than the target. */
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
 _Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
@@ -71,7 +71,8 @@ struct surroundings {
 
 static bool look_around(void *context, const struct ag_mapping *mapping) {
     struct surroundings *around = context;
-    const bool is_below = mapping->low <= around->target; /* the gap before this mapping */
+    /* the gap before this mapping is below the target */
+    const bool is_below = mapping->low <= around->target;
     const uintptr_t low = around->previous_high, high = mapping->low;
     around->previous_high = mapping->high;
     if (mapping->low <= around->target && around->target < mapping->high) {

@@ -7,7 +7,8 @@
 char **ag_first_environment(void);
 /* Does what getenv did when the program was started: returns the value of the variable NAME, or
  * NULL. Unlike getenv, this function works before the libc is initialized, is never a function of
- * the program, and ignores later changes. The value lies where the kernel put it, and remains. */
+ * the program, and ignores later changes. The value lies where the kernel put it, and stays
+ * valid. */
 const char *ag_first_environment_value(const char *name);
 
 #endif

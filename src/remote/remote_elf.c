@@ -364,10 +364,7 @@ const struct ag_remote_symbol *ag_remote_elf_symbol(struct ag_remote_elf *elf, c
 }
 
 const struct ag_remote_symbol *ag_remote_elf_function(struct ag_remote_elf *elf, uint64_t address) {
-    enum {
-        LOOK_BACK = 64
-    }; /* limit of the aliases and labels between a function's start and the
-                              * address */
+    enum { LOOK_BACK = 64 }; /* limit of aliases and labels from a function's start to ADDRESS */
     read_symbols(elf);
     const size_t after = AG_SORTED_UNTIL(elf->symbols, elf->n_symbols, address, address);
     for (size_t i = after; i-- > 0 && after - i <= LOOK_BACK;) {
