@@ -453,7 +453,8 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
         result = step_guessed(walker, space, rule, registers, reader, outcome);
     } else if (AG_LIKELY(rule != AG_RULE_GENERAL)) {
         result = ag_frame_step_fast(registers, rule, read_and_keep, reader);
-    } else { // its reads are not recorded, so the frames up to this one are not remembered
+    } else { // the reads of a general step are not recorded, so the frames up to this one are not
+             // remembered
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
         outcome->forgotten = (int32_t)outcome->n_new - 1;

@@ -75,8 +75,8 @@ struct ag_stack_word { /* the word at address was value */
 struct ag_known_frame {
     struct ag_registers registers;
     uint32_t node;
-    /* AG_NEEDS(number of words that the walk read from this frame outward, whether it depends on
-     * rbp) */
+    /* AG_NEEDS(number of words that the walk read from this frame outward, whether this part of the
+     * walk depends on rbp) */
     uint32_t needs;
 };
 #define AG_NEEDS(n_words, reads_rbp) ((uint32_t)(n_words) << 1 | (reads_rbp))
@@ -104,8 +104,10 @@ struct ag_walker {
     bool is_cut;
     /* the memo, the frames of the last walk: an array of `depth` frames, outermost first */
     struct ag_known_frame *frames;
-    struct ag_stack_word *words; /* [depth * (AG_STEP_OTHER_WORDS_MAX + 1)], + 1 for the word that
-                                    stopped a walk; compared from the last to the first */
+    /* the words that the memo depends on, compared from the last to the first; at most
+     * AG_STEP_OTHER_WORDS_MAX + 1 for each of `depth` frames, and one for the word that stopped the
+     * walk */
+    struct ag_stack_word *words;
     /* memory of one capture, innermost frame first; new_returns[i] is the word from which the pc of
      * new_frames[i] was read; new_others are the words with role AG_WORD_OTHER */
     struct ag_new_frame *new_frames;
