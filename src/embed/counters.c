@@ -464,7 +464,8 @@ void allogram_count_enter_(allogram_counters *set, allogram_function function) {
 void allogram_count_caller_(allogram_counters *set, allogram_function function) {
     if (is_ready(set)) {
         take_time(set);
-        (void)step_to(set, set->current, function); /* without a node, the next call has none */
+        /* if the function gets no node, the functions that it calls get none, either */
+        (void)step_to(set, set->current, function);
     }
 }
 

@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 
 /* The bytes that the calling thread may allocate before allogram.h has to call the library. The
- * inline functions of allogram.h count it down. */
+ * inline functions of allogram.h count this number down. */
 extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 /* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit is changed by one module
  * only, which does so under its lock. */
@@ -21,9 +21,9 @@ void ag_host_mode(uint32_t set, uint32_t clear);
  * if the state belongs to another recording. */
 void ag_host_get_ready(void);
 
-/* A collection, for adapters that do not report it from the frame that caused it. Times are raw
- * clock ticks since the session's origin. A number of bytes that is 0 is unknown. stack: that of
- * the code that caused the collection (ag_record_stack). */
+/* A garbage collection, for adapters that report it from another frame than the one that caused the
+ * collection. Times are raw clock ticks since the session's origin. A number of bytes that is 0 is
+ * unknown. stack: that of the code that caused the collection (ag_record_stack). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
     uint64_t promoted_bytes;
