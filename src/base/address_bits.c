@@ -54,8 +54,8 @@ AG_COLD static uint64_t take_slot(struct ag_address_bits *bits, uint32_t slot, u
     }
     uint64_t found = 0;
     atomic_store_explicit(&bits->listed[at], slot + 1, memory_order_release);
-    /* release: pairs with the acquire in find_slot, so that a walk after a thread has found the key
-     * finds the slot in the list */
+    /* release: pairs with the acquire in find_slot, so that the slot is in the list for every
+     * thread that has found the key */
     if (atomic_compare_exchange_strong_explicit(&bits->slots[slot].key, &found, key,
                                                 memory_order_release, memory_order_acquire)) {
         return key;

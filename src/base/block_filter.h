@@ -1,8 +1,7 @@
 /* block_filter.h: selects the blocks of a recording: "domain=gpu,!allocator=pool,size=4096..".
  * Terms are joined by commas, and all must hold; "!" before a term negates it. Commas between
- * brackets belong to the name of a type. The expression is
- * stored in the live segment (the memory that the profiled process shares with the writer of the
- * trace) and in the trace. */
+ * brackets belong to the name of a type. The expression is stored in the live segment (the memory
+ * that the profiled process shares with the writer of the trace) and in the trace. */
 #ifndef AG_BLOCK_FILTER_H
 #define AG_BLOCK_FILTER_H
 

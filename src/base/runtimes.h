@@ -27,8 +27,8 @@ struct ag_runtime {
     const struct ag_adapter *inside;
 
     /* The fields below are set only in the program `allogram`. */
-    /* How the names of the object files begin that contain the runtime's own code and nothing of a
-     * program; NULL ends the list. NULL in place of the list: none. */
+    /* Prefixes of the names of the object files that contain only the runtime's own code; a NULL
+     * pointer ends the list. `libraries` is NULL if there are no such files. */
     const char *const *libraries;
     const struct ag_decoder *decoder; /* decodes names, frames and types (symbol/decoder.h) */
     /* reads the runtime from outside the process (allogram/inspector.h) */
