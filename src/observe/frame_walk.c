@@ -18,9 +18,11 @@
  * address of any call. The result is right for a function that was called directly; a frame may be
  * missing if a function was reached by a tail call or a pointer.
  *
- * 4. The end. A frame is the outermost one if its row has no return address, if it is the program's
- * entry, if its return address is 0, or, without CFI, if no caller is found and rbp is 0, which the
- * ABI requires in the outermost frame. */
+ * 4. The end. A frame is the outermost one in these cases:
+ *     - its row says that it has no return address, or its return address is 0;
+ *     - it has no CFI, and its code is the program's entry;
+ *     - it has no CFI, no caller is found, and rbp is 0, as the ABI requires in the outermost
+ *       frame. */
 #include "frame_walk.h"
 
 #include <stdlib.h>
@@ -40,7 +42,7 @@ enum {
                                                                           * x86-64 ABI */
     LATER_BYTES = 256 << 10, /* maximum read beyond the copy */
     OVERLAP_BYTES = 1024,    /* end of the copy, which is read again and compared */
-    SCANNED_WORDS = 192,     /* searched for a return address, if no table gives its place */
+    SCANNED_WORDS = 192,     /* in code without CFI: searched for a return address */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,
     CODE_BEFORE_CALL = 8,
@@ -302,8 +304,8 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
     return find_call(code, return_address, ret_target);
 }
 
-/* Does what call_before does, for code that the target generated, which is only in its memory and
- * in no file. */
+/* Does what call_before does, for code that the target generated: it is in no file, only in the
+ * target's memory. */
 static enum call call_before_in_memory(const struct ag_frame_walker *walker,
                                        const struct step *step, uint64_t return_address) {
     const struct ag_remote_mapping *mapping =
@@ -317,8 +319,8 @@ static enum call call_before_in_memory(const struct ag_frame_walker *walker,
     return is_code ? find_call(code, return_address, &target) : CALL_NONE;
 }
 
-/* Returns the first address of the function that contains ADDRESS, both in the target's memory; 0:
- * unknown. */
+/* Returns the first address of the function that contains ADDRESS; 0: unknown. Both are addresses
+ * in the target's memory. */
 static uint64_t function_start(struct ag_observed_image *image, uint64_t address) {
     const struct ag_remote_symbol *function =
         image->is_open ? ag_remote_elf_function(&image->elf, address - image->bias) : NULL;

@@ -1,7 +1,7 @@
 /* generated_code.c: reads code that a compiler inside the target (the observed process) made, from
  * the three places in which such compilers publish it.
  *
- *     perf map     /tmp/perf-PID.map: "START SIZE NAME" in hexadecimal, a line per function
+ *     perf map     /tmp/perf-PID.map: a line "START SIZE NAME" per function, numbers in hexadecimal
  *     jitdump      jit-PID.dump, mapped by the program so that perf notices it:
  *                  header: magic "JiTD" u32, version u32, header bytes u32, ...
  *                  record: id u32, bytes u32, time u64; id 0: pid u32, tid u32, vma u64,
@@ -29,8 +29,8 @@ enum {
     MOST_FILE_BYTES = 1 << 30,
     MOST_NAME_BYTES = 4096,
     MOST_FUNCTION_BYTES = 1 << 28,
-    /* limit of the bytes of all names, in multiples of the object's size, which the names can
-     * exceed because names may share bytes of the object */
+    /* limit of the sum of the names' lengths, in multiples of the object's size. The sum can exceed
+     * this size, because names may share bytes of the object. */
     SHARED_NAMES = 4,
     /* number of functions examined for a pc: those with the highest start addresses up to pc */
     LOOK_BACK = 16,

@@ -19,7 +19,7 @@ struct ag_generated_function {
     uint32_t age;
 };
 struct ag_generated_code {               /* all zero: empty */
-    struct ag_generated_function *items; /* sorted by low after refresh */
+    struct ag_generated_function *items; /* sorted by `low` */
     size_t n;
     uint32_t age;
     /* result of allogram_target_code_stamp when the list for debuggers was read */

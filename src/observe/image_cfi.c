@@ -51,8 +51,9 @@ static void index_places(struct cfi_copy *copy, uintptr_t section, size_t n_byte
     }
 }
 
-/* For a file with the linker's sorted header (.eh_frame_hdr): copies the header's segment, from the
- * header or .eh_frame, whichever comes first, to the end of the segment. */
+/* For a file with the linker's sorted header (.eh_frame_hdr): copies the end of the header's
+ * segment. The copy starts at the header or at .eh_frame, whichever comes first. If the file names
+ * no section .eh_frame, the whole segment is copied. */
 static void open_sorted(struct cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);

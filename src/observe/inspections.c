@@ -248,7 +248,8 @@ void allogram_answers_process(struct allogram_answers *answers,
     if (observation->n_processes == MOST_REPORTED) {
         return;
     }
-    /* an inspector that was compiled with an older header has no such fields */
+    /* an inspector that was compiled with an older header has no fields `binaries`,
+     * `binary_bytes` */
     const bool has_binaries = process->size >= sizeof *process;
     const struct ag_reported_process reported = {
         .id = inspections_keep_text(observation, process->id),

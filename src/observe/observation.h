@@ -21,7 +21,7 @@
 
 #include "seen_stacks.h"
 
-enum ag_observe_what { /* bits */
+enum ag_observe_what { /* bits: what is observed in addition to CPU samples */
                        AG_OBSERVE_GROWTH = 1,
                        AG_OBSERVE_MAPS = 2,
                        AG_OBSERVE_COLLECTIONS = 4,
@@ -33,9 +33,9 @@ enum ag_seen_source { AG_SEEN_CPU, AG_SEEN_GROWTH, AG_SEEN_MAP };
 struct ag_runtime;
 struct ag_observe_options {
     pid_t pid;
-    uint64_t duration_ns; /* 0: until stopped */
-    uint64_t rate;        /* CPU samples per second of a thread's CPU time */
-    unsigned what;        /* bits of enum ag_observe_what, in addition to CPU samples */
+    uint64_t duration_ns;              /* 0: until stopped */
+    uint64_t rate;                     /* CPU samples per second of a thread's CPU time */
+    unsigned what;                     /* bits of enum ag_observe_what */
     const struct ag_runtime *runtimes; /* base/runtimes.h; NULL: none */
     bool (*is_hurried)(void); /* returns true when looking up names should soon end; may be NULL */
     bool (*is_stopped)(void); /* returns true to end now with the present results; may be NULL */
@@ -68,7 +68,8 @@ struct ag_observation_facts {
     uint64_t complete_stacks; /* counted samples whose stack reaches the outermost frame */
     uint64_t growth_faults;   /* sampled page faults */
     uint64_t map_calls;       /* mmap, munmap, brk, mremap calls */
-    /* garbage collections that inspectors noticed; they report all of these, or only a sample */
+    /* garbage collections that inspectors noticed; an inspector reports all of them, or only a
+     * sample */
     uint64_t collections_seen;
     uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
     uint64_t own_cpu_ns;    /* CPU time that this process used for the observation */
@@ -112,7 +113,7 @@ ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_s
                               struct ag_observed_stack **ret_stacks);
 /* Counts only samples whose stack contains a native function that matches GLOB. Each of these
  * samples is counted in `own` of one function: the innermost managed caller of the matching
- * function; if there is none, its native caller. */
+ * function; if there is none, its innermost native caller that does not match. */
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions);
 

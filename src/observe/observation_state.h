@@ -126,8 +126,8 @@ bool ag_inspections_stack(struct ag_observation *observation, const struct allog
                           uint32_t *ret_node);
 
 /* ---- observed_names.c ---- */
-/* Adds new images (mapped files with code) to the symbolizer. Opens the images whose files cannot
- * be opened after the target has ended. */
+/* Adds new images (mapped files with code) to the symbolizer. Opens those images at once whose
+ * files cannot be opened after the target has ended. */
 void ag_observed_names_prepare(struct ag_observation *observation);
 /* Returns an array with the frames of the frame id FRAME; there are several if functions were
  * inlined. A frame without function ends the array. NULL: out of memory. */

@@ -32,11 +32,11 @@ struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_
     size_t n_sorted;
     uint64_t generation;         /* changes with the mappings */
     bool (*is_stopped)(void);    /* returns true to open no more files; may be NULL */
-    uint64_t cost, stored_bytes; /* memory that open files may need, and bytes that they occupy */
+    uint64_t cost, stored_bytes; /* memory that open files may need; bytes on the disk */
     bool is_over_bound;          /* some files were not opened: too many, or they cost too much */
 };
-/* Reads the target's map again. Returns 0, or a negative errno; after an error, look-ups find the
- * images of the last call that succeeded. */
+/* Reads the target's list of mappings again. Returns 0, or a negative errno; after an error,
+ * look-ups find the images of the last call that succeeded. */
 int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);

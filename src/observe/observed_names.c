@@ -2,8 +2,9 @@
  * frame is a frame of a runtime's function; all other frames are native. An inspector is the code
  * for one runtime (virtual machine) that reads a process of this runtime from outside.
  *
- * A frame is looked up once, on request; a native frame may be several functions, since compilers
- * inline. Functions with the same name, image (loaded file) and runtime count as one. */
+ * A frame is looked up once, on request. A native frame can stand for several functions, because
+ * compilers inline functions. Functions with the same name, image (loaded file) and runtime count
+ * as one. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -35,10 +36,9 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
         const struct ag_observed_image *image =
             observation->images.items[observation->n_symbolized_images];
         const char *place = image->place != NULL ? image->place : image->path;
+        /* out of memory: the image's functions are named by addresses */
         (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf.build_id,
-                                  image->elf.build_id_bytes, image->bias, image->low,
-                                  /* out of memory: its functions are named by addresses */
-                                  image->high);
+                                  image->elf.build_id_bytes, image->bias, image->low, image->high);
         /* the file cannot be opened after the observed process has ended, so it is opened now */
         if (strncmp(place, "/proc/", 6) == 0) {
             const struct ag_symbol_frame *frames;
@@ -177,7 +177,8 @@ void ag_observed_names_done(struct ag_observation *observation) {
  * The table finds a function by a hash of its name, image and runtime. */
 struct function_table {
     struct ag_observed_function *items;
-    /* the last stack in which an item was counted, so that a stack counts an item only once */
+    /* by item: the last stack (index in seen.counts) that was added to the item's total. A stack is
+     * added once, even if it contains the function several times. */
     uint64_t *last;
     size_t n, n_last;
     struct ag_index_map by_hash;
@@ -291,8 +292,9 @@ static bool is_native(const struct ag_observed_frame *frame) {
 }
 
 /* Returns the frame to blame for a stack. MATCH is the innermost native frame that matches the
- * glob. The blamed frame is the innermost managed frame among the match's callers; if there is
- * none, the match's caller; if the match has no caller, the match itself. NULL: nothing matches. */
+ * glob. The blamed frame is the innermost managed frame among the match's callers. If there is
+ * none, it is the innermost caller that does not match the glob, or the match itself if all callers
+ * match. NULL: no frame matches. */
 static const struct ag_observed_frame *blamed_frame(const struct ag_observed_frame *frames,
                                                     size_t n, const char *glob) {
     size_t match = 0;

@@ -1,7 +1,7 @@
 /* observed_trace.c: writes an observation as a trace that report, view, export and diff read.
  * docs/reference/trace-format.md describes its records, such as cpu_samples.
  *
- *     CPU samples       cpu_samples: the time and the native stack of each sample. `functions` and
+ *     CPU samples       cpu_samples: the time and the stack of each sample. `functions` and
  *                       `calls`: a tree of calls per thread, with the samples' CPU time in own_ns,
  *                       for readers of traces that do not know cpu_samples
  *     growth            allocations of the heap "resident memory": a sample that stands for N page

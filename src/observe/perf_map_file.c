@@ -1,9 +1,9 @@
 /* perf_map_file.c: `--perf-map`: writes a list of the functions that the target (the observed
  * process) generated at run time. `perf report` and `perf script` read their names from this file.
  *
- * Any user can create files in the folder of /tmp/perf-PID.map: the file is created anew and no
- * link is followed. If another user's file is there, it is not replaced, and an error is returned.
- * The target's user becomes the owner, since perf ignores files of other users. */
+ * Any user can create files in /tmp. So the file /tmp/perf-PID.map is always created anew, and no
+ * link is followed. If another user's file has this name, it is not replaced, and an error is
+ * returned. The target's user becomes the owner, since perf ignores files of other users. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ static bool write_line(void *context, uint64_t address, uint64_t n_bytes, const 
                    (unsigned long long)n_bytes, name) > 0;
 }
 
-/* Creates the file, replacing one from an earlier run of allogram or of the target. Returns its
- * descriptor. */
+/* Creates the file; a file from an earlier run of allogram or of the target is replaced. Returns
+ * the file's descriptor, or a negative errno. */
 static int create_map(const char *path, const struct ag_remote_process *process) {
     struct stat facts;
     if (lstat(path, &facts) == 0) {

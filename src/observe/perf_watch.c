@@ -40,12 +40,13 @@
 
 enum {
     PAGE_BYTES = 4096,
-    RING_PAGES = 512,        /* 2 MiB per CPU: 0.1 s at 999 Hz with 16 KiB of stack */
-    RING_PAGES_MODEST = 128, /* what perf_event_mlock_kb allows every user: 516 KiB with the head */
+    RING_PAGES = 512, /* 2 MiB per CPU: 0.1 s at 999 Hz with 16 KiB of stack */
+    /* what perf_event_mlock_kb allows every user: 516 KiB with the head page */
+    RING_PAGES_MODEST = 128,
     RING_PAGES_LEAST = 8,
     MOST_CPUS = 4096,
     MOST_THREADS = 1 << 16,
-    LISTINGS = 16, /* most times that the threads are listed until no thread is new */
+    LISTINGS = 16, /* limit of how often the threads are listed */
     RECORD_BYTES = 1 << 16,
 };
 /* ax bx cx dx si di bp sp ip, r8 to r15: the kernel's numbers 0 to 8 and 16 to 23 */

@@ -35,7 +35,7 @@ struct ag_perf_sample {
 };
 struct ag_perf_sink {
     void (*sample)(void *context, const struct ag_perf_sample *sample);
-    /* a file with code was mapped: the images have to be read again */
+    /* a file with code was mapped: the list of mapped files has to be read again */
     void (*code_mapped)(void *context);
     void *context;
 };
@@ -46,9 +46,9 @@ bool ag_kernel_number(const char *path, long *ret_number);
 #define AG_PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
 
 struct ag_perf_watch;
-/* Opens all sources, disabled. wakes_at_once: ag_perf_watch_wait returns at each sample; otherwise
- * it returns when a buffer is half full. Returns 0; or a negative errno with a message that names
- * the cause and the remedy. */
+/* Opens all sources; they record nothing before ag_perf_watch_start. wakes_at_once:
+ * ag_perf_watch_wait returns at each sample; otherwise it returns when a buffer is half full.
+ * Returns 0; or a negative errno with a message that names the cause and the remedy. */
 int ag_perf_watch_open(const struct ag_remote_process *process,
                        const struct ag_perf_source *sources, size_t n_sources, bool wakes_at_once,
                        struct ag_perf_watch **ret_watch, char ret_message[512]);

@@ -3,8 +3,8 @@
  * The cost is not part of the CPU time of the observed process, because it occurs in the kernel's
  * interrupt. So this thread samples itself with the same kind of event, and reads the clock without
  * a pause. A gap between two readings that contains the time of a sample is the cost of that
- * sample. The median of some dozen is used, since other interrupts and the scheduler cause gaps,
- * too. The result is about 20 us in a virtual machine and 2 us on bare metal.
+ * sample. The median of some dozen such gaps is used, since other interrupts and the scheduler
+ * cause gaps, too. The result is about 20 us in a virtual machine and 2 us on bare metal.
  *
  * The measured samples copy as much of the stack as those of the observation, so the ring has room
  * for only 15 of them. Nothing can empty the ring while the clock is read without a pause. So the
@@ -47,7 +47,7 @@ static struct event open_event(uint64_t config, uint64_t rate, uint32_t stack_by
         .size = sizeof attr,
         .config = config,
         .freq = rate != 0,
-        /* otherwise sample_period, which is the same field, is 1 */
+        /* rate 0: sets sample_period, which is the same field, to 1 */
         .sample_freq = rate != 0 ? rate : 1,
         .sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = UINT64_C(0xff01ff),

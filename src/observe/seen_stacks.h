@@ -1,9 +1,11 @@
 /* seen_stacks.h: the observed stacks and their counts; each frame and each stack is stored once.
  * Frames of functions that a runtime (virtual machine) executes are managed, all others are native.
- * A stack is the number of its innermost node; a node is a frame and the node of its caller.
+ * A node is a frame and the node of its caller. A stack is identified by the id of its innermost
+ * node.
  *
- * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes): the parent of an
- * outermost frame is an id below AG_SEEN_FIRST, which shows how the walk ended. */
+ * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes). An id below
+ * AG_SEEN_FIRST is no node: it is the parent of an outermost node, and shows how the walk of the
+ * stack ended. */
 #ifndef AG_SEEN_STACKS_H
 #define AG_SEEN_STACKS_H
 
