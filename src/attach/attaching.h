@@ -39,10 +39,10 @@ struct ag_attach_times { /* how long threads of the program were stopped, ns */
  * file on a disk is changed. If the file cannot be opened (PID is gone or belongs to another user),
  * there is nothing to claim; the next step reports the error.
  *
- * If another allogram holds the lock, this function waits for it, up to ten seconds; normally
- * milliseconds suffice. Returns 0, with a descriptor or -1 in ret_fd for ag_attach_claim_end, or a
- * negative errno with one line in ret_message: -EBUSY: the other allogram still holds the lock;
- * -EINTR: the user asked for the end. */
+ * If another allogram holds the lock, this function waits up to a minute until the lock is free;
+ * normally milliseconds suffice. Returns 0, with a descriptor or -1 in ret_fd for
+ * ag_attach_claim_end, or a negative errno with one line in ret_message: -EBUSY: the other allogram
+ * still holds the lock; -EINTR: the user asked for the end. */
 int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd, char ret_message[512]);
 void ag_attach_claim_end(int *fd); /* also done by the end of this process; may be called twice */
 /* Removes the agent that a killed allogram left in the process. Returns 1 if an agent was removed,

@@ -47,8 +47,8 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
  * and the thread was stopped inside of it. */
 int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
-/* Copies a text below the thread's stack, where it stays until ag_remote_call_end. Returns 0 or a
- * negative errno. */
+/* Copies a text into the free memory below call->stack, where it stays until ag_remote_call_end.
+ * Returns 0 or a negative errno. */
 int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t *ret_address);
 /* Restores the thread. */
 void ag_remote_call_end(struct ag_remote_call *call);

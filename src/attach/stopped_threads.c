@@ -210,8 +210,8 @@ static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
     return result;
 }
 
-/* Stops the threads of one process that still run. Returns 1 if there were some, 0 if all are
- * stopped, or a negative errno. */
+/* Stops those threads of one process that are not stopped yet. Returns 1 if there were some, 0 if
+ * there were none, or a negative errno. */
 static int stop_threads_of(struct ag_stopped_threads *threads,
                            const struct ag_remote_process *process, char message[512]) {
     static pid_t tids[AG_THREADS_MOST];
@@ -239,9 +239,9 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
     return refused < 0 ? refused : r < 0 ? r : were_some;
 }
 
-/* Stops the threads of the target that still run. When all are stopped, and so cannot start further
- * processes, stops the threads of the processes that share the target's memory (section 4). Returns
- * what stop_threads_of returns. */
+/* Stops those threads of the target that are not stopped yet. When all are stopped, and so cannot
+ * start further processes, also stops the threads of the processes that share the target's memory
+ * (section 4). Returns what stop_threads_of returns. */
 static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
     pid_t sharers[AG_MEMORY_SHARERS_MOST];
     int r = stop_threads_of(threads, threads->process, message);

@@ -2,10 +2,10 @@
  * table from region numbers to regions of bits, and a list of the used slots of the table. With the
  * list, the time of a walk over all addresses is proportional to the size of the heap, not of the
  * table; this matters because small heaps are collected thousands of times a second. Entries are
- * never removed. A slot is listed before it gets its key, so before its region can be found, and
- * only once: a thread that lists a slot and then finds that another thread has given the slot a key
- * clears its own element of the list. A slot whose region cannot be mapped stays listed and gets
- * its region later. */
+ * never removed. A slot is listed before it gets its key, so every region that can be found is
+ * listed. If two threads list the same slot at once, the thread that gives the slot its key keeps
+ * its element of the list, and the other thread clears its own. A slot whose region cannot be
+ * mapped stays listed and gets its region later. */
 #include "address_bits.h"
 
 #include <errno.h>

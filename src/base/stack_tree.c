@@ -109,8 +109,8 @@ static uint64_t index_level_bytes(uint32_t level) {
 
 struct ag_tree_piece ag_tree_piece(int piece) {
     static const struct {
-        /* offset of the first level of the index that this size adds, after the windows that it
-         * adds */
+        /* offset of the first level of the index that this size adds; the level follows the windows
+         * that this size adds */
         uint64_t offset;
         uint32_t first_level, n_levels, site_level;
     } sizes[AG_TREE_SIZES] = {

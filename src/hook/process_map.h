@@ -11,7 +11,7 @@ struct ag_mapping {
     uintptr_t low, high; /* [low, high) */
     int protection;      /* PROT_READ, PROT_WRITE, PROT_EXEC */
 };
-/* Called for each mapping, in the order of addresses; the walk ends if it returns false. */
+/* Called for each mapping, in the order of addresses. The result false ends the walk. */
 typedef bool ag_mapping_fn(void *context, const struct ag_mapping *mapping);
 
 /* Calls VISIT for the mappings. Returns 0, or the negative errno of opening or reading.

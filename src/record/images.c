@@ -85,6 +85,8 @@ struct image {
     /* address of the object's program headers: identifies the object while it is loaded */
     const void *phdr;
     uint32_t seen; /* value of images.visit when the image was last in the loader's list */
+    /* is_used: the slot is taken; is_gone: the image is unloaded, but its id is remembered;
+     * is_announced: announce_load was called */
     bool is_used, is_gone, is_announced;
     uint32_t build_id_bytes;
     unsigned char build_id[BUILD_ID_BYTES];

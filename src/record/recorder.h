@@ -37,7 +37,7 @@ enum ag_recorder_state {
 /* Definitions of heaps and vias. A forked child announces (records) them again, because it has its
  * own trace. */
 struct ag_heap_definition {
-    uint32_t heap, domain, is_backing;
+    uint32_t heap, domain, is_backing;      /* is_backing: 1: its blocks contain other heaps */
     const char *name, *allocator, *runtime; /* static strings */
 };
 struct ag_via_definition {

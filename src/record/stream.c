@@ -367,7 +367,7 @@ static void announce_thread(struct ag_thread *state) {
     ag_stream_append_record(state, &record);
 }
 
-/* The state that this thread had in the previous recording, or in the process that forked it. */
+/* The state that this thread had in the previous recording or, in a forked child, in the parent. */
 static struct ag_thread *state_from_before(uint64_t self) {
     struct ag_thread *state = ag_thread_current;
     const uint64_t owner = atomic_load_explicit(&state->owner, memory_order_relaxed);

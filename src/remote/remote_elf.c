@@ -74,7 +74,7 @@ static void read_section_names(struct ag_remote_elf *elf) {
     }
 }
 
-/* Reads the build id from a segment of notes. Returns false if it has none. */
+/* Reads the build id from a segment of notes. Returns false if the segment has none. */
 static bool read_notes(struct ag_remote_elf *elf, const Elf64_Phdr *segment) {
     Elf_Data *notes =
         elf_getdata_rawchunk(elf->elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_NHDR);

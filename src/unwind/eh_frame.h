@@ -23,8 +23,8 @@ struct ag_cfi_tables {
     uintptr_t places_pc; /* the base of the places' first pcs */
 };
 struct ag_cfi_place {
-    int32_t first_pc;
-    int32_t entry; /* offset of the FDE from ag_cfi_tables.low */
+    int32_t first_pc; /* relative to ag_cfi_tables.places_pc */
+    int32_t entry;    /* offset of the FDE from ag_cfi_tables.low */
 };
 
 enum ag_cfi_rule_kind {

@@ -364,7 +364,7 @@ AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space
 }
 
 /* Interns new_frames[n_new - 1 .. first_frame] and appends them to the memo after frames[known].
- * Returns the node of the innermost. Frames up to index `forgotten` are interned, but not
+ * Returns the node of the innermost frame. Frames up to index `forgotten` are interned, but not
  * remembered. */
 AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *space,
                              const struct outcome *outcome, uint32_t first_frame) {

@@ -5,13 +5,13 @@
  * word that is not a pc, this word is not cached and gets no site, because such words would fill
  * the tables.
  *
- * ag_unwind_space_forget may run while another thread resolves a pc. This function changes the
- * generation, clears the values, and changes the generation again. If the generation has changed
- * between the begin and the end of a resolution, the resolving thread removes the value that it
- * stored. So there are three cases: ag_unwind_space_forget clears the value, or the resolving
- * thread clears it, or the resolving thread called `find` after the image was removed, so that the
- * value is right. If no slot has a pc of the range and no thread is resolving a pc, there is
- * nothing to remove, and the caches of other threads stay valid. */
+ * ag_unwind_space_forget changes the generation, clears the values of a range of pcs, and changes
+ * the generation again. Another thread may resolve a pc of the range meanwhile. If the generation
+ * has changed between the begin and the end of a resolution, the resolving thread removes the value
+ * that it stored. So there are three cases: ag_unwind_space_forget clears the value, or the
+ * resolving thread clears it, or the resolving thread called `find` after the image was removed, so
+ * that the value is right. If no slot has a pc of the range and no thread is resolving a pc, there
+ * is nothing to remove, and the caches of other threads stay valid. */
 #include "unwind/unwind_space.h"
 
 #include <errno.h>

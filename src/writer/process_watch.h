@@ -40,8 +40,8 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
 uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace);
 
 /* Reads the name of a thread of process PID. THREAD_ID is the thread's number in the namespace of
- * its process; shares_namespace: that is the writer's namespace. ret_name is unchanged when the
- * thread has ended or cannot be found. */
+ * its process; shares_namespace: the process is in the writer's namespace. ret_name is unchanged
+ * when the thread has ended or cannot be found. */
 void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread_id,
                             char ret_name[16]);
 /* Is the process in the writer's PID namespace? OWN_PID is the pid that the process reported. */

@@ -70,8 +70,8 @@ enum {
     SEAL_EARLY = 4,   /* used instead of SEAL_CHUNKS for small traces: see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 12 KiB: less than half of an L1 cache */
-    ODD_EVENTS = 8,     /* number of events after which one_pass.c is tried again; it stops at
-                         * events of rare kinds */
+    ODD_EVENTS = 8,     /* one_pass.c stops at events of rare kinds; after this number of events it
+                         * is tried again */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
     WINDOW_ENDS_MOST = 64,                /* per chunk; further windows get no end */

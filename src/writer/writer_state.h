@@ -56,10 +56,10 @@ struct ag_writer {
     struct ag_chunk_ready *ready;  /* used within a round: see controls_examine in chunk_round.c */
     size_t n_ready, n_active, capacity;
     uint64_t pulse; /* the words in all chunks: changes when any thread has recorded an event */
-    uint64_t last_pulse; /* value of pulse at moved_ns */
-    uint64_t moved_ns;   /* CLOCK_MONOTONIC when the pulse last changed */
-    uint32_t n_open, n_retired;
-    uint32_t n_slots_seen; /* slots [0, n_slots_seen) had a process at least once */
+    uint64_t last_pulse;        /* value of pulse at moved_ns */
+    uint64_t moved_ns;          /* CLOCK_MONOTONIC when the pulse last changed */
+    uint32_t n_open, n_retired; /* number of slots in phase OPEN; in phase RETIRED */
+    uint32_t n_slots_seen;      /* slots [0, n_slots_seen) had a process at least once */
     struct ag_budget budget;
     uint64_t n_traces;      /* sealed (completed) traces, including missing ones */
     uint64_t n_missing;     /* recordings without a file: none was created, or it was deleted */
