@@ -1,6 +1,7 @@
 /* attach_state.h: the state of an attach (loading the agent, a shared library that records
  * allocations, into a running process, the target), for the two files that perform the steps of an
- * attach: attaching.c, which defines the order of the steps, and stop_the_world.c. */
+ * attach: attaching.c, which defines the order of the steps, and stop_the_world.c. A hook is agent
+ * code to which a jump at the start of a function of the target leads. */
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
 
@@ -56,8 +57,8 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
  * not hold the expected bytes is left unchanged, and an error is returned. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char ret_message[512]);
 
-/* The next two functions are for agents whose runtimes need all threads stopped (wants_all_stopped
- * of hook/attachment.h). */
+/* The next two functions are for agents with adapters that need all threads stopped
+ * (wants_all_stopped of hook/attachment.h). */
 
 int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *times,
                           char ret_message[512]);

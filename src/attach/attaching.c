@@ -511,7 +511,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
     }
     r = ag_attach_write_sites(attach, /* is_on= */ true, ret_message);
     if (r < 0) {
-        char unused[512]; /* restores only the sites that were written */
+        char unused[512]; /* removes only the jumps that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
@@ -652,7 +652,7 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
 
 /* ---- the agent of another tool ---- */
 
-/* Whether the tool that attached the agent still runs. */
+/* Whether the allogram that attached the agent still runs. */
 static bool is_accompanied(const struct ag_attachment *attachment) {
     struct ag_remote_process tool;
     char unused[512];

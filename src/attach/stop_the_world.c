@@ -43,8 +43,8 @@ int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
-/* The ranges leave out the first byte of each site: a thread that is about to execute that byte has
- * executed none of the replaced bytes. */
+/* The ranges leave out the first replaced byte of each function: a thread that is about to execute
+ * this byte has executed none of the replaced bytes. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -226,7 +226,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
                   : 0;
     }
     if (r < 0) {
-        /* restores only the sites that were written */
+        /* removes only the jumps that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;

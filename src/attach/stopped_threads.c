@@ -13,9 +13,9 @@
  * 3. A thread that is not stopped yet may start another thread. So the list of threads is read
  * again until it shows no thread that is not stopped.
  *
- * 4. A child of clone with CLONE_VM executes the code of the target and may be inside a hook of the
- * agent, although it is a process of its own. So the threads of processes that share the target's
- * memory are stopped, too. */
+ * 4. A child of clone with CLONE_VM executes the code of the target, and may be inside the agent
+ * (the library that `attach` loads), although it is a process of its own. So the threads of
+ * processes that share the target's memory are stopped, too. */
 #include "stopped_threads.h"
 
 #include <errno.h>

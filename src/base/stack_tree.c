@@ -77,8 +77,8 @@
  * The cost of a big tree is cache misses: each takes 100 ns, ten times the rest of a lookup. If
  * nodes were stored at the place that their hash selects, each frame of a stack would cause a cache
  * miss. Nodes are stored in the order of creation. So a node, its children and the nodes created
- * next are neighbors, and a program mostly uses them together. The writer process also uses them
- * together: it goes from node to parent, and keeps a table by id. */
+ * next are neighbors, and a program mostly uses them together. The process that writes the trace
+ * also uses them together: it goes from node to parent, and keeps a table by id. */
 #include "base/stack_tree.h"
 
 #include <errno.h>

@@ -51,8 +51,8 @@ enum {
     AG_SITE_SLOTS = AG_SITE_BASE_SLOTS + (1 << 20) + (1 << 22) + (1 << 24),
     AG_NODE_SLOTS = (1 << AG_NODE_BITS) - AG_NODE_FIRST,
     AG_INDEX_BASE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20),
-    /* the unit in which memory is populated, so that only the used parts of a large level take
-     * memory */
+    /* the unit in which the pages of the tree are allocated, so that only the used parts of a large
+     * level take memory */
     AG_TREE_SLICE_BYTES = 16 * 1024,
 };
 /* The pc of a site is a return address, or 1 plus the address of an instruction that a signal

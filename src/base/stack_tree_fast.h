@@ -1,10 +1,10 @@
 /* stack_tree_fast.h: the inline lookup of a node's child.
  *
- * A node is one frame of a stack; its children are the frames that it called. The first children of
- * a node form a linked list; further children are in the index, a hash table. Nodes are stored in
- * the order of their creation. So the nodes of one stack are neighbors, and a program that reaches
- * this stack again reads few cache lines. A hash table would read another cache line for each
- * frame.
+ * A site is a pc, with the image that contains it. A node is one frame of a stack; its children are
+ * the frames that it called. The first children of a node form a linked list; further children are
+ * in the index, a hash table. Nodes are stored in the order of their creation. So the nodes of one
+ * stack are neighbors, and a program that reaches this stack again reads few cache lines. A hash
+ * table would read another cache line for each frame.
  *
  * Budget: two dependent loads for each link, mostly of cached lines. */
 #ifndef AG_STACK_TREE_FAST_H

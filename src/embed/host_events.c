@@ -25,8 +25,8 @@ volatile uint32_t allogram_mode_;
 volatile long allogram_left_offset_;
 __thread uint64_t ag_host_left;
 
-/* The thread's label. The label stays valid in later recordings; the label's site in the stack tree
- * does not. */
+/* The thread's label (allogram_set_label). It stays valid in later recordings; the number that a
+ * recording gives to the label in its stack tree (the site) does not. */
 static __thread allogram_label label_now;
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)

@@ -2,10 +2,10 @@
  * become known after the allocation.
  *
  * A runtime reports moves while the threads that use the heap are stopped. A reader of the trace
- * must find out which events of those threads happened before the moves. So the tick, which the
- * writer process increments every millisecond, is also incremented when a collection begins and
- * when it ends. A thread that sees a new tick writes a stamp, a word with the time, before its next
- * event. */
+ * must find out which events of those threads happened before the moves. So the tick, a counter
+ * that the process which writes the trace increments every millisecond, is also incremented when a
+ * collection begins and when it ends. A thread that sees a new tick writes a stamp, a word with the
+ * time, before its next event. */
 #include "block_choice.h"
 #include "recorder.h"
 #include "sampled_blocks.h"

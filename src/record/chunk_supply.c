@@ -1,6 +1,7 @@
 /* chunk_supply.c: gives threads the chunks to which they write events. A chunk is 64 KiB of the
- * shared segment, whose chunks the writer process empties and returns. Free chunks are in a
- * lock-free list. While the list is empty, a thread waits for a limited time (back pressure).
+ * segment, the memory that the process shares with the writer process. The writer process reads
+ * full chunks and returns them. Free chunks are in a lock-free list. While the list is empty, a
+ * thread waits for a limited time (back pressure).
  *
  * The head of the list is a word in the header: tag:32 | index+1:32. The tag changes at each pop
  * and push, so a chunk that was popped and pushed again between a thread's load and its

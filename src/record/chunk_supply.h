@@ -1,5 +1,6 @@
-/* chunk_supply.h: supplies a thread with its next chunk (64 KiB of the shared segment for its
- * events), and limits how long the thread waits for it. */
+/* chunk_supply.h: supplies a thread with its next chunk (64 KiB of the segment, the memory shared
+ * with the writer process, for the thread's events), and limits how long the thread waits for
+ * it. */
 #ifndef AG_CHUNK_SUPPLY_H
 #define AG_CHUNK_SUPPLY_H
 

@@ -188,8 +188,8 @@ void ag_recorder_executes(void);
 /* Undoes ag_recorder_executes: the program was not executed. */
 void ag_recorder_has_not_executed(void);
 
-/* Called first in a forked child, by the code that detects the fork (the hook of fork, or the first
- * event). */
+/* Called first in a forked child, by the code that detects the fork: the hook of fork (the function
+ * that allogram runs in place of fork), or the first event. */
 void ag_recorder_child_start(void);
 /* The variant of ag_recorder_child_start that a hook of fork calls in the child. parent_tid: the
  * result of ag_thread_tid_in_memory before the fork. */
@@ -303,8 +303,8 @@ uint32_t ag_stacks_recording(void);
 uint32_t ag_stack_push(uint32_t caller, uintptr_t pc);
 uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address);
 
-/* Returns the stack of the caller; AG_ROOT_INCOMPLETE in a signal handler that interrupted a
- * hook. */
+/* Returns the stack of the caller; AG_ROOT_INCOMPLETE in a signal handler that interrupted the
+ * recording of an event. */
 uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp);
 /* Returns the outer part of the caller's stack, which CHOOSE selects. If all frames are native, no
  * nodes are made for the inner frames that CHOOSE leaves out. CHOOSE is not called if the stack

@@ -36,7 +36,8 @@
  *        sp              inside a capture: the walker is in use, the chunk is not:
  *                        walk without the walker's cache, append as usual
  *        sp|APPENDING    inside an append: the words at the cursor are being written:
- *                        append to the nested state's stream
+ *                        append to the stream of the nested state (a further state of the
+ *                        thread, for signal handlers)
  *
  * If a handler leaves a hook by longjmp, the gate stays closed. Then later events are slower, but
  * they are not lost, because the slow path records them. If the hook was inside a capture, the gate

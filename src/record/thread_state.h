@@ -16,8 +16,8 @@ enum {
     AG_GATE_THOROUGH = 4,
     /* another component records the thread's events at present (ag_record_suspend) */
     AG_GATE_SUSPENDED = 8,
-    /* open, but in a marked call whose inner calls are recorded by another component: every event
-     * takes the slow path, which checks the marks (ag_record_suspend_call) */
+    /* open, but inside a call that ag_record_suspend_call has marked, because another component
+     * records what happens in it: every event takes the slow path, which checks the marks */
     AG_GATE_MARKED = 32,
     /* Any other value means that the thread is in a hook, the code that records a call of malloc or
      * free. The value is the sp of the hook, plus AG_GATE_APPENDING while words at the cursor are

@@ -42,7 +42,7 @@
  * A program may unmap memory above its stack pointer at any time: a pool of coroutines, for
  * example, divides one mapping in another way and puts guard pages where a stack was. A list of
  * mappings would not be correct, because the C library and raw system calls change mappings without
- * any hook. But the program will return through its frames, so the memory of its frames is mapped.
+ * notice. But the program will return through its frames, so the memory of its frames is mapped.
  * Therefore:
  *
  *     a word may be read if it lies in a frame that is known to exist. The frame that called the

@@ -56,7 +56,7 @@ struct ag_cached_stack {
     uintptr_t pc;                  /* the return address at sp */
     uintptr_t rbp;                 /* compared only if reads_rbp is set */
     uint32_t node;
-    uint32_t generation; /* generation of the space when the entry was filled */
+    uint32_t generation; /* space->generation when the entry was filled */
     /* size of the used blocks; the last block is padded with copies of its first word */
     uint32_t blocks_bytes;
     uint32_t reads_rbp;
@@ -96,8 +96,7 @@ struct ag_walker {
     uint32_t bypass_length;
     int32_t credit;      /* <= AG_CACHE_CREDIT_MAX */
     uint32_t last;       /* identifies the last stack: its place in the cache, or its node */
-    uint32_t generation; /* generation of the space when the memo (`frames`) and near_pcs were
-                          * filled */
+    uint32_t generation; /* space->generation when the memo (`frames`) and near_pcs were filled */
     uint32_t depth;
     uint32_t n_frames; /* <= depth */
     /* the memo is of a cut stack: its outermost frame is not the outermost frame of the stack */

@@ -60,7 +60,7 @@ static void move_interval(struct ag_session *session, double factor) {
     double wanted = (double)(was < MOST_INTERVAL ? was : MOST_INTERVAL) * factor;
     wanted = wanted > LEAST_INTERVAL ? wanted : LEAST_INTERVAL;
     const uint64_t is = wanted < (double)MOST_INTERVAL ? (uint64_t)wanted : MOST_INTERVAL;
-    /* relaxed: no other data depends on the interval; recorders read it after each sample */
+    /* relaxed: no other data depends on the interval; the programs read it after each sample */
     atomic_store_explicit(&header->interval_bytes, is, memory_order_relaxed);
     if (is < session->least_interval_bytes) {
         session->least_interval_bytes = is;

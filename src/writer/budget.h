@@ -10,7 +10,7 @@ struct ag_writer;
 struct ag_budget {        /* zero-initialize */
     uint64_t next_ns;     /* CLOCK_MONOTONIC of the next measurement */
     uint64_t samples_ns;  /* CPU time of samples up to the last adjustment */
-    uint64_t spent_ns;    /* CPU time of samples and the writer up to that adjustment */
+    uint64_t spent_ns;    /* CPU time of samples and of the writer process up to that adjustment */
     uint64_t programs_ns; /* CPU time of the recorded processes up to that adjustment */
 };
 /* Adjusts the interval if next_ns has been reached. Call often. Does nothing if the user set no

@@ -20,10 +20,11 @@ struct ag_session_options {
     const char *live_directory; /* NULL: /dev/shm if it has room, otherwise the output's folder */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
     uint32_t depth;             /* maximum number of frames of a stack; 0: 256 */
-    uint32_t stamp_every;       /* maximum number of events between two stamps of a thread; 0: 64 */
-    uint64_t max_bytes;         /* size limit of each trace; 0: no limit */
-    enum ag_keeper keeper;      /* the kind of process that makes the session */
-    bool no_children;           /* only the first process is recorded */
+    /* maximum number of events of a thread between two recorded times; 0: 64 */
+    uint32_t stamp_every;
+    uint64_t max_bytes;    /* size limit of each trace; 0: no limit */
+    enum ag_keeper keeper; /* the kind of process that makes the session */
+    bool no_children;      /* only the first process is recorded */
     /* the first process runs already, and leaves the session when its recording ends */
     bool is_attached;
     bool has_free_stacks; /* a free carries the stack of its caller */

@@ -84,7 +84,8 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
                                   "yet, or its --duration has passed");
 }
 
-/* Waits until the processes have set the hooks again that they removed for the time of the pause.
+/* Waits until the processes have installed the hooks (code that reports events) again that they
+ * removed for the pause.
  */
 static int wait_for_hooks(const struct ag_session *session, char message[512]) {
     for (int ms = 0; ms < HOOKS_PATIENCE_MS; ms++) {

@@ -22,7 +22,7 @@ struct ag_stack_harvest {
     uint32_t n_marks;      /* grows to include the largest node id of an event */
     struct ag_node *nodes; /* [0, n_nodes): found and not yet written, parents first */
     size_t n_nodes, capacity;
-    uint32_t *chain; /* scratch memory of one walk, from a node to its root */
+    uint32_t *chain; /* scratch memory of one walk: its nodes, innermost first */
     size_t chain_capacity;
     struct ag_index_map frames_of;          /* leaf -> the innermost node with a frame */
     uint64_t n_stacks, n_cut, n_incomplete; /* different stacks of allocations, without leaves */

@@ -33,8 +33,8 @@ struct ag_stranger {              /* a process that is a stranger, or may become
     bool is_seen;                 /* the current ag_strangers_look has found it */
     char name[16];
 };
-/* Programs that a recorded process executed, or started in children, and whose recorders have not
- * joined the session. Made when the process' trace is sealed. */
+/* Programs that a recorded process executed, or started in children, and whose recorders
+ * (allogram's code in them) have not joined the session. Made when the process' trace is sealed. */
 struct ag_missing_programs {
     struct ag_process_ids ids; /* of the recorded process */
     uint32_t n_programs;

@@ -2,7 +2,7 @@
  * segment (the memory that the program shares with the writer) into trace files.
  *
  * The program can write to the segment, so its data is copied, then checked, then used. The writer
- * keeps no state that must survive it, except the trace files (which say what chunks of which
+ * keeps no state that must survive it, except the trace files (which say which events of which
  * thread they contain). So if a writer dies, another writer can continue, or ag_writer_seal seals
  * (completes) the traces. */
 #ifndef AG_WRITER_H

@@ -1,4 +1,5 @@
-/* capture_entry.h (x86-64): the entry of a hook that needs the exact registers of the call.
+/* capture_entry.h (x86-64): the entry of a hook (a function that allogram runs in place of a
+ * function such as malloc) that needs the exact registers of the call.
  *
  *     void *malloc(size_t bytes)                        the entry; jumps to:
  *     void *implementation(size_t bytes, const uintptr_t *sp, uintptr_t rbp)
