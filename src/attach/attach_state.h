@@ -1,7 +1,7 @@
-/* attach_state.h: the state of an attach (loading the agent, a shared library that records
- * allocations, into a running process, the target), for the two files that perform the steps of an
- * attach: attaching.c, which defines the order of the steps, and stop_the_world.c. A hook is agent
- * code to which a jump at the start of a function of the target leads. */
+/* attach_state.h: the state of an attach, for the two files that perform its steps: attaching.c,
+ * which defines the order of the steps, and stop_the_world.c. An attach loads the agent, a shared
+ * library that records allocations, into a running process, the target. A hook is agent code to
+ * which a jump at the start of a function of the target leads. */
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
 

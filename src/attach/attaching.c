@@ -55,8 +55,9 @@ enum {
 };
 /* the search for a safe point ends after this time, even after fewer than TRIES_LEAST tries */
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
-/* How long to wait for another allogram that holds the claim. It may search for a safe point for
- * longest_patience_ns, wait 10 s for dlopen to return, and try for 10 s to stop all threads. */
+/* How long to wait for another allogram that holds the claim. The other one may search for a safe
+ * point for longest_patience_ns, wait 10 s for dlopen to return, and try for 10 s to stop all
+ * threads. */
 static const uint64_t claim_patience_ns = UINT64_C(60000000000);
 
 /* ---- the claim ---- */

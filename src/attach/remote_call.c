@@ -4,7 +4,7 @@
  *
  * The function returns to a byte 0xcc (int3) that occurs in the libc's code: that trap stops the
  * thread with the result in rax, and no code of the target is written. During the call all signals
- * are blocked except those that a crash raises: a handler of the program must not run in the middle
+ * are blocked except those that a crash raises. A handler of the program must not run in the middle
  * of the called function, and the return from a handler would overwrite what the kernel has stored
  * about an interrupted system call (restart_block). As the tracer, this process sees a crash first,
  * and the program never sees it. If another process sends a signal that is not blocked, the signal

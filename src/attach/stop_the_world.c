@@ -1,7 +1,7 @@
 /* stop_the_world.c: changes a process for `attach` while all of its threads are stopped: writes
- * code, and switches on and off the adapters (code for runtimes, which are virtual machines) in the
- * agent, the loaded shared library that records allocations. attaching.c defines the order of the
- * steps.
+ * code, and switches adapters on and off. An adapter is the code for one runtime (virtual machine)
+ * in the agent, the loaded shared library that records allocations. attaching.c defines the order
+ * of the steps.
  *
  * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is in them
  * or would return into them, all threads are resumed, and stopped again after a pause of random
@@ -9,11 +9,10 @@
  *
  * 2. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
- * are stopped and none is in that code. All threads stay stopped from the beginning to the end of
- * switching off: a garbage collector may scan the data of every loaded object, so the agent must
- * not be unloaded during a collection, and the other threads have to be stopped until the agent is
- * unloaded. The unloading takes locks of the libc and of the loader, so no stopped thread may hold
- * one of them. */
+ * are stopped and none is in that code. When the adapters are switched off, all threads stay
+ * stopped until the agent is unloaded: a garbage collector may scan the data of every loaded
+ * object, so the agent must not be unloaded during a collection. The unloading takes locks of the
+ * libc and of the loader, so no stopped thread may hold one of them. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

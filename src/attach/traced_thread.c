@@ -1,6 +1,6 @@
 /* traced_thread.c: stops and resumes a thread of another process, for `attach`, so that the program
- * does not notice: by PTRACE_SEIZE and PTRACE_INTERRUPT, which send no signal, and by repeating a
- * system call that the stop has interrupted.
+ * does not notice. PTRACE_SEIZE and PTRACE_INTERRUPT send no signal, and a system call that the
+ * stop has interrupted is repeated.
  *
  * The kernel takes a thread out of a blocking call to stop it. Most calls are then restarted
  * transparently, with the rest of their timeout (-ERESTARTSYS and similar codes, which only a

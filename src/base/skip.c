@@ -4,7 +4,7 @@
  *
  * A skip is the integer part of an exponentially distributed variable with mean interval_bytes.
  * This distribution is exact, not an approximation: P(skip >= n) = exp(-n / interval) for every
- * integer n, so a block of n bytes is skipped with exactly this probability, and the rest of a skip
+ * integer n. So a block of n bytes is skipped with exactly this probability, and the rest of a skip
  * after n bytes is distributed like a new one.
  *
  * The functions of this file that the agent may call in an allocation of the program do not change

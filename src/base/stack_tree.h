@@ -9,8 +9,8 @@
  * The parent of its outermost frame is a root (enum ag_root), which says how the walk ended.
  *
  * The tables live in up to AG_TREE_BYTES of shared memory and never move: several processes (a
- * process and its forks) and their signal handlers intern at the same time, while the writer
- * process reads sites and the words of nodes. stack_tree.c explains the algorithm. */
+ * process and its forks) and their signal handlers intern at the same time, while the process that
+ * writes the trace reads sites and the words of nodes. stack_tree.c explains the algorithm. */
 #ifndef AG_STACK_TREE_H
 #define AG_STACK_TREE_H
 

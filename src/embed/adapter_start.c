@@ -1,5 +1,5 @@
 /* adapter_start.c: starts the adapters, for the agent (the shared library that is loaded into
- * programs): calls each adapter of the table of runtimes (base/runtimes.h) that the user selected,
+ * programs). Calls each adapter of the table of runtimes (base/runtimes.h) that the user selected,
  * and records which runtimes are in the process. */
 #include "adapter.h"
 

@@ -25,13 +25,13 @@
  * the function that was current before the step.
  *
  * 5. Folded recursion. A step to a function that is already on the path may go to the function's
- * older node instead of a new one, if every function that was entered after the older node also has
- * a node above the older node. Then all counts stay below the outermost node of each function of
- * the path, and inclusive counts of functions do not change. If f calls f, the call always folds.
- * If the calls on a path are f-g-f-g, the first three get nodes, and the last one goes to the node
- * of the first g. Such a step is stored as a node that contains the number of the older node, so
- * the older node is searched only once. In a set with such nodes, a node does not show who called
- * it; so `levels` holds the node that was current before each call. */
+ * older node instead of a new one. The condition is that every function that was entered after the
+ * older node also has a node above the older node. Then all counts stay below the outermost node of
+ * each function of the path, and inclusive counts of functions do not change. If f calls f, the
+ * call always folds. If the calls on a path are f-g-f-g, the first three get nodes, and the last
+ * one goes to the node of the first g. Such a step is stored as a node that contains the number of
+ * the older node, so the older node is searched only once. In a set with such nodes, a node does
+ * not show who called it; so `levels` holds the node that was current before each call. */
 #include "counters.h"
 
 #include <errno.h>

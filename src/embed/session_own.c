@@ -1,4 +1,4 @@
-/* session_own.c: sessions of a program that is linked with the library and runs alone: the library
+/* session_own.c: sessions of a program that is linked with the library and runs alone. The library
  * makes the live file (a mapped file that holds the recorded events), records into it, and seals
  * (completes) the trace itself when the session ends.
  *

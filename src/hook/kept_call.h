@@ -1,5 +1,5 @@
-/* kept_call.h: the code to which a detour (a jump at the start of a function) leads if the callers
- * of the detoured function may rely on more than the ABI guarantees: callers in the same source
+/* kept_call.h: the code to which the detour (a jump at the start) of a function leads if the
+ * function's callers may rely on more than the ABI guarantees. Such callers are in the same source
  * file, or in a program that was optimized as a whole (arch/x86_64/kept_frame.S lists what they may
  * rely on).
  *

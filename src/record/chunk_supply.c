@@ -55,8 +55,8 @@ enum {
 /* ---- windows ---- */
 
 /* mremap(2): an old size of 0 on a shared mapping makes a second mapping of the file, which begins
- * at the same page. It inherits the advice (madvise) of the first mapping, so that it is excluded
- * from core dumps, too. */
+ * at the same page. The second mapping inherits the advice (madvise) of the first, so it is
+ * excluded from core dumps, too. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)mapped, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);

@@ -1,6 +1,6 @@
-/* process.c: how a process joins a session (it maps the live segment, the file that the processes
- * of the session share with the writer process, and claims a slot in it), and how a forked child
- * begins its own recording.
+/* process.c: how a process joins a session, and how a forked child begins its own recording. To
+ * join, a process maps the live segment, the file that the processes of the session share with the
+ * writer process, and claims a slot (an entry for the process) in it.
  *
  * 1. Joining. The live file is opened by its path, mapped in three parts (header with slots and
  * controls; the base of the slot's stack tree; the first window, 64 MiB, of the chunks for events)
@@ -10,9 +10,10 @@
  * (--follow=none) maps nothing.
  *
  * 2. A forked child has inherited the mappings. It claims a slot, derives an identity without a
- * system call (a sandbox may refuse it), keeps the stack tree of its parent (interning is lock-free
- * and finds equal stacks by their content, so forked processes can share a tree) and begins event
- * streams of its own; its trace starts with no allocated blocks.
+ * system call (a sandbox may refuse it), keeps the stack tree of its parent, and begins event
+ * streams of its own. (Stacks are added without a lock, and equal stacks are found by their
+ * content, so forked processes can share a tree.) The child's trace starts with no allocated
+ * blocks.
  *
  * Between the fork and the claim no other process can see the child in the segment. This may take
  * long: the child may be stopped, may not get CPU time, or was made by a raw system call and has no

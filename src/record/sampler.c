@@ -2,9 +2,9 @@
  *
  * A thread's skip, the number of bytes until its next sample, is thread-local. Skips are memoryless
  * (base/skip.h): the rest of a skip is distributed like a new skip. This stays true after an
- * allocation that fails, after one that is not recorded, and after one whose subtraction was
- * overwritten by a signal handler. So the probability that the next block is sampled depends only
- * on its size and the interval.
+ * allocation that fails, after one that is not recorded, and after one whose subtraction from the
+ * skip was overwritten by a signal handler. So the probability that the next block is sampled
+ * depends only on its size and the interval.
  *
  * A new interval takes effect after a sample, never in the middle of a skip. So the interval that
  * is recorded with a block is the one by which the skip before this block was drawn. */

@@ -1,10 +1,8 @@
-/* self_check.c: compares each captured stack with the one that another unwinder finds.
+/* self_check.c: compares each captured stack with the one that another unwinder finds. The pcs are
+ * compared from the innermost frame outward. The stacks differ if two pcs differ, or if one stack
+ * ends where the other continues, unless the captured stack ends at the configured depth.
  *
- * Both lists are compared from the innermost frame outward. It is no difference if the captured
- * stack ends at the configured depth. It is a difference if two pcs differ, or if one list ends
- * where the other list continues.
- *
- * The lists are stored in one scratch area of the process, so only one check runs at a time; stacks
+ * The lists of pcs are in one scratch area of the process, so only one check runs at a time; stacks
  * of other threads are not checked meanwhile. This is enough for a debug mode. */
 #include "self_check.h"
 

@@ -85,8 +85,8 @@ AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
            thread->gate == AG_GATE_MARKED;
 }
 
-/* Whether the thread is not inside the recorder, and its events take the fast path. It is false in
- * a forked child whose recording has not begun. */
+/* Whether the thread is not inside the recorder, and its events take the fast path. False in a
+ * forked child whose recording has not begun. */
 AG_FAST bool ag_thread_is_open(const struct ag_thread *thread) {
     return thread->gate == ag_process_life();
 }

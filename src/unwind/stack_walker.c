@@ -5,11 +5,12 @@
  * 1. The verified memo
  *
  * An unwind is a pure function of the registers that it starts from (pc, sp, rbp), the stack words
- * that it reads, and the rules. So a walker remembers its last walk: its frames, outermost first,
- * and the words that they read. When the next walk reaches a frame whose registers are equal to
- * those of a remembered frame, and every word that was read from this frame outward still has its
- * value, then the rest of the stack is the remembered one, and its node is known. This is correct
- * whatever the program called, or returned from, between the two walks.
+ * that it reads, and the rules. So a walker remembers its last walk: the frames, outermost first,
+ * and the stack words that the walk read at each frame. Suppose that the next walk reaches a frame
+ * whose registers are equal to those of a remembered frame, and that every word that was read from
+ * this frame outward still has its value. Then the rest of the stack is the remembered one, and its
+ * node is known. This is correct whatever the program called, or returned from, between the two
+ * walks.
  *
  *     frames   [0] outermost  [1]  ...  [known] the innermost that may still be right  ...
  *     words    the words that frame [0] read | those that frame [1] read | ...
@@ -25,8 +26,8 @@
  * that are further inside (their sp is lower). If the registers of the innermost remaining frame
  * match, it verifies the words; if not, it takes one step by rule and repeats. At the end the new
  * frames are appended. If a word differs, every remembered frame that depends on this word is
- * removed, and the walk continues from the registers that it has computed itself, not from those in
- * the memo, because a remembered rbp may be stale (section 2).
+ * removed. Then the walk continues from the registers that it has computed itself, not from those
+ * in the memo, because a remembered rbp may be stale (section 2).
  *
  * 2. Liveness of rbp
  *
@@ -58,7 +59,7 @@
  * A guessed rule (AG_RULE_FRAME_POINTER, for generated code without CFI) does not prove that the
  * next frame exists. After the first guess of a walk, a word is read only if this walk has tested
  * its page by a system call (reach_guessed). The frames of such a walk are not remembered, even if
- * the walk seems to reach the outermost frame: a value of rbp that points to zeroed memory looks
+ * the walk seems to reach the outermost frame. A value of rbp that points to zeroed memory looks
  * like an outermost frame, and this memory may be unmapped at the next walk with the same pc, sp
  * and rbp.
  *

@@ -1,6 +1,6 @@
 /* unwind_space.h: the data that all stack walkers of a process share: the stack tree
- * (base/stack_tree.h), and a table with the site of each pc (its number in the tree) and the rule
- * of each pc (how to step from its frame to the caller, see frame_step_fast.h).
+ * (base/stack_tree.h), and a table of pcs. The table has for each pc its site (its number in the
+ * tree) and its rule (how to step from its frame to the caller, see frame_step_fast.h).
  *
  * The table of pcs is private to the process and only grows: a pc claims a slot by compare-and-swap
  * and keeps it. Its value, one word with site and rule, is stored when both are known, and cleared

@@ -11,10 +11,10 @@
  * The totals advance to the time up to which all threads have delivered their events. For a stream
  * (the events of one thread) with an unread chunk, this time is the stream's last known stamp, a
  * clock value among its events. For all other streams this time is the time of the round minus
- * MARGIN_NS: before a recorder (the code inside a program) writes an event, it writes a new stamp
- * if its last one is older than one or two ticks (a tick is a millisecond of the writer). If a
- * thread is descheduled between stamp and event, the event comes late; the ledger (the arithmetic
- * of live blocks) repairs the order and counts late events.
+ * MARGIN_NS. That is enough, because a recorder (the code inside a program) writes a new stamp
+ * before an event if its last stamp is older than one or two ticks (a tick is a millisecond of the
+ * writer). If a thread is descheduled between stamp and event, the event comes late; the ledger
+ * (the arithmetic of live blocks) repairs the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
  * faster than they are taken. So a snapshot examines the controls only once. The snapshot ignores

@@ -1,5 +1,5 @@
 /* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
- * program that records itself): creates, opens and removes the live segment (the memory that
+ * program that records itself). It creates, opens and removes the live segment (the memory that
  * recorder and writer share), and sets what the session's processes record. The writer (writer.h)
  * copies the events from the segment into traces. */
 #ifndef AG_LIVE_SESSION_H

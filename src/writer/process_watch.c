@@ -2,8 +2,8 @@
  * otherwise.
  *
  * A process reports its pid in its own PID namespace. To find its pid in the writer's namespace,
- * /proc is searched, which may not show enough: if a process is not dumpable, other processes of
- * its user cannot read its namespace and its mappings, and a /proc mounted with hidepid may not
+ * /proc is searched. But /proc may not show enough: if a process is not dumpable, other processes
+ * of its user cannot read its namespace and its mappings, and a /proc mounted with hidepid may not
  * list the process at all. So each process that meets all of these conditions is a candidate:
  *
  *     the last number of NSpid in its status, which every user can read, is the reported pid;

@@ -1,4 +1,4 @@
-/* seal.c: finishes a session whose writer (the process that writes the traces) was killed: adds the
+/* seal.c: finishes a session whose writer (the process that writes the traces) was killed. Adds the
  * events in the live file (the file of the session's shared memory) to the traces of their
  * processes, and seals (completes) these traces, as the writer would have done. The command
  * `allogram check` completes the traces themselves. For a command that only reads one trace, a copy

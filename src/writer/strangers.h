@@ -1,6 +1,6 @@
 /* strangers.h: counts and names strangers: processes that the command started and that are not
- * recorded, because the agent (the recording library) is not in them (static programs, programs
- * with raised privileges, a cleared environment), or because their root directory has neither the
+ * recorded. Some have no agent (the recording library): static programs, programs with raised
+ * privileges, programs with a cleared environment. For others, their root directory has neither the
  * agent nor the live file (the file that recorded processes share with the writer). */
 #ifndef AG_STRANGERS_H
 #define AG_STRANGERS_H

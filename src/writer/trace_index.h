@@ -1,6 +1,6 @@
-/* trace_index.h: makes the sums in the index at the end of a trace: from the totals (running sums)
- * of the writer, the process that makes the traces, or, if there are none, from the events in the
- * file. */
+/* trace_index.h: makes the sums in the index at the end of a trace. The sums come from the totals
+ * (running sums) of the writer, the process that makes the traces. If there are no totals, the sums
+ * come from the events in the file. */
 #ifndef AG_TRACE_INDEX_H
 #define AG_TRACE_INDEX_H
 
