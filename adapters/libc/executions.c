@@ -6,8 +6,10 @@
  * The call is counted before it is made, because a successful exec does not return. If the call
  * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.
  * The C library's own calls of these functions, such as that of execve in system, do not pass
- * through the hooks. A library that the user preloads may replace such a function by one that calls
- * another of them; the call inside of a counted call is not counted (record/call_marks.h). */
+ * through the hooks. The program is executed without the agent if it cannot load the agent
+ * (executed_environment.c), except by system and popen. A library that the user preloads may
+ * replace such a function by one that calls another of them; the call inside of a counted call is
+ * not counted (record/call_marks.h). */
 #include <alloca.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/raw_syscall.h"
+#include "executed_environment.h"
 #include "next.h"
 #include "record/call_marks.h"
 #include "record/recorder.h"
@@ -84,34 +87,50 @@ static int execution_failed(struct execution *execution, int result) {
     return result;
 }
 
+/* Pass the environment of the program, or a changed copy. */
+static int call_execv(const char *path, char *const arguments[]) {
+    AG_EXECUTED_ENVIRONMENT(executed, __environ);
+    return executed == __environ ? ag_next.execv(path, arguments)
+                                 : ag_next.execve(path, arguments, executed);
+}
+
+static int call_execvp(const char *file, char *const arguments[]) {
+    AG_EXECUTED_ENVIRONMENT(executed, __environ);
+    return executed == __environ ? ag_next.execvp(file, arguments)
+                                 : ag_next.execvpe(file, arguments, executed);
+}
+
 int execve(const char *path, char *const arguments[], char *const environment[]) {
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execve(path, arguments, environment));
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
+    return execution_failed(&execution, ag_next.execve(path, arguments, executed));
 }
 
 int execv(const char *path, char *const arguments[]) {
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execv(path, arguments));
+    return execution_failed(&execution, call_execv(path, arguments));
 }
 
 int execvp(const char *file, char *const arguments[]) {
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execvp(file, arguments));
+    return execution_failed(&execution, call_execvp(file, arguments));
 }
 
 int execvpe(const char *file, char *const arguments[], char *const environment[]) {
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execvpe(file, arguments, environment));
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
+    return execution_failed(&execution, ag_next.execvpe(file, arguments, executed));
 }
 
 int fexecve(int fd, char *const arguments[], char *const environment[]) {
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.fexecve(fd, arguments, environment));
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
+    return execution_failed(&execution, ag_next.fexecve(fd, arguments, executed));
 }
 
 /* glibc before 2.34 does not have this function; a program may still find it here. */
@@ -119,12 +138,13 @@ int execveat(int folder_fd, const char *path, char *const arguments[], char *con
              int flags) {
     struct execution execution;
     execution_begins(&execution);
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
     if (ag_next.execveat) {
         return execution_failed(&execution,
-                                ag_next.execveat(folder_fd, path, arguments, environment, flags));
+                                ag_next.execveat(folder_fd, path, arguments, executed, flags));
     }
-    const long r = ag_syscall6(SYS_execveat, folder_fd, (long)path, (long)arguments,
-                               (long)environment, flags, 0);
+    const long r =
+        ag_syscall6(SYS_execveat, folder_fd, (long)path, (long)arguments, (long)executed, flags, 0);
     errno = (int)-r;
     return execution_failed(&execution, -1);
 }
@@ -162,7 +182,7 @@ int execl(const char *path, const char *argument, ...) {
     va_end(rest);
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execv(path, arguments));
+    return execution_failed(&execution, call_execv(path, arguments));
 }
 
 int execlp(const char *file, const char *argument, ...) {
@@ -170,7 +190,7 @@ int execlp(const char *file, const char *argument, ...) {
     va_end(rest);
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execvp(file, arguments));
+    return execution_failed(&execution, call_execvp(file, arguments));
 }
 
 int execle(const char *path, const char *argument, ...) {
@@ -179,7 +199,8 @@ int execle(const char *path, const char *argument, ...) {
     va_end(rest);
     struct execution execution;
     execution_begins(&execution);
-    return execution_failed(&execution, ag_next.execve(path, arguments, environment));
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
+    return execution_failed(&execution, ag_next.execve(path, arguments, executed));
 }
 
 int posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions,
@@ -187,7 +208,8 @@ int posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions
                 char *const environment[]) {
     struct execution execution;
     execution_begins(&execution);
-    const int r = ag_next.posix_spawn(ret_pid, path, actions, attributes, arguments, environment);
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
+    const int r = ag_next.posix_spawn(ret_pid, path, actions, attributes, arguments, executed);
     execution_ends(&execution, /* has_succeeded= */ r == 0);
     return r;
 }
@@ -197,7 +219,8 @@ int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_action
                  char *const environment[]) {
     struct execution execution;
     execution_begins(&execution);
-    const int r = ag_next.posix_spawnp(ret_pid, file, actions, attributes, arguments, environment);
+    AG_EXECUTED_ENVIRONMENT(executed, environment);
+    const int r = ag_next.posix_spawnp(ret_pid, file, actions, attributes, arguments, executed);
     execution_ends(&execution, /* has_succeeded= */ r == 0);
     return r;
 }

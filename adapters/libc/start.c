@@ -23,6 +23,7 @@
 #include "arena_sizes.h"
 #include "embed/adapter.h"
 #include "embed/session_joined.h"
+#include "executed_environment.h"
 #include "foreign_allocator.h"
 #include "heaps.h"
 #include "hook/first_environment.h"
@@ -135,6 +136,7 @@ AG_COLD void ag_libc_start(void) {
     const int host_errno = errno;
     find_next_functions();
     find_program_functions();
+    ag_agent_file_find();
     char **const host_environment = __environ;
     if (!host_environment) {
         __environ = ag_first_environment(); /* adapters call functions of the runtimes, which may

@@ -33,8 +33,8 @@ int main(void) {
     return 9;
 }
 """
-# Starts the program in its argument by each function of the C library that starts a program, 13 times in all. Then starts programs in five
-# ways that fail.
+# Starts the program in its last argument by each function of the C library that starts a program, 13 times in all. Then starts programs in
+# five ways that fail. If there is an argument before the program, it is a folder. The starter first hides this folder by an empty one.
 STARTER = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -42,7 +42,9 @@ STARTER = r"""
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,6 +67,10 @@ int main(int argc, char **argv) {
     char *program = argv[argc - 1], *arguments[] = {program, NULL}, line[4096];
     pid_t child;
     free(malloc(3));
+    if (argc > 2 && (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+                     mount("none", argv[1], "tmpfs", 0, NULL) != 0)) {
+        return 8;
+    }
     IN_CHILD(fork, execve(program, arguments, environ));
     IN_CHILD(fork, execv(program, arguments));
     IN_CHILD(fork, execvpe(program, arguments, environ));
@@ -202,6 +208,36 @@ def counted_however_short(tools):
             failures.expect("status", outcome.status, 0)
             failures.expect("%s %s" % (os.path.basename(program), options), [(n, set(names.split(", ")) - {"static_sleeper"}) for n, names in found],  # the name is known only if the writer sees the short-lived process
                             [(n, set(names.split(", "))) for n, names in wanted])
+    return failures
+
+
+def without_the_agents_file(tools):
+    """The program makes a mount namespace in which the agent's file does not exist. The programs that it executes get an LD_PRELOAD without
+    the agent, so the loader prints no error. The loader still prints one for each of the four shells that system and popen start, and one
+    for each of the three programs that these shells execute. The 10 other programs and the four shells count as not recorded."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        plain, source, starter = build(folder), os.path.join(folder, "starter.c"), os.path.join(folder, "starter")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(STARTER)
+        subprocess.run(["gcc", "-o", starter, source], check=True)
+        agents = os.path.join(os.path.dirname(os.path.realpath(tools.allogram)), "../../adapters/libc")
+        command = [tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", starter, os.path.realpath(agents), plain]
+        outcome = recorded.run(command)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("errors of the loader", outcome.stderr.count(b"cannot be preloaded"), 7)
+        failures.expect("processes that are not recorded", re.findall(rb"(\d+) processes were not recorded", outcome.stderr), [b"14"])
+        with open(os.path.join(folder, "show.sh"), "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\necho "LD_PRELOAD is $LD_PRELOAD"\n')
+        os.chmod(file.name, 0o755)
+        with open(os.path.join(folder, "other.c"), "w", encoding="ascii") as other:
+            other.write("int other;\n")
+        library = os.path.join(folder, "other.so")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, other.name], check=True)
+        outcome = recorded.run([*command[:-1], file.name], env={"LD_PRELOAD": library})
+        shown = outcome.stdout.decode().splitlines()
+        # fexecve cannot execute a script by a descriptor that exec closes
+        failures.expect("LD_PRELOAD of the executed scripts", shown.count("LD_PRELOAD is " + library), 9)
     return failures
 
 
@@ -358,6 +394,7 @@ def main():
     tools = recorded.tools_of_arguments()
     cases = {"processes that are not recorded are counted and named": counted, "programs that end at once are counted": counted_however_short,
              "programs that a preloaded library executes are counted once": counted_once_through_wrappers,
+             "the agent's file does not exist for the executed programs": without_the_agents_file,
              "programs of orphans are counted": counted_of_orphans, "with --follow=none no process counts": without_following,
              "a live file that was removed": removed_file,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,

@@ -1,0 +1,102 @@
+/* executed_environment.c: takes the agent out of LD_PRELOAD if the executed program cannot load it.
+ *
+ * A program such as bwrap, chroot or a container runtime changes its root or its mounts and then
+ * executes another program. If the agent's file does not exist there, the loader of that program
+ * prints "ERROR: ld.so: object ... cannot be preloaded" to the standard error of the program. The
+ * file is looked for before the environment is read, so an invalid pointer still gives EFAULT. */
+#include "executed_environment.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/raw_syscall.h"
+#include "hook/loaded_objects.h"
+
+static const char variable[] = "LD_PRELOAD=";
+
+/* The path of the agent's file. The loader's string; it remains, because the agent is not
+ * unloaded. */
+static const char *agent_path;
+
+static int note_agent(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    (void)context;
+    if (!ag_object_contains(info, (uintptr_t)note_agent)) {
+        return 0;
+    }
+    agent_path = info->dlpi_name;
+    return 1;
+}
+
+void ag_agent_file_find(void) {
+    dl_iterate_phdr(note_agent, NULL);
+}
+
+/* The last LD_PRELOAD is the one that the loader uses. NULL: there is none. */
+static char *const *find_preload(char *const environment[], size_t *ret_entries) {
+    char *const *preload = NULL, *const *entry = environment;
+    for (; *entry; entry++) {
+        if (strncmp(*entry, variable, sizeof variable - 1) == 0) {
+            preload = entry;
+        }
+    }
+    *ret_entries = (size_t)(entry - environment);
+    return preload;
+}
+
+/* The length of the path at the beginning of TEXT. ld.so(8): spaces and colons separate the paths
+ * in LD_PRELOAD. */
+static size_t path_length(const char *text) {
+    size_t length = 0;
+    while (text[length] != '\0' && text[length] != ':' && text[length] != ' ') {
+        length++;
+    }
+    return length;
+}
+
+/* Appends the paths of LD_PRELOAD other than the agent's to the text at RESULT, if RESULT is not
+ * NULL. Returns whether the agent's path was found. */
+static bool leave_agent_out(const char *preload, char *result) {
+    const size_t agent_length = strlen(agent_path);
+    bool has_agent = false;
+    for (const char *path = preload + sizeof variable - 1; *path;) {
+        const size_t length = path_length(path);
+        const bool is_agent = length == agent_length && memcmp(path, agent_path, length) == 0;
+        const size_t with_separator = length + (path[length] != '\0');
+        has_agent |= is_agent;
+        if (result && !is_agent) {
+            memcpy(result, path, with_separator);
+            result += with_separator;
+            *result = '\0';
+        }
+        path += with_separator;
+    }
+    return has_agent;
+}
+
+size_t ag_environment_bytes(char *const environment[]) {
+    if (!agent_path || !environment || ag_syscall2(SYS_access, (long)agent_path, R_OK) == 0) {
+        return 0;
+    }
+    size_t entries;
+    char *const *preload = find_preload(environment, &entries);
+    return preload && leave_agent_out(*preload, /* result= */ NULL)
+               ? (entries + 1) * sizeof *environment + strlen(*preload) + 1
+               : 0;
+}
+
+char **ag_environment_without_agent(char *const environment[], void *space) {
+    size_t entries;
+    char *const *preload = find_preload(environment, &entries);
+    char **copy = space, *text = (char *)(copy + entries + 1);
+    memcpy(copy, environment, (entries + 1) * sizeof *copy);
+    memcpy(text, variable, sizeof variable);
+    (void)leave_agent_out(*preload, text + sizeof variable - 1);
+    copy[preload - environment] = text;
+    return copy;
+}
