@@ -146,7 +146,7 @@ static int measure(const struct shape *shape, double seconds) {
                          summary->in_use_bytes == 0 && summary->ghost_frees == 0 &&
                          summary->order_repairs == 0;
     if (!is_right) {
-        printf("%-10s the books are wrong\n", shape->name);
+        printf("%-10s the sums are wrong\n", shape->name);
     }
     ag_merge_free(merge);
     ag_ledger_free(ledger);

@@ -43,7 +43,7 @@ static const struct ag_option table[] = {
      "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
     {OPTION_UNTIL, "until", "TIME", "end of the window, like --to of report"},
     {OPTION_MERGE, "merge", NULL, "several traces as one, like report --merge"},
-    {OPTION_ALLOW_EMPTY, "allow-empty", NULL, "no blocks are no error: write an empty profile"},
+    {OPTION_ALLOW_EMPTY, "allow-empty", NULL, "write an empty profile if there are no blocks"},
     {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},

@@ -252,8 +252,8 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
     }
     if (n_seen > n + n / 8) {
         ag_page_print(page, AG_STYLE_DIM,
-                      "%s collections; %s of them, sampled by bytes, represent all below\n",
-                      ag_quantity_count(&seen, n_seen), ag_quantity_count(&reported, n));
+                      "the tables below show %s of %s collections, sampled by bytes\n",
+                      ag_quantity_count(&reported, n), ag_quantity_count(&seen, n_seen));
     }
     ag_page_print(page, AG_STYLE_DIM, "%s paused %s, the longest %s\n",
                   ag_quantity_count(&reported, n), ag_quantity_time(&total, pause_ns),

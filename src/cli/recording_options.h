@@ -22,13 +22,13 @@ enum ag_recording_option {
     AG_OPTION_FILTER,
     AG_OPTION_ADAPTERS, /* ag_recording_option_set only checks the value */
 };
-#define AG_OPTIONS_OF_SAMPLING                                                                \
-    {AG_OPTION_INTERVAL, "interval", "BYTES",                                                 \
-     "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},                   \
-        {AG_OPTION_BUDGET, "budget", "PERCENT",                                               \
-         "sample, and keep the cost under this share of CPU by moving\nthe interval"},        \
-    {                                                                                         \
-        AG_OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)" \
+#define AG_OPTIONS_OF_SAMPLING                                                                    \
+    {AG_OPTION_INTERVAL, "interval", "BYTES",                                                     \
+     "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},                       \
+        {AG_OPTION_BUDGET, "budget", "PERCENT",                                                   \
+         "sample, and adjust the interval so that the cost stays under\nthis share of CPU time"}, \
+    {                                                                                             \
+        AG_OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)"     \
     }
 extern const char ag_filter_option_help[];
 /* Stores VALUE in SESSION. If VALUE is invalid, returns false, with VALUE and the reason ("0: not a

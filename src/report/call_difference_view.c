@@ -205,7 +205,8 @@ static int write_table(struct ag_view *view, const struct ag_call_difference *ca
     const int r = ag_table_write(table, view->page);
     if (r == 0 && i < ranking->count) {
         struct ag_quantity count;
-        ag_page_print(view->page, AG_STYLE_DIM, "  %s more changed less; --limit=0 shows all\n",
+        ag_page_print(view->page, AG_STYLE_DIM,
+                      "  %s more rows, which changed less; --limit=0 shows all\n",
                       ag_quantity_count(&count, ranking->count - i));
     }
     ag_table_free(table);

@@ -314,8 +314,8 @@ static int write_pauses(struct ag_view *view, const struct ag_collections *colle
             hidden_ns += pause_ns;
         }
     }
-    return ag_ranking_write_table(&ranking, view->limit, table, view->page, "shorter ones",
-                                  hidden_ns, all_ns);
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page,
+                                  "collections with shorter pauses", hidden_ns, all_ns);
 }
 
 typedef void add_sum(struct ag_table *table, struct ag_view *view,

@@ -289,7 +289,7 @@ class App {
     $("recorded").hidden = !filter;
     if (filter) {
       fill($("recorded"), "Recorded with ", make("code", {}, `--filter=${filter}`), ": only blocks " +
-        "that match it are on this page, all others are in none of its numbers. Resident memory is of the whole process.");
+        "that match it are on this page; no number of the page includes other blocks. Resident memory is of the whole process.");
     }
   }
 
