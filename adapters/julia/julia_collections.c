@@ -62,7 +62,8 @@ static void begins(int collection) {
         if (thread->is_restoring) {
             ag_julia_restored(thread);
         } else {
-            /* an array's data may wait for the array whose allocation caused this collection */
+            /* The data of an array is allocated before the array itself, whose allocation may have
+             * caused this collection. So the data stays pending until the array is known. */
             ag_julia_settle(thread, /* with_data= */ false);
         }
         thread->last_object = 0;
@@ -167,9 +168,8 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
         (void *)mark_sentinel, (void *)sweep_sentinel, 0, 0);
     const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
-    total_at_end = num.pause > 0 ? total_bytes(&num) : 0; /* no collection yet: Julia is recorded
-                                                           * from its start, and nothing was counted
-                                                           * before */
+    /* Without a collection so far, Julia has allocated nothing that was not recorded. */
+    total_at_end = num.pause > 0 ? total_bytes(&num) : 0;
     ag_julia.jl_gc_set_cb_pre_gc(begins, 1);
     ag_julia.jl_gc_set_cb_post_gc(ends, 1);
     ag_julia.jl_gc_set_cb_root_scanner(scan_roots, 1);

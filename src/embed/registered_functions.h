@@ -26,8 +26,8 @@ struct ag_registered_functions { /* zero-initialised */
 };
 
 /* Returns the number of a function. A function without a number gets one, and *ret_is_new is set to
- * true. Returns 0 if there are too many functions, or no memory. The caller holds the lock that
- * ag_reported_text_copy needs. */
+ * true. Returns 0 if there are too many functions, or no memory. The caller makes sure that only
+ * one thread is in this function. */
 uint32_t ag_registered_functions_intern(struct ag_registered_functions *functions,
                                         const struct ag_registered_function *wanted,
                                         bool *ret_is_new);

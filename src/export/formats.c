@@ -117,9 +117,9 @@ static int refuse_calls(const struct ag_export *export, const struct format *for
     return 0;
 }
 
-/* Selects the call paths of function counters in place of the stacks, if the caller requests a
- * metric of these counters or if the trace has no stacks. Fails if the trace has nothing to
- * export. */
+/* Function counters count the calls, words and time of functions by call path. Selects their call
+ * paths in place of the stacks if OPTIONS name a metric of the counters, or if the trace has no
+ * stacks. Fails if the trace has nothing to export. */
 static int choose_calls(struct ag_export *export, const struct format *format,
                         const struct ag_export_options *options, char ret_message[512]) {
     const enum ag_call_metric metric = options->call_metric;

@@ -42,9 +42,10 @@ static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]
         words, WORDS_BYTES, "leaves %s blocks, %s, in use at the end, and grew until then",
         ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes));
     if (finding->knows_half_way) {
-        snprintf(words + used, WORDS_BYTES - (size_t)used,
-                 " (of these, %s had been allocated when half of all blocks had been allocated)",
-                 ag_quantity_bytes(&earlier, finding->half_way_bytes));
+        snprintf(
+            words + used, WORDS_BYTES - (size_t)used,
+            " (%s of these bytes were there when the program had made half of its allocations)",
+            ag_quantity_bytes(&earlier, finding->half_way_bytes));
     }
 }
 

@@ -368,7 +368,8 @@ def one_that_a_seccomp_filter_watches():
 
 
 @test
-def one_that_ignores_every_signal_that_could_end_a_call():
+def one_that_ignores_sigtrap_and_sigsegv():
+    """attach makes a thread of the program call functions. Each call ends with one of these two signals."""
     with Target(sys.executable, "-c", SIGNALS, str(int(signal.SIGTRAP)), str(int(signal.SIGSEGV))) as target:
         assert target.answer() == "ready"
         assert "ignores SIGTRAP and SIGSEGV" in refusal(target.pid)
@@ -424,8 +425,8 @@ def every_end_of_the_program_is_reported_as_what_it_is():
 
 
 @test
-def attach_waits_for_another_allogram_for_as_long_as_that_may_search():
-    """A search for a safe point may take 30 s. Here another process has the claim on the program for 12 s."""
+def attach_waits_for_another_attach():
+    """Only one allogram at a time may attach to a program. Here another process holds the lock for 12 s; attach waits up to a minute."""
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         with open(f"/proc/{target.pid}/auxv", "rb") as claimed:
             fcntl.flock(claimed, fcntl.LOCK_EX)

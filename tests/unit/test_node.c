@@ -393,8 +393,8 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     /* the stack begins with a term: only the process's current instruction shows the caller */
     assert_string_equal(stack->text, "native 0\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    /* the stack begins with a return address whose low bits differ from those of frames, and the
-     * process's current instruction is out of date */
+    /* The stack begins with a word that looks like a return address, but whose low bits are not
+     * those of one. The process's current instruction is not that of the sample. */
     played_set(&target, stack_end(processes[0]) - 32, CODE + 0x181);
     stack = allogram_answers_stack(&answers);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
@@ -431,7 +431,8 @@ static void a_sample_of_a_dirty_scheduler(void **state) {
 
 /* ---- collections ---------------------------------------------------------------------------- */
 
-/* A collection of the first process as the kernel part reports it: 10 words survived the collection
+/* A garbage collection of the first process, in the form in which the BPF program in the kernel
+ * reports it: 10 words survived the collection
  * before, 100 were allocated since. */
 static struct node_event collection_event(void) {
     struct node_event event = {.kind = NODE_EVENT_COLLECTION,
@@ -489,7 +490,7 @@ static void a_collection_is_reported(void **state) {
     ag_inspector_erlang.close(node);
 }
 
-static void a_delegated_collection_is_one(void **state) {
+static void a_collection_on_a_dirty_scheduler_counts_once(void **state) {
     (void)state;
     write_node();
     struct node *node = watch_node();
@@ -601,7 +602,7 @@ int main(void) {
         cmocka_unit_test(a_sample_in_native_code_that_was_called),
         cmocka_unit_test(a_sample_of_a_dirty_scheduler),
         cmocka_unit_test(a_collection_is_reported),
-        cmocka_unit_test(a_delegated_collection_is_one),
+        cmocka_unit_test(a_collection_on_a_dirty_scheduler_counts_once),
         cmocka_unit_test(other_events_are_not_reported),
         cmocka_unit_test(mutated_memory_is_survived),
     };

@@ -22,8 +22,8 @@ static bool is_short_of(const char *name, const char *shortened) {
            strcmp(name + length - behind, rest) == 0;
 }
 
-/* Whether NAME is the name of the row or of its function, also in its shortened form. The runtime
- * in brackets ("[vm] ") may precede the name. */
+/* Whether NAME is the name of the row, or the whole or shortened name of the row's function. The
+ * runtime in brackets ("[vm] ") may precede the name. */
 static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
                       const char *name) {
     const size_t mark = strlen(frame->label) - strlen(frame->function);

@@ -6,16 +6,17 @@
  *
  *     c7 /0 imm32                  mov $number, (%block)       32 or 64 bits wide
  *     b8+r imm32 .. 89 /r          mov $number, %reg .. mov %other, (%block)
- *     REX.W b8+r imm64 .. 89 /r    the same, 64 bits wide; if two allocations were merged, the
- *                                  register that is stored may be another one
+ *     REX.W b8+r imm64 .. 89 /r    the same, 64 bits wide; the register that is stored may be
+ *                                  another one if the compiler merged the code of two allocations
  *     0f 28 / 0f 10 / 66 0f 6f / f3 0f 6f, rip-relative
  *                                  a load of 16 bytes from memory, which begin with the number
  *
- * soon after the call. A buffer for elements begins with a number of the program's data, which the
- * code usually does not contain, and has a size that the program computes. If the initial values of
- * instance variables are objects, their code is in between. Then the address of the block is kept
- * in a register (mov %rax, %reg soon after the call), and only the first form, with this register,
- * counts.
+ * within NEAR_BYTES after the call. If the initial values of instance variables are objects, the
+ * code that makes them is between the call and the store. The compiler then keeps the address of
+ * the block in a register (mov %rax, %reg soon after the call). So from NEAR_BYTES to FAR_BYTES
+ * after the call only the first form, with this register, counts. Buffers for elements are not
+ * mistaken for objects: their first number is data of the program, which the code usually does not
+ * contain, and the program computes their size.
  *
  * The bytes are searched for these patterns at every offset, because the instructions are not
  * decoded. So a pattern may be found inside of another instruction; then a number that is no type
@@ -30,8 +31,9 @@
 #include "symbol/decoder.h"
 
 enum {
-    NEAR_BYTES = 256, /* the code in which every form counts */
-    /* The longest distance in the programs that were examined is 570, in IO::FileDescriptor.new. */
+    NEAR_BYTES = 256, /* the code after the call in which every form counts */
+    /* The code after the call in which the first form counts. The longest distance of a store from
+     * its call, in the programs that were examined, is 570 bytes, in IO::FileDescriptor.new. */
     FAR_BYTES = 4096,
     SIZE_BYTES = 64, /* the code before the call that can load the size */
     MOVE_BYTES = 16, /* the code that can move the address of the block into another register */
