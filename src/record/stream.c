@@ -624,7 +624,11 @@ AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
         thread->cursor = thread->limit = thread->chunk_end = NULL;
         return NULL;
     }
-    return write_stamp(thread);
+    uint64_t *cursor = write_stamp(thread);
+    if (AG_UNLIKELY(pause != AG_PAUSE_NONE)) {
+        thread->tick = 0; /* the next event may be an allocation, which must not be recorded */
+    }
+    return cursor;
 }
 
 AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *record) {

@@ -55,7 +55,7 @@ def pause_and_resume(tools, *options):
         pid = program_of(commanded)
         ask(tools, pid, "pause", failures)
         failures.require("a second pause is refused", "paused already" in refused(tools, pid, "pause", failures))
-        commanded.do("alloc 2000 200", "free 2005")
+        commanded.do("alloc 2000 200", "free 2005", "temporary 3000 60")
         ask(tools, pid, "resume", failures)
         failures.require("a second resume is refused", "not paused" in refused(tools, pid, "resume", failures))
         commanded.do("alloc 7 50")

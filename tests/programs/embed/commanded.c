@@ -3,6 +3,8 @@
  *
  *     alloc BLOCKS BYTES    allocates blocks and keeps them
  *     free BLOCKS           frees the BLOCKS newest of the blocks that are kept
+ *     temporary BLOCKS BYTES
+ *                           allocates blocks, and frees each one before the next allocation
  *     gc                    reports a garbage collection of a heap that the program registered
  *
  * It ends when its input ends. So a test controls when the program allocates, and does not have to
@@ -34,6 +36,11 @@ int main(void) {
             }
         } else if (sscanf(line, "free %zu", &blocks) == 1) {
             for (size_t i = 0; i < blocks && n_kept > 0; i++) {
+                free(kept[--n_kept]);
+            }
+        } else if (sscanf(line, "temporary %zu %zu", &blocks, &bytes) == 2) {
+            for (size_t i = 0; i < blocks && n_kept < KEPT_BLOCKS; i++) {
+                alloc_as_commanded(bytes);
                 free(kept[--n_kept]);
             }
         } else if (strcmp(line, "gc\n") == 0) {
