@@ -57,8 +57,7 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 struct quantity { /* a number of a trace, and its bounds */
     uint64_t value, low, high;
     bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
-    /* why the trace lacks the quantity, such as "has no function counters"; NULL: it has the
-     * quantity */
+    /* why the trace does not give the number, such as "has no function counters"; NULL: it does */
     const char *lack;
 };
 
@@ -94,8 +93,22 @@ static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *
     return 0;
 }
 
-/* Says what is missing from FUNCTIONS for METRIC; NULL: nothing. A gate must not pass because
- * counts are missing from the trace. */
+/* Says why the quantities of the trace are not known; NULL: they are. A condition must not be false
+ * because events are missing from the trace. */
+static const char *find_gap(const struct ag_profile *profile) {
+    if (ag_profile_identity(profile)->is_damaged) {
+        return "is damaged, so this number is not known";
+    }
+    for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
+        if (ag_profile_lost(profile, cause) > 0) {
+            return "lost events, so this number is not known";
+        }
+    }
+    return NULL;
+}
+
+/* Says what is missing from FUNCTIONS for METRIC; NULL: nothing. A condition must not be false
+ * because counts are missing from the trace. */
 static const char *find_lack(const struct ag_functions *functions, enum ag_call_metric metric) {
     const bool is_time = metric == AG_CALL_METRIC_OWN_NS || metric == AG_CALL_METRIC_ACC_NS;
     if (functions->n_trees == 0) {
@@ -130,6 +143,12 @@ static int quantity_of_function(const struct ag_gate_term *term, struct ag_profi
 
 static int quantity_in(const struct ag_gate_term *term, struct ag_profile *profile,
                        struct quantity *ret_quantity, bool *ret_is_known) {
+    const char *gap = term->key != AG_GATE_LOST_EVENTS ? find_gap(profile) : NULL;
+    if (gap != NULL) {
+        *ret_quantity = (struct quantity){.lack = gap};
+        *ret_is_known = true;
+        return 0;
+    }
     if (term->key == AG_GATE_FUNCTION) {
         return quantity_of_function(term, profile, ret_quantity, ret_is_known);
     }

@@ -25,3 +25,18 @@ assert "alloc" in lines[place("gate.sarif")["region"]["startLine"] - 1]
 assert place("below.sarif")["artifactLocation"] == {"uri": "tests/programs/libc/temporary.c", "uriBaseId": "%SRCROOT%"}, place("below.sarif")
 PYTHON
 }
+
+@test "a gate fails with status 1 if events are missing from the trace" {
+    cd "$BATS_TEST_TMPDIR"
+    "$ALLOGRAM" run -q -o whole.allogram -- "$PROGRAM"
+    head -c $(($(stat -c %s whole.allogram) * 2 / 3)) whole.allogram >cut.allogram
+    run "$ALLOGRAM" report cut.allogram --json --fail-if='in_use_bytes_at_end > 1G'
+    [ "$status" -eq 1 ]
+    [[ $output == *"cannot be evaluated: in_use_bytes_at_end: the trace is damaged"* ]]
+    "$ALLOGRAM" run -q --max-size=4K -o full.allogram -- "$PROGRAM"
+    run "$ALLOGRAM" report full.allogram --json --fail-if='in_use_bytes_at_end > 1G'
+    [ "$status" -eq 1 ]
+    [[ $output == *"the trace lost events"* ]]
+    run "$ALLOGRAM" report full.allogram --json --fail-if='lost_events > 0'
+    [ "$status" -eq 3 ]
+}
