@@ -3,6 +3,7 @@
  * and by the functions of its libc. */
 #include "attachable.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error_message.h"
 
@@ -86,6 +88,29 @@ static int check_status(const struct ag_remote_process *process, const char *sta
             pid, name, pid);
     }
     return 0;
+}
+
+/* A program with a userfaultfd handles page faults itself. While its threads are stopped, a read of
+ * its memory waits for one of them. */
+static int check_page_faults(const struct ag_remote_process *process, char message[512]) {
+    char path[64], target[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", process->pid);
+    DIR *folder = opendir(path);
+    bool has_handler = false;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        has_handler |= strstr(target, "[userfaultfd]") != NULL;
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return has_handler
+               ? ag_error_message(message, -ENOTSUP,
+                                  "%d (%s): handles page faults itself (userfaultfd), so it must "
+                                  "not be stopped; use allogram observe %d instead",
+                                  process->pid, process->name, process->pid)
+               : 0;
 }
 
 /* ---- what is mapped ---- */
@@ -202,6 +227,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
                                 process->pid, process->name);
     }
     int r = check_status(process, status, ret_message);
+    r = r == 0 ? check_page_faults(process, ret_message) : r;
     if (r < 0) {
         return r;
     }

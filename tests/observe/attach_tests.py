@@ -368,6 +368,15 @@ def one_that_a_seccomp_filter_watches():
 
 
 @test
+def one_that_handles_page_faults():
+    opens = "import ctypes, sys; fd = ctypes.CDLL(None).syscall(323, 1); print('ready' if fd >= 0 else 'no'); sys.stdout.flush(); sys.stdin.read()"
+    with Target(sys.executable, "-c", opens) as target:
+        if target.answer() != "ready":
+            raise Skip("the kernel gives this user no userfaultfd")
+        assert "userfaultfd" in refusal(target.pid)
+
+
+@test
 def one_that_ignores_sigtrap_and_sigsegv():
     """attach makes a thread of the program call functions. Each call ends with one of these two signals."""
     with Target(sys.executable, "-c", SIGNALS, str(int(signal.SIGTRAP)), str(int(signal.SIGSEGV))) as target:
