@@ -70,6 +70,17 @@ static void *program_function(const char *name) {
                : NULL;
 }
 
+/* The malloc of a library that the loader searches before the agent, because the program preloads
+ * the library before it: calls of malloc do not reach the agent. NULL: there is no such library. */
+static const void *malloc_before_agent(void) {
+    struct ag_symbol_place place;
+    return ag_symbol_find("malloc", AG_SYMBOL_FIRST, (const void *)(uintptr_t)ag_libc_start,
+                          &place) &&
+                   !place.in_executable && !place.is_behind_self
+               ? place.address
+               : NULL;
+}
+
 static void find_program_functions(void) {
     ag_program.malloc = (void *(*)(size_t))(uintptr_t)program_function("malloc");
     ag_program.realloc = (void *(*)(void *, size_t))(uintptr_t)program_function("realloc");
@@ -104,7 +115,8 @@ static void start_recording(void) {
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
-    ag_static_allocator_hook(/* malloc_address= */ NULL, own);
+    const void *earlier_malloc = malloc_before_agent();
+    ag_static_allocator_hook(earlier_malloc, own);
     runtime.is_hooked = own->n_program == 0; /* otherwise note_own_allocator sets is_hooked at the
                                               * first call */
     if (own->n_program == 0) {               /* else malloc is the program's own */
@@ -120,6 +132,10 @@ static void start_recording(void) {
         runtime.note = "no call of the program's own allocator was seen: if the compiler put "
                        "copies of it into its callers, they are not recorded";
         ag_static_allocator_on_first_call(note_own_allocator);
+    } else if (earlier_malloc && own->n_program == 0) {
+        runtime.is_hooked = false;
+        runtime.note = "calls of malloc reach a library that is preloaded before allogram's; set "
+                       "LD_PRELOAD for allogram run instead";
     } else {
         runtime.note = own->note;
     }

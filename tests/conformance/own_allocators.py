@@ -95,7 +95,8 @@ def attached_build(tools, command):
 
 
 # case: the allocator's name, the command that builds it or the path of its library, and where the allocator is: "linked" (a library that
-# the program is linked with), "preloaded" (a library that is preloaded), or "inside" (the program).
+# the program is linked with), "preloaded" (a library that is preloaded), "before" (a library that the shell preloads before the agent), or
+# "inside" (the program).
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 ENTRIES = {
     "moz_arena in a library": ("moz_arena", ["gcc", "-O2"], "linked"),
@@ -105,6 +106,9 @@ ENTRIES = {
     "moz_arena in the program, LTO": ("moz_arena", ["gcc", "-O3", "-flto", "-fno-inline"], "inside"),
     "jemalloc's library": ("jemalloc", LIBRARIES + "libjemalloc.so.2", "preloaded"),
     "mimalloc's library": ("mimalloc", LIBRARIES + "libmimalloc.so.2.0", "preloaded"),
+    "jemalloc's library before the agent": ("jemalloc", LIBRARIES + "libjemalloc.so.2", "before"),
+    "mimalloc's library before the agent": ("mimalloc", LIBRARIES + "libmimalloc.so.2.0", "before"),
+    "tcmalloc's library before the agent": ("tcmalloc", LIBRARIES + "libtcmalloc_minimal.so.4", "before"),
     "tcmalloc's library": ("tcmalloc", LIBRARIES + "libtcmalloc_minimal.so.4", "preloaded"),
 }
 ENTRIES_TRUTH = {size: 100 for size in (1010, 2121, 4040, 9090, 6464, 3333)}  # bytes: blocks; no other block has these sizes
@@ -141,12 +145,16 @@ def other_entries(tools, family, allocator, how):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program, env = build_entries(folder, allocator, how)
-        plain = recorded.run([program, family], env=env)
+        plain = recorded.run([program, family], env={"LD_PRELOAD": allocator} if how == "before" else env)
         failures.expect("status without allogram", plain.status, 0)
         for number, mode in enumerate((["--mode=exact"], ["--mode=sample", "--interval=1"])):
             inner = os.path.join(folder, str(number))
             os.mkdir(inner)
-            outcome, traces = recorded.record(tools, [program, family], inner, options=mode, env=env)
+            command = [program, family]
+            if how == "before":
+                command = ["sh", "-c", 'LD_PRELOAD=$0:$LD_PRELOAD exec "$@"', allocator, *command]
+            outcome, traces = recorded.record(tools, command, inner, options=mode, env=env)
+            traces = [trace for trace in traces if recorded.report(tools, trace)["trace"]["command"][:1] == [program]]
             what = " ".join(mode)
             failures.expect("status, " + what, outcome.status, 0)
             failures.expect("output, " + what, outcome.stdout + outcome.stderr, plain.stdout + plain.stderr)
