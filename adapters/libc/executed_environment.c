@@ -34,7 +34,7 @@ static int note_agent(struct dl_phdr_info *info, size_t size, void *context) {
 }
 
 void ag_agent_file_find(void) {
-    dl_iterate_phdr(note_agent, NULL);
+    (void)ag_objects_visit(note_agent, NULL);
 }
 
 /* The last LD_PRELOAD is the one that the loader uses. NULL: there is none. */
