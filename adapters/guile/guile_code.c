@@ -13,11 +13,15 @@
  * `top level`. Line numbers are in .debug_line, in the format of DWARF 2, as one program for the
  * whole image. The program is run once, and its rows are kept.
  *
- * 3. Addresses outside of all images are in the code that Guile makes for primitives, procedures
+ * 3. Files. Guile names a source file by its path in a folder of its load path. Whether an image
+ * belongs to Guile's own library is known from the compiled file that is mapped: those of Guile are
+ * in the folder guile/3.0/ccache of its installation (guile_files.h).
+ *
+ * 4. Addresses outside of all images are in the code that Guile makes for primitives, procedures
  * that are functions of C. These are not reported, because the native frame of the function is in
  * the stack.
  *
- * 4. Tables. The table of places and the list of images only grow. An element is complete before
+ * 5. Tables. The table of places and the list of images only grow. An element is complete before
  * it is published, so readers take no lock. Two threads may find the same image at the same time;
  * then it is in the list twice, which does no harm. */
 #include "guile_code.h"
@@ -27,8 +31,11 @@
 #include <string.h>
 
 #include "allogram/allogram.h"
+#include "base/join_text.h"
 #include "base/pages.h"
+#include "guile_files.h"
 #include "guile_runtime.h"
+#include "hook/process_map.h"
 #include "unwind/readable_range.h"
 
 enum {
@@ -41,6 +48,7 @@ enum {
     ELF_ABI = 255,      /* ELFOSABI_STANDALONE */
     ENTRY = 0x37146002, /* DT_GUILE_ENTRY: the procedure of the body */
     DYNAMIC_MOST = 32,
+    PATH_BYTES = 512,
 };
 
 struct row {
@@ -60,6 +68,7 @@ struct image {
     size_t lines_bytes;
     const struct row *rows;
     size_t n_rows;
+    bool is_library;       /* the image is a compiled file of Guile's own */
     _Atomic bool is_ready; /* the other fields are written */
 };
 struct place {
@@ -365,6 +374,14 @@ static bool search_page(uintptr_t page, uintptr_t pc, struct image *ret_image) {
     return false;
 }
 
+/* The header of a mapped file is at the start of a page. */
+static bool is_of_library(const struct image *image) {
+    char path[PATH_BYTES];
+    return image->start == ag_page_of(image->start) &&
+           ag_process_map_path(image->start, path, sizeof(path)) == 0 &&
+           strstr(path, "/" AG_GUILE_LIBRARY "ccache/") != NULL;
+}
+
 static const struct image *keep_image(struct image *image) {
     static const uint32_t most = IMAGES_MOST;
     const uint32_t at = atomic_fetch_add_explicit(&n_taken_images, 1, memory_order_relaxed);
@@ -373,6 +390,7 @@ static const struct image *keep_image(struct image *image) {
         return NULL;
     }
     read_rows(image);
+    image->is_library = is_of_library(image);
     images[at] = *image;
     /* release: pairs with the acquire in find_image */
     atomic_store_explicit(&images[at].is_ready, true, memory_order_release);
@@ -443,10 +461,17 @@ static struct ag_guile_place find_in_image(const struct image *image, uintptr_t 
     if (row && row->offset < low) {
         row = first; /* a row of the procedure before this one */
     }
+    const char *file = first ? file_of(image, first->file) : NULL;
+    char library_file[PATH_BYTES];
+    if (file && image->is_library) {
+        ag_join_text(library_file, sizeof(library_file),
+                     (const char *const[]){AG_GUILE_LIBRARY, file, NULL});
+        file = library_file;
+    }
     const struct allogram_function_options options = {
         .size = sizeof(options),
         .name = symbol ? name_of(image, symbol) : "lambda",
-        .file = first ? file_of(image, first->file) : NULL,
+        .file = file,
         .runtime = "guile",
         .line = first ? first->line : 0,
     };

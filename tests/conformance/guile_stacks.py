@@ -13,6 +13,7 @@ import tap
 
 SCRIPT = recorded.source_of("guile_stacks.scm")
 N = 500
+LIBRARY = "guile/3.0/"
 PAIR_BYTES = 16
 BYTES_BYTES = 4 * 8 + 1777  # of a bytevector, with its header
 CASES = [("bytecode", "-1"), ("compiled code", "0"), ("both", "1000"), ("the evaluator", "1000")]  # name, GUILE_JIT_THRESHOLD
@@ -42,12 +43,17 @@ def printed_stacks(output):
     return stacks
 
 
+def without_library(file):
+    """Source files of Guile's own library have a folder in the trace that Guile does not print."""
+    return file[len(LIBRARY):] if file and file.startswith(LIBRARY) else file
+
+
 def is_same(recorded_frame, printed):
     """Guile has no name for some procedures. For `witness` the program prints the line of make-stack, which is not the line of the
     allocation."""
     name, file, line = recorded_frame
     same_name = name == printed[0] or printed[0] == "-" and name in ("lambda", "top level")
-    return same_name and printed[1] in (file, "-") and (line == printed[2] or printed[0] == "witness" or printed[1] == "-")
+    return same_name and printed[1] in (without_library(file), "-") and (line == printed[2] or printed[0] == "witness" or printed[1] == "-")
 
 
 def stacks_of(where, is_evaluated, threshold):
@@ -75,7 +81,24 @@ def stacks_of(where, is_evaluated, threshold):
         compare_stacks(failures, witnesses, printed_stacks(outcome.stdout))
         if not is_evaluated:
             count_blocks(failures, where, trace)
+            check_lines(failures, where, trace, ["guile_stacks.scm"])
     return failures
+
+
+def check_lines(failures, where, trace, files):
+    """The summary attributes blocks to procedures of the program, also those that Guile's library allocates for them, and no block to the
+    library. The library's files are those that are installed in Guile's folder."""
+    rows = recorded.summary_lines(where.tools, trace)
+    schemes = [place for function, place in rows if function.startswith("[guile] ")]
+    failures.require("the first line is one of the program: %s" % rows[:5], rows and rows[0][1].split(":")[0] in files)
+    failures.expect("lines of other files", [place for place in schemes if place.split(":")[0] not in files], [])
+    frames = [frame for row in where.report(trace, "--view=sites", "--limit=0", "--runtime=guile")["sites"] if row["runtime"] == "guile"
+              for frame in [row["file"]] if frame]
+    installed = where.root + "/usr/share/"
+    failures.expect("files of the library that are not installed", sorted({name for name in frames if name.startswith(LIBRARY) and
+                                                                          not os.path.exists(installed + name)}), [])
+    failures.expect("installed files that do not count as the library", sorted({name for name in frames if not name.startswith(LIBRARY) and
+                                                                              os.path.exists(installed + LIBRARY + name)}), [])
 
 
 def compare_stacks(failures, blocks, stacks):
@@ -121,6 +144,28 @@ def compiler(where):
     return failures
 
 
+OWN_MODULE = """(define-module (web own) #:export (kept))
+(define (kept n) (map (lambda (i) (number->string (* i i))) (iota n)))
+"""
+
+
+def own_module(where):
+    """A module of the program is in a folder `web`, as modules of Guile's library are. It is part of the program."""
+    failures = tap.Failures()
+    os.makedirs(os.path.join(where.folder, "web"), exist_ok=True)
+    for name, text in (("web/own.scm", OWN_MODULE), ("main.scm", "(use-modules (web own))\n(let loop ((i 0)) (when (< i 300) (kept 100) (loop (+ i 1))))\n")):
+        with open(os.path.join(where.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    environment = {"HOME": where.path(""), "XDG_CACHE_HOME": where.path("cache")}
+    command = ["guile", "-L", where.path(""), where.path("main.scm")]
+    where.run(command, env=environment)  # compiles the files
+    with recorded.Folder() as folder:
+        outcome, trace = where.record(command, folder, env=environment)
+        failures.expect("status", outcome.status, 0)
+        check_lines(failures, where, trace, ["own.scm", "main.scm"])
+    return failures
+
+
 def checked(where, judge):
     """Each stack is captured a second time. libunwind captures the native frames; it can unwind through the bytecode interpreter, but not
     through compiled code. The adapter reads the Scheme frames again, without the stacks that it remembers from earlier walks."""
@@ -143,16 +188,17 @@ def run_cases(plan, where):
             plan.skip(name, "guile-3.0 is not installed")
         else:
             plan.run(name, lambda evaluated=name == "the evaluator", threshold=threshold: stacks_of(where, evaluated, threshold))
-    if where.has("guile"):
-        plan.run("Guile's compiler", lambda: compiler(where))
-    else:
-        plan.skip("Guile's compiler", "guile-3.0 is not installed")
+    for name, case in (("Guile's compiler", compiler), ("a module of the program", own_module)):
+        if where.has("guile"):
+            plan.run(name, lambda case=case: case(where))
+        else:
+            plan.skip(name, "guile-3.0 is not installed")
 
 
 def main():
     tools = recorded.tools_of_arguments()
     judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
-    plan = tap.Plan(len(CASES) + 2)
+    plan = tap.Plan(len(CASES) + 3)
     with place.Place(tools) as where:
         run_cases(plan, where)
         if where.has("guile") and os.path.exists(judge):

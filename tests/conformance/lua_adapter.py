@@ -152,6 +152,9 @@ def only_frames_of_lua(tools, lua):
         stacks = recorded.report(tools, trace, "--view=sites", "--by=stack", "--limit=0", "--focus=alike", "--runtime=lua")["sites"]
         failures.require("each stack has a function of Lua only: %s" % [row["image"] for row in stacks],
                          stacks and all(row["image"] == "[lua]" for row in stacks))
+        lines = recorded.summary_lines(tools, trace)
+        failures.require("the summary's first line is one of the script: %s" % lines[:3],
+                         lines and lines[0][0].startswith("[lua] ") and lines[0][1].startswith(os.path.basename(SCRIPT) + ":"))
     return failures
 
 

@@ -116,6 +116,12 @@ def report(tools, trace, *options):
     return json.loads(outcome.stdout)
 
 
+def summary_lines(tools, trace, *options):
+    """Returns the rows of the summary's table, to whose lines blocks are attributed: [(function, place)], the largest first."""
+    text = run([tools.allogram, "report", trace, "--limit=0", *options], env={**os.environ, "COLUMNS": "200"}).stdout.decode()
+    return re.findall(r"^ +[\d.,]+ +<?\d+ % +[\d,]+ +[\d.,]+  (\S.*?)  +(\S+)$", text, re.M)
+
+
 def check(tools, trace):
     outcome = run([tools.allogram, "check", "--json", trace])
     return outcome.status, (json.loads(outcome.stdout) if outcome.stdout.strip() else {})

@@ -5,7 +5,9 @@
  * line of a stack is the innermost frame whose source file is known and belongs to the reader's
  * program. If the stack has no such frame, the blamed line is the innermost frame outside of the C
  * library, the language's library and the runtime. If all frames are in these libraries, the blamed
- * line is the innermost frame of the stack.
+ * line is the innermost frame of the stack. But if the stack is cut (deeper than --depth), the
+ * program's frames are missing, and the innermost frame of the language's library says more than a
+ * function of the runtime.
  *
  * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
  * the reader; the lines of its callers are. A function is skipped if it has several callers, and
@@ -186,6 +188,19 @@ static bool find_owned(struct walk *walk, struct position *position, enum ag_fra
     return true;
 }
 
+/* Moves outward to the innermost frame of a virtual machine whose source file is known, if there is
+ * one. */
+static void find_managed(struct walk *walk, struct position *position) {
+    struct position at = *position;
+    do {
+        const struct ag_frame *frame = ag_profile_frame(walk->profile, frame_at(walk, &at));
+        if (ag_frame_is_managed(frame) && frame->file) {
+            *position = at;
+            return;
+        }
+    } while (go_out(walk, &at));
+}
+
 static void start_row(struct walk *walk, size_t row) {
     struct position *position = &walk->positions[row];
     *position = (struct position){.node = walk->profile->row_nodes[row]};
@@ -198,6 +213,9 @@ static void start_row(struct walk *walk, size_t row) {
             walk->least[row] = least;
             return;
         }
+    }
+    if (walk->profile->rows[row].state == AG_STACK_CUT) {
+        find_managed(walk, position);
     }
 }
 
