@@ -16,6 +16,7 @@
  * 2. Names. Memprof reports addresses in the bytecode. The runtime knows their function, file and
  * line from the debug section of the program, or from what the toplevel has compiled. The adapter
  * asks the runtime once for each address; when code is loaded or unloaded, all answers are invalid.
+ * A frame has no room for columns. So each place whose columns are known is a function of its own.
  * An address without debug information is named by its distance from the code's start, which is the
  * same in each run. Code that a toplevel made without debug information has no name.
  *
@@ -36,10 +37,13 @@
 enum { CLOSURES = 5, CODE_WORDS = 5 };
 enum { ACC0 = 0, RETURN = 40, C_CALL1 = 93 };
 
-struct place { /* struct caml_loc_info, up to the last field on which all releases agree */
+struct place { /* struct caml_loc_info */
     int is_valid, is_raise;
     const char *file, *function;
-    int line;
+    int line, column;
+    /* where the place ends. OCaml 4: [0]: characters from the beginning of the first line. OCaml
+     * 5.2 and later: [0]: line; [1]: column in this line; [2]: as [0] in OCaml 4 */
+    int end[3];
     int more[16];
 };
 struct table { /* struct ext_table */
@@ -119,12 +123,18 @@ static uint64_t ask(uintptr_t code) {
     if (!is_named) {
         name_by_distance(code, name);
     }
-    const struct allogram_function_options options = {.size = sizeof(options),
-                                                      .name = name,
-                                                      .file = place.is_valid ? place.file : NULL,
-                                                      .runtime = "ocaml"};
+    const int end = ag_ocaml.generation == AG_OCAML_4 ? place.end[0] : place.end[2];
     const uint32_t line = place.is_valid && place.line > 0 ? (uint32_t)place.line : 0;
-    return (uint64_t)allogram_register_function(&options) << 32 | line;
+    const bool has_columns = line != 0 && place.column >= 0 && place.column < end;
+    const struct allogram_function_options options = {
+        .size = sizeof(options),
+        .name = name,
+        .file = place.is_valid ? place.file : NULL,
+        .runtime = "ocaml",
+        .line = has_columns ? line : 0,
+        .column = has_columns ? (uint32_t)place.column : 0,
+        .end_column = has_columns ? (uint32_t)end : 0};
+    return (uint64_t)allogram_register_function(&options) << 32 | (has_columns ? 0 : line);
 }
 
 static uint64_t answer_for(uintptr_t code) {

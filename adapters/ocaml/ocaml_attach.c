@@ -87,9 +87,10 @@ static bool begin_recording(void) {
 static void sys_init_and_begin(char *program, char **arguments) {
     sys_init(program, arguments);
     if (ag_ocaml.is_bytecode) {
-        const uintptr_t suspended = ag_record_suspend();
+        /* A collection may begin meanwhile. Its memory is recorded (collector_hooks.c). */
+        ag_ocaml_suppress(/* resumed= */ 1);
         ag_ocaml_bytecode_load_debug_info();
-        ag_record_resume(suspended);
+        (void)ag_ocaml_resume();
     }
     const bool is_calibrated = ag_ocaml_counters_calibrate();
     if (!begin_recording()) {

@@ -313,9 +313,14 @@ struct allogram_function_options {
     const char *file;    /* NULL: unknown */
     const char *runtime; /* "lua"; NULL: "c", native code */
     uint32_t line;       /* first line; 0: unknown */
+    /* of the place that is executed, if the function is registered once for each place: the
+     * characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
+     * unknown */
+    uint32_t column, end_column;
     uint32_t reserved;
 };
-/* Registers a function. Calls with the same name, file, line and runtime return the same handle.
+/* Registers a function. Calls with the same name, file, line, columns and runtime return the same
+ * handle.
  * Returns 0 if there is no name, there are too many functions (1,048,575), or there is no library;
  * calls of function 0 are counted under the name [no registered function]. This function takes a
  * lock of the library briefly, and may be called before and during a session. */

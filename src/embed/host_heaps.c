@@ -69,7 +69,9 @@ static void report_frame(uint32_t frame, const struct ag_registered_function *fu
                                                  .line = function->line,
                                                  .runtime = name_of(function->runtime),
                                                  .function = name_of(function->name),
-                                                 .file = name_of(function->file)}};
+                                                 .file = name_of(function->file),
+                                                 .column = function->column,
+                                                 .end_column = function->end_column}};
     ag_recorder_append(&record);
 }
 
@@ -199,7 +201,9 @@ allogram_function allogram_register_function(const struct allogram_function_opti
         .name = options->name,
         .file = options->file ? options->file : "",
         .runtime = options->runtime && options->runtime[0] ? options->runtime : "c",
-        .line = options->line};
+        .line = options->line,
+        .column = options->column,
+        .end_column = options->end_column};
     number = ag_registered_functions_intern(&ag_host.functions, &wanted, &is_new);
     if (is_new) {
         report_frame(number, ag_registered_functions_get(&ag_host.functions, number));

@@ -15,7 +15,8 @@ const struct ag_registered_function *ag_registered_functions_get(
 
 static bool is_same(const struct ag_registered_function *kept,
                     const struct ag_registered_function *given) {
-    return kept->line == given->line && ag_reported_text_is(kept->name, given->name) &&
+    return kept->line == given->line && kept->column == given->column &&
+           kept->end_column == given->end_column && ag_reported_text_is(kept->name, given->name) &&
            ag_reported_text_is(kept->file, given->file) &&
            ag_reported_text_is(kept->runtime, given->runtime);
 }
@@ -56,6 +57,8 @@ uint32_t ag_registered_functions_intern(struct ag_registered_functions *function
                                             .file = ag_reported_text_copy(wanted->file),
                                             .runtime = ag_reported_text_copy(wanted->runtime),
                                             .line = wanted->line,
+                                            .column = wanted->column,
+                                            .end_column = wanted->end_column,
                                             .next = *head};
     if (!made->name || !made->file || !made->runtime) {
         return 0;

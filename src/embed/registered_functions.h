@@ -16,7 +16,7 @@ enum {
 };
 struct ag_registered_function {
     const char *name, *file, *runtime; /* in mapped memory, never moved */
-    uint32_t line;
+    uint32_t line, column, end_column;
     uint32_t next; /* the next number with the same hash; 0: none */
 };
 struct ag_registered_functions { /* zero-initialised */

@@ -58,7 +58,7 @@ def counted(tools, folder, chain):
     large = [row for row in recorded.report(tools, trace, "--view=blocks", "--state=open,closed")["blocks"]
              if row["tag"]["allocator"] != "ocaml" and any(frame["function"].startswith("caml_shared_try_alloc") for frame in row["stack"])]
     summary = recorded.report(tools, trace)
-    failures.expect("blocks that are counted twice; ghost frees", (large, summary["ghost_frees"] if chain.root else 0), ([], 0))
+    failures.expect("blocks that are counted twice; ghost frees", (large, summary["ghost_frees"]), ([], 0))
     failures.expect("note of the runtime", runtime(summary).get("note"), "")
     return failures
 
@@ -496,7 +496,7 @@ def attributed(tools, folder, chain):
             places = {place.split(":")[:2] == ["attributed.ml", str(recorded.line_of("attributed.ml", "let %s " % name))]
                       for function, place in lines if function == "[ocaml] Attributed." + name}
             failures.require("%s has a line: %s" % (name, lines), places and (places == {True} or not debug))
-        if debug and not chain.is_bytecode:
+        if debug:
             number = recorded.line_of("attributed.ml", "let buffered")
             with open(os.path.join(SOURCES, "attributed.ml"), encoding="utf-8") as source:
                 line = source.read().splitlines()[number - 1]

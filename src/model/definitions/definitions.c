@@ -105,7 +105,9 @@ static int take_function(struct ag_definitions *definitions, const struct ag_rec
         .runtime = ag_text_id(texts, runtime.data, runtime.length),
         .function = ag_text_id(texts, function.data, function.length),
         .file = ag_text_id(texts, file.data, file.length),
-        .line = record->u.frame.line};
+        .line = record->u.frame.line,
+        .column = record->u.frame.column,
+        .end_column = record->u.frame.end_column};
     return AG_ARRAY_ADD(definitions->functions, definitions->n_functions, made);
 }
 

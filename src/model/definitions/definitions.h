@@ -27,7 +27,7 @@ struct ag_model_image {
 /* a function of a runtime, from a FRAME record */
 struct ag_model_function {
     uint32_t runtime, function, file; /* ids of texts */
-    uint32_t line;
+    uint32_t line, column, end_column;
 };
 struct ag_model_collection {
     /* times in `row` are session times (not relative to the start of the process); row.cause_frame

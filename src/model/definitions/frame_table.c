@@ -173,6 +173,8 @@ uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint3
         frame.function = function->function;
         frame.file = function->file;
         frame.frame.line = line != 0 ? line : function->line;
+        frame.frame.column = line != 0 ? 0 : function->column;
+        frame.frame.end_column = line != 0 ? 0 : function->end_column;
     } else {
         char name[32];
         snprintf(name, sizeof(name), "frame %u", id);
