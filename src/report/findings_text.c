@@ -39,8 +39,9 @@ static const char *thread_name(char name[64], const struct ag_thread_row *thread
 static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
     struct ag_quantity blocks, bytes, earlier;
     const int used = snprintf(
-        words, WORDS_BYTES, "leaves %s blocks, %s, in use at the end, and grew until then",
-        ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes));
+        words, WORDS_BYTES, "leaves %s blocks, %s, %s, and grew until then",
+        ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes),
+        finding->is_collected ? "that survived the last collection" : "in use at the end");
     if (finding->knows_half_way) {
         snprintf(
             words + used, WORDS_BYTES - (size_t)used,

@@ -47,17 +47,52 @@ static const char *runtime_words(const char *runtime) {
     return runtime[0] != '\0' ? runtime : "the program";
 }
 
+/* Writes how much the process allocated after the last collection of the runtime began: so many of
+ * the bytes in use at the end can be garbage that no collection has found. Writes nothing if the
+ * trace has no heap of the runtime, or the sizes of the timeline are unknown. */
+static void write_since_last(const struct ag_view *view, const struct ag_collection_sum *sum,
+                             char words[96]) {
+    const struct ag_heap_row *heaps;
+    const struct ag_timeline_point *points;
+    const size_t n_heaps = ag_profile_heaps(view->profile, &heaps);
+    const size_t n = ag_profile_timeline(view->profile, &points);
+    bool has_heap = false;
+    for (size_t i = 0; i < n_heaps; i++) {
+        has_heap |= strcmp(heaps[i].runtime, sum->runtime) == 0;
+    }
+    size_t at = n;
+    while (at > 0 && points[at - 1].time_ns > sum->last_ns) {
+        at--;
+    }
+    words[0] = '\0';
+    if (has_heap && n > 0 && sum->last_ns == 0) {
+        snprintf(words, 96, "; all were minor ones");
+    } else if (has_heap && n > 0) {
+        struct ag_quantity bytes;
+        const uint64_t all = ag_profile_point_metrics(view->profile, n - 1).allocated_bytes;
+        const uint64_t before =
+            at > 0 ? ag_profile_point_metrics(view->profile, at - 1).allocated_bytes : 0;
+        const char *after = ag_quantity_bytes(&bytes, all > before ? all - before : 0);
+        snprintf(words, 96, "; after the last began, %s%s %s allocated",
+                 all > before ? "some " : "", all > before ? after : "nothing",
+                 all > before ? "were" : "was");
+    }
+}
+
 int ag_gc_summary_text(struct ag_view *view) {
     const struct ag_collections *collections;
     const int r = ag_profile_collections(view->profile, &collections);
     for (size_t i = 0; r == 0 && i < collections->n_runtimes; i++) {
         const struct ag_collection_sum *sum = &collections->runtimes[i];
         struct ag_quantity count, total, longest;
+        char since_last[96];
+        write_since_last(view, sum, since_last);
         ag_page_prose(view->page, AG_STYLE_PLAIN,
-                      "  %-15s %10s by %s, paused %s (%.1f %% of the time), the longest %s",
+                      "  %-15s %10s by %s, paused %s (%.1f %% of the time), the longest %s%s",
                       "collections", ag_quantity_count(&count, sum->collections),
                       runtime_words(sum->runtime), ag_quantity_time(&total, sum->pause_total_ns),
-                      100 * time_share(view, sum), ag_quantity_time(&longest, sum->pause_max_ns));
+                      100 * time_share(view, sum), ag_quantity_time(&longest, sum->pause_max_ns),
+                      since_last);
     }
     return r;
 }

@@ -144,6 +144,9 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
     } else {
         sum->unended++;
     }
+    if (strcmp(row->kind, "minor") != 0 && row->start_ns > sum->last_ns) {
+        sum->last_ns = row->start_ns;
+    }
     sum->needed_bytes += row->known & AG_GC_KNOWN_NEED ? row->needed_bytes : 0;
     sum->reclaimed_bytes += collection_reclaimed(row);
     if (row->known & AG_GC_KNOWN_PROMOTED) {

@@ -64,11 +64,18 @@
  * CLOCK_LEAST_NS. The CPU time is not used if it is less than CPU_LEAST_NS, which is ten ticks of
  * the kernel's clock.
  *
+ * Blocks of a collector are in use until a collection finds them dead. So of a line whose bytes in
+ * use mostly belong to collected heaps, only the blocks count that were made before the last
+ * collection of these heaps began, and the recording is assumed to end at that moment. Minor
+ * collections do not count, because they do not look at old blocks. A heap is collected if its kind
+ * is that of a collector, if the trace has collections of its runtime, or if its runtime counts its
+ * allocations itself.
+ *
  * 4. If the events are not read, growth can only be derived from the timeline of the process. A
  * line never has more bytes in use than the process. If the line has B bytes in use at the end, and
  * F is the least that the process had in use in the last quarter of the recording, then the line
  * grew by at least B - F in that quarter. This proves growth only for a line to which nearly all
- * bytes of the process belong.
+ * bytes of the process belong. For a line in collected heaps it proves nothing.
  *
  * 5. Outsized blocks are far larger than the other blocks of the same line; the programmer probably
  * expects blocks of similar size there. Sizes are classified by powers of 8. Blocks are outsized if
@@ -110,10 +117,12 @@ enum {
     /* class 0: 0 to 7 bytes, 1: 8 to 63, 2: 64 to 511 ...; the last: all larger ones */
     SIZE_CLASSES = 17,
 };
+#define NOT_COLLECTED UINT64_MAX
 struct line_evidence {
     uint64_t in_use_bytes;
     uint64_t course_bytes[COURSE_SLICES]; /* in use at the end of each slice */
-    uint64_t left_bytes[COURSE_SLICES];   /* bytes made in each slice and still in use at the end */
+    /* blocks and bytes made in each slice and still in use at the end */
+    uint64_t left_blocks[COURSE_SLICES], left_bytes[COURSE_SLICES];
     uint64_t class_blocks[SIZE_CLASSES], class_bytes[SIZE_CLASSES];
     uint64_t largest_bytes;
     /* Reallocations that enlarged a block. stepped_blocks: those that enlarged it by as many bytes
@@ -137,6 +146,10 @@ struct search {
     /* one for each blamed line; NULL: the events were not read */
     struct line_evidence *evidence;
     uint64_t slice_ns[COURSE_SLICES]; /* end of each slice, since the start of the recording */
+    /* By blamed line: when the last collection began that could have freed the line's blocks, since
+     * the start of the recording. NOT_COLLECTED: the line's blocks are not in collected heaps. 0:
+     * there was no collection. */
+    uint64_t *collected_ns;
     /* Ghosts (frees without a recorded allocation) at an address that had a ghost before.
      * ghost_stack: the stack of most of these frees; 0: the stacks of frees are not recorded. */
     uint64_t repeated_ghosts;
@@ -326,8 +339,10 @@ static int count_step(void *context, const struct ag_step *step) {
     if (row != UINT32_MAX) {
         struct line_evidence *evidence = &search->evidence[search->profile->line_of_row[row]];
         const uint64_t bytes = is_more ? step->size : 0 - step->size;
+        const size_t slice = slice_of(pass, step);
         evidence->in_use_bytes += bytes;
-        evidence->left_bytes[slice_of(pass, step)] += bytes;
+        evidence->left_blocks[slice] += is_more ? 1 : UINT64_MAX;
+        evidence->left_bytes[slice] += bytes;
     }
     if (step->kind == AG_STEP_BIRTH) {
         if (row != UINT32_MAX) {
@@ -464,7 +479,7 @@ enum {
     UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
     UNSEEN_PERCENT = 5,   /* of all frees, or of all freed blocks */
     FOUND_MOST = 32,
-    /* limits the memory for evidence to 60 MiB; large programs have some thousand blamed lines */
+    /* limits the memory for evidence to 76 MiB; large programs have some thousand blamed lines */
     BLAMED_LINES_MOST = 1 << 16,
 };
 
@@ -524,45 +539,58 @@ static uint64_t end_ns_of(const struct search *search) {
 }
 
 /* MADE: how many bytes of the blocks left at the end were made before each slice. FIRST: the slice
- * in which the first of these blocks was made. */
-static bool grows_by_the_clock(const struct search *search, const uint64_t *made, size_t first) {
+ * in which the first of these blocks was made. N: number of slices that are considered. */
+static bool grows_by_the_clock(const struct search *search, const uint64_t *made, size_t first,
+                               size_t n) {
     const uint64_t first_ns = first > 0 ? search->slice_ns[first - 1] : 0;
-    const uint64_t end_ns = end_ns_of(search);
+    const uint64_t end_ns = n < COURSE_SLICES ? search->slice_ns[n - 1] : end_ns_of(search);
     if (end_ns <= first_ns) {
         return true;
     }
     const uint64_t half_ns = first_ns + (end_ns - first_ns) / 2;
     size_t half = first;
-    while (half < COURSE_SLICES && search->slice_ns[half] < half_ns) {
+    while (half < n && search->slice_ns[half] < half_ns) {
         half++;
     }
-    const uint64_t end = made[COURSE_SLICES];
-    return half < COURSE_SLICES && rises(made[half], end, end);
+    return half < n && rises(made[half], made[n], made[n]);
 }
 
 /* Whether the bytes that a line has in use rose enough after the first left block was made (section
- * 3 at the top of this file). */
-static bool has_gained(const struct line_evidence *evidence, size_t first, uint64_t end) {
+ * 3 at the top of this file). N: number of slices that are considered. */
+static bool has_gained(const struct line_evidence *evidence, size_t first, size_t n, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
     uint64_t most = 0;
-    for (size_t i = first; i < COURSE_SLICES; i++) {
+    for (size_t i = first; i < n; i++) {
         most = evidence->course_bytes[i] > most ? evidence->course_bytes[i] : most;
     }
     return most > before && is_share(most - before, LEAK_GAIN_PERCENT, end);
 }
 
-static bool is_growing(const struct search *search, const struct line_evidence *evidence) {
+/* The number of slices that ended before the last collection of the line's blocks; all slices, if
+ * they are not collected. */
+static size_t slices_before_collection(const struct search *search, size_t blamed_line) {
+    size_t n = 0;
+    while (n < COURSE_SLICES && (search->collected_ns[blamed_line] == NOT_COLLECTED ||
+                                 search->slice_ns[n] <= search->collected_ns[blamed_line])) {
+        n++;
+    }
+    return n;
+}
+
+/* N: number of slices that are considered. */
+static bool is_growing(const struct search *search, const struct line_evidence *evidence,
+                       size_t n) {
     uint64_t made[COURSE_SLICES + 1] = {0};
-    for (size_t i = 0; i < COURSE_SLICES; i++) {
+    for (size_t i = 0; i < n; i++) {
         made[i + 1] = made[i] + evidence->left_bytes[i];
     }
-    const uint64_t end = made[COURSE_SLICES];
+    const uint64_t end = made[n];
     size_t first = 0;
-    while (first < COURSE_SLICES && !is_share(made[first + 1], LEAK_GROUND_PERCENT, end)) {
+    while (first < n && !is_share(made[first + 1], LEAK_GROUND_PERCENT, end)) {
         first++;
     }
-    const size_t way = COURSE_SLICES - first;
-    if (way < LEAK_SLICES || !has_gained(evidence, first, end)) {
+    const size_t way = n - first;
+    if (way < LEAK_SLICES || !has_gained(evidence, first, n, end)) {
         return false;
     }
     for (size_t quarter = 0; quarter < QUARTERS; quarter++) {
@@ -572,7 +600,7 @@ static bool is_growing(const struct search *search, const struct line_evidence *
             return false;
         }
     }
-    return grows_by_the_clock(search, made, first);
+    return grows_by_the_clock(search, made, first, n);
 }
 
 /* Returns the lowest number of bytes that the process had in use from the last point of the
@@ -611,7 +639,15 @@ static bool must_have_grown(const struct search *search, uint64_t bytes) {
 
 static bool find_leak(struct search *search, size_t blamed_line, struct ag_finding *finding) {
     const struct ag_metrics *metrics = &search->blamed_lines[blamed_line].metrics;
-    const uint64_t blocks = metrics->in_use_blocks, bytes = metrics->in_use_bytes;
+    const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
+    const bool is_collected = search->collected_ns[blamed_line] != NOT_COLLECTED;
+    const size_t n = evidence ? slices_before_collection(search, blamed_line) : 0;
+    uint64_t blocks = is_collected ? 0 : metrics->in_use_blocks;
+    uint64_t bytes = is_collected ? 0 : metrics->in_use_bytes;
+    for (size_t i = 0; i < n && is_collected; i++) { /* the blocks that survived a collection */
+        blocks += evidence->left_blocks[i];
+        bytes += evidence->left_bytes[i];
+    }
     const struct ag_summary *whole = search->whole;
     const bool is_much = (blocks >= LEAK_SMALL_BLOCKS && bytes >= LEAK_SMALL_BYTES) ||
                          (blocks >= LEAK_LARGE_BLOCKS && bytes >= LEAK_LARGE_BYTES);
@@ -620,8 +656,7 @@ static bool find_leak(struct search *search, size_t blamed_line, struct ag_findi
          !is_share(blocks, LEAK_PERCENT, whole->in_use_blocks))) {
         return false;
     }
-    const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
-    if (evidence ? !is_growing(search, evidence) : !must_have_grown(search, bytes)) {
+    if (evidence ? !is_growing(search, evidence, n) : !must_have_grown(search, bytes)) {
         return false;
     }
     *finding = (struct ag_finding){.kind = AG_FINDING_LEAK,
@@ -629,8 +664,9 @@ static bool find_leak(struct search *search, size_t blamed_line, struct ag_findi
                                    .whole = whole->in_use_bytes,
                                    .blocks = blocks,
                                    .bytes = bytes,
+                                   .is_collected = is_collected,
                                    .knows_half_way = evidence};
-    for (size_t i = 0; i < COURSE_SLICES / 2 && evidence; i++) {
+    for (size_t i = 0; i < COURSE_SLICES / 2 && i < n; i++) {
         finding->half_way_bytes += evidence->left_bytes[i];
     }
     return true;
@@ -1011,6 +1047,63 @@ static int take_blamed_lines(struct search *search) {
     return search->is_taken ? 0 : -ENOMEM;
 }
 
+/* Whether a garbage collector frees the blocks of a heap. RET_NS: when the collector's last
+ * collection began that could free every block, since the start of the recording; 0: never. */
+static bool is_collected(const struct search *search, const struct ag_model_heap *heap,
+                         uint64_t *ret_ns) {
+    const struct ag_definitions *definitions = &search->profile->definitions;
+    bool is_found = strcmp(heap->kind, "malloc") != 0;
+    *ret_ns = 0;
+    for (size_t i = 0; i < definitions->n_runtimes; i++) {
+        const struct ag_profile_runtime *runtime = &definitions->runtimes[i];
+        is_found |= runtime->counted > 0 && strcmp(runtime->name, heap->runtime) == 0;
+    }
+    for (size_t i = 0; i < definitions->n_collections; i++) {
+        const struct ag_collection_row *row = &definitions->collections[i].row;
+        if (strcmp(row->runtime, heap->runtime) == 0) {
+            const uint64_t start_ns =
+                row->start_ns > definitions->start_ns ? row->start_ns - definitions->start_ns : 0;
+            is_found = true;
+            if (strcmp(row->kind, "minor") != 0 && start_ns > *ret_ns) {
+                *ret_ns = start_ns;
+            }
+        }
+    }
+    return is_found;
+}
+
+static int find_collections(struct search *search) {
+    const struct ag_profile *profile = search->profile;
+    const struct ag_definitions *definitions = &profile->definitions;
+    struct of_heap {
+        bool is_collected;
+        uint64_t last_ns;
+    } *heaps = calloc(definitions->n_heaps + 1, sizeof(*heaps));
+    uint64_t *collected_bytes = calloc(search->n_blamed_lines + 1, sizeof(*collected_bytes));
+    search->collected_ns = calloc(search->n_blamed_lines + 1, sizeof(*search->collected_ns));
+    const bool has_room = heaps && collected_bytes && search->collected_ns;
+    for (size_t i = 0; i < definitions->n_heaps && has_room; i++) {
+        heaps[i].is_collected = is_collected(search, &definitions->heaps[i], &heaps[i].last_ns);
+    }
+    for (size_t i = 0; i < profile->n_rows && has_room; i++) {
+        const struct ag_model_heap *heap =
+            ag_definitions_heap_of_via(definitions, profile->rows[i].via);
+        const struct of_heap *of = heap ? &heaps[heap - definitions->heaps] : NULL;
+        if (of && of->is_collected) {
+            collected_bytes[profile->line_of_row[i]] += profile->rows[i].metrics.in_use_bytes;
+            search->collected_ns[profile->line_of_row[i]] = of->last_ns;
+        }
+    }
+    for (size_t i = 0; i < search->n_blamed_lines && has_room; i++) {
+        if (collected_bytes[i] <= search->blamed_lines[i].metrics.in_use_bytes / 2) {
+            search->collected_ns[i] = NOT_COLLECTED;
+        }
+    }
+    free(heaps);
+    free(collected_bytes);
+    return has_room ? 0 : -ENOMEM;
+}
+
 static int search_all(struct search *search, enum ag_findings_reach reach,
                       struct ag_findings *findings) {
     struct ag_finding foreign;
@@ -1026,6 +1119,7 @@ static int search_all(struct search *search, enum ag_findings_reach reach,
         is_read = false;
         findings->is_partial = true;
     }
+    r = r == 0 ? find_collections(search) : r;
     r = r == 0 && is_read ? search_read_events(search) : r;
     if (r == 0) {
         findings_find(search, &foreign, findings);
@@ -1048,6 +1142,7 @@ int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach
         *ret_findings = findings;
     }
     free(search.is_taken);
+    free(search.collected_ns);
     free(search.evidence);
     return r;
 }

@@ -30,10 +30,12 @@ struct ag_finding {
     uint64_t part, whole; /* the share part / whole, by which findings are sorted */
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
-     * Leak: in use at the end. Steps: reallocated. Outsized: the outsized blocks. Temporary: the
+     * Leak: in use at the end; if is_collected, those of them that survived the last collection.
+     * Steps: reallocated. Outsized: the outsized blocks. Temporary: the
      * temporary blocks. Foreign frees: freed by another thread. Peak: in use at the peak. bytes is
      * 0 for unseen, unseen frees and temporary. */
     uint64_t blocks, bytes;
+    bool is_collected; /* leak: a garbage collector frees the blocks */
     bool knows_half_way;
     /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were
      * allocated; valid if knows_half_way */
