@@ -6,6 +6,10 @@ Records what an expression allocates in Julia's heaps: each block with its type,
     include("/usr/share/allogram/julia/Allogram.jl")    # or: push!(LOAD_PATH, its folder); using Allogram
     trace = Allogram.@profile sort(rand(10^6))
 
+    Allogram.types()    # tables of the latest expression: types,
+    Allogram.flat()     # functions,
+    Allogram.tree()     # and the tree of calls
+
 and in a shell: `allogram report TRACE`, `--view=types`, `--view=blocks --state=open` ...
 
 If Julia was started without allogram, the recording has Julia's own heaps. Under `allogram run -- julia ...` the expressions are
@@ -19,18 +23,19 @@ export @profile, @profiled
 const PLACES = ("../../../lib/allogram", "../../../lib/x86_64-linux-gnu/allogram", "../../../lib64/allogram", "../../build/adapters/julia")
 const MESSAGE_BYTES = 512
 
-# The four functions of julia_profile.h.
+# The functions of julia_profile.h.
 struct Doors
     prepare::Ptr{Cvoid}
     start::Ptr{Cvoid}
     finish::Ptr{Cvoid}
     trace::Ptr{Cvoid}
+    times::Ptr{Cvoid}
 end
-const doors = Ref(Doors(C_NULL, C_NULL, C_NULL, C_NULL))
+const doors = Ref(Doors(C_NULL, C_NULL, C_NULL, C_NULL, C_NULL))
 
 find(handle, name) = ccall(:dlsym, Ptr{Cvoid}, (Ptr{Cvoid}, Cstring), handle, name)
 doors_of(handle) = Doors(find(handle, "allogram_julia_prepare"), find(handle, "allogram_julia_begin"),
-                         find(handle, "allogram_julia_end"), find(handle, "allogram_julia_trace"))
+                         find(handle, "allogram_julia_end"), find(handle, "allogram_julia_trace"), find(handle, "allogram_julia_times"))
 
 function library()
     given = get(ENV, "ALLOGRAM_JULIA_LIBRARY", "")
@@ -131,5 +136,39 @@ macro profiled(arguments...)
         (value = value, trace = trace())
     end
 end
+
+# ---- tables ----
+
+# The program `allogram`, relative to this file's folder: as installed, and in a build.
+const PROGRAMS = ("../../../bin/allogram", "../../build/allogram")
+
+function program()
+    given = get(ENV, "ALLOGRAM_PROGRAM", "")
+    isempty(given) || return given
+    for place in PROGRAMS
+        path = joinpath(@__DIR__, place)
+        isfile(path) && return path
+    end
+    "allogram"
+end
+
+# Prints a report. Under `allogram run` the trace has all expressions, and the report has only the time of the latest one. `allogram report`
+# is not recorded itself.
+function report(path, options)
+    isempty(path) && error("Allogram: no expression was recorded")
+    times = zeros(UInt64, 2)
+    path == trace() && ccall(doors[].times, Cvoid, (Ptr{UInt64},), times)
+    period = times[2] == 0 ? [] : ["--from=$(times[1])ns", "--to=$(times[2])ns"]
+    environment = [name => value for (name, value) in ENV if name != "LD_PRELOAD" && !startswith(name, "ALLOGRAM")]
+    run(setenv(`$(program()) report $path $options $period`, environment...))
+    nothing
+end
+
+"Prints the types of the blocks that the latest expression allocated, or of a trace."
+types(path=trace(); limit=20) = report(path, ["--view=types", "--limit=$limit"])
+"Prints the functions of Julia that allocated the blocks."
+flat(path=trace(); limit=20) = report(path, ["--view=sites", "--runtime=julia", "--limit=$limit"])
+"Prints the tree of calls that lead to the allocations."
+tree(path=trace()) = report(path, ["--view=tree", "--runtime=julia"])
 
 end

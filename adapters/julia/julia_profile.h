@@ -16,6 +16,8 @@
 #ifndef AG_JULIA_PROFILE_H
 #define AG_JULIA_PROFILE_H
 
+#include <stdint.h>
+
 #include "base/compiler.h"
 
 enum { AG_JULIA_MESSAGE_BYTES = 512 };
@@ -30,5 +32,8 @@ AG_EXPORT int allogram_julia_end(char *ret_message);
 /* The path of the trace of the current recording, or of the one that ended last; "": unknown. Valid
  * until the next call. */
 AG_EXPORT const char *allogram_julia_trace(void);
+/* The times, in ns since the start of the trace, between which the latest expression was recorded.
+ * Zeros: the trace has only this expression. */
+AG_EXPORT void allogram_julia_times(uint64_t ret_ns[2]);
 
 #endif

@@ -11,9 +11,16 @@
 #include "julia_objects.h"
 #include "julia_profile.h"
 #include "julia_runtime.h"
+#include "record/raw_clock.h"
 #include "record/recorder.h"
 
 static bool is_paused, is_begun, was_asked;
+static uint64_t times_ns[2]; /* of the latest expression, since the start of the process */
+
+static uint64_t since_start_ns(void) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    return ag_segment_ns(header, ag_raw_clock(header->clock_kind) - ag_recorder.slot->start_raw);
+}
 
 static int fail(char *ret_message, int error, const char *why) {
     const char *const parts[] = {why, NULL};
@@ -51,6 +58,7 @@ int allogram_julia_begin(const char *output, char *ret_message) {
         (void)allogram_session_reset(); /* the session records already */
     }
     is_paused = false;
+    times_ns[0] = since_start_ns();
     allogram_session_mark("expression begins");
     return 0;
 }
@@ -67,7 +75,13 @@ int allogram_julia_end(char *ret_message) {
     ag_julia_record_pauses(true);
     is_begun = false;
     is_paused = true;
+    times_ns[1] = since_start_ns();
     return 0;
+}
+
+void allogram_julia_times(uint64_t ret_ns[2]) {
+    ret_ns[0] = times_ns[0];
+    ret_ns[1] = times_ns[1];
 }
 
 /* The writer creates the file within some milliseconds of the process' start. */

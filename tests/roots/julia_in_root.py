@@ -302,12 +302,28 @@ def in_use_of(tools, trace, type_name, *options):
     return [rows.get(type_name, {}).get(key, 0) for key in ("allocated_blocks", "in_use_blocks")]
 
 
+def tables_of(outcome):
+    """The tables that Julia printed: {name: text}."""
+    return dict(re.findall(r"^table (\w+)\n(.*?)(?=^table |\Z)", outcome.stdout.decode(), re.M | re.S))
+
+
+def check_tables(failures, tables):
+    """The tables have the last expression, and no other."""
+    failures.expect("tables", list(tables), ["types", "flat", "tree"])
+    rows = re.findall(r"^ .* (\d+) .*  (Main\.\w+)$", tables.get("types", ""), re.M)
+    failures.require("the types have 30 blocks of Main.Other: " + tables.get("types", ""), re.search(r" 30 .*Main\.Other$", tables.get("types", ""), re.M))
+    failures.expect("types of other expressions", [name for _, name in rows if name != "Main.Other"], [])
+    for table in ("flat", "tree"):
+        failures.require("%s has the function: %s" % (table, tables.get(table)), re.search(r"\[julia\] (make|Other)\b", tables.get(table, "")))
+
+
 def expressions_alone(tools, root):
     """Allogram.jl records single expressions without `allogram run`. Each expression has a trace of its own, with exactly the blocks of the
     expression."""
     failures = tap.Failures()
-    outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
+    outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library, tools.program_inside]), cwd=root.folder)
     failures.expect("status and standard error", (outcome.status, outcome.stderr), (0, b""))
+    check_tables(failures, tables_of(outcome))
     found = expressions_of(outcome)
     failures.expect("names of the expressions", list(found), ["function", "top", "value", "error", "named"])
     if failures:
@@ -350,10 +366,15 @@ def example(tools, root):
 
 def expressions_joined(tools, root):
     """Allogram.jl under `allogram run`: there is one trace, which contains only the blocks of the expressions."""
-    case = Case(tools, root, [INSIDE + "/julia_expressions.jl", EXPRESSIONS])
+    case = Case(tools, root, [INSIDE + "/julia_expressions.jl", EXPRESSIONS], variables=["ALLOGRAM_PROGRAM=/bin/echo"])
     with recorded.Folder() as folder:
         case.record(folder)
         failures, found = case.failures, expressions_of(case.outcome)
+        # The path of the trace is not valid after chroot. So the commands are only printed, and run here.
+        commands = {name: text.split() for name, text in tables_of(case.outcome).items()}
+        failures.expect("trace of the tables", {words[1] for words in commands.values()}, {case.trace})
+        check_tables(failures, {name: recorded.run([tools.allogram, *words, "--sysroot=" + root.path]).stdout.decode()
+                                for name, words in commands.items()})
         failures.expect("status", case.outcome.status, 0)
         failures.expect("traces", {trace for trace, _ in found.values()}, {case.trace})
         failures.expect("coverage", case.runtime("julia")["coverage"], 1)
@@ -389,6 +410,7 @@ def main():
     root.add("julia_counted.jl", "julia_expressions.jl", "julia_mixed.jl", "julia_various.jl", "julia_wild.jl",
              "../../adapters/julia/Allogram.jl", "../../examples/julia_expression.jl")
     tools = recorded.Tools(build)
+    tools.program_inside = "ALLOGRAM_PROGRAM=" + root.add_program(tools.allogram)
     tools.julia_library = os.path.join(build, "adapters/julia/liballogram-julia.so")
     wanted = sys.argv[3:]
     cases = {name: case for name, case in CASES.items() if not wanted or any(word in name for word in wanted)}

@@ -38,6 +38,20 @@ class Root:
         for name in names:
             shutil.copy(recorded.source_of(name), self.folder)
 
+    def add_program(self, path):
+        """Copies a program of this machine with its libraries, and returns the path of a script that starts it after chroot."""
+        folder = self.folder + "/of_this_machine"
+        os.makedirs(folder)
+        needed = [word for word in subprocess.run(["ldd", path], check=True, capture_output=True, text=True).stdout.split() if word[0] == "/"]
+        for file in [path, *needed]:
+            shutil.copy(file, folder)
+        loader = [os.path.basename(file) for file in needed if os.path.basename(file).startswith("ld-")][0]
+        inside, script = self.inside + "/of_this_machine/", folder + "/start"
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec {inside}{loader} --library-path {inside} {inside}{os.path.basename(path)} "$@"\n')
+        os.chmod(script, 0o755)
+        return inside + "start"
+
     def command(self, arguments, variables=(), options=()):
         return ["chroot", self.path, "/usr/bin/env", "-C", self.inside, "HOME=" + self.inside,
                 "JULIA_DEPOT_PATH=" + self.inside + "/depot", *variables, "julia", *OWN_OPTIONS, *options, *arguments]

@@ -55,3 +55,11 @@ println("twice: ", message(() -> Allogram.@profile Allogram.@profile make(Leaf, 
 
 named = Allogram.@profile "named.%p.allogram" make(Other, 30)
 say("named", named)
+
+if haskey(ENV, "ALLOGRAM_PROGRAM") # prints the tables of the last expression
+    for (table, print_table) in (("types", Allogram.types), ("flat", Allogram.flat), ("tree", Allogram.tree))
+        println("table ", table)
+        flush(stdout)
+        print_table()
+    end
+end
