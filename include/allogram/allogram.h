@@ -315,7 +315,8 @@ struct allogram_function_options {
     uint32_t line;       /* first line; 0: unknown */
     /* of the place that is executed, if the function is registered once for each place: the
      * characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
-     * unknown */
+     * unknown. Programs compiled with an older version of this header pass a smaller `size` without
+     * these fields. */
     uint32_t column, end_column;
     uint32_t reserved;
 };

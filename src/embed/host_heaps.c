@@ -4,6 +4,7 @@
 #include "host_heaps.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "allogram/allogram.h"
@@ -193,17 +194,20 @@ allogram_label allogram_register_label(const char *name) {
 allogram_function allogram_register_function(const struct allogram_function_options *options) {
     bool is_new = false;
     uint32_t number = 0;
-    if (!options || options->size < sizeof(*options) || !options->name || !options->name[0] ||
+    /* programs compiled with an older header pass no columns */
+    enum { LEAST_BYTES = offsetof(struct allogram_function_options, end_column) };
+    if (!options || options->size < LEAST_BYTES || !options->name || !options->name[0] ||
         !ag_host_lock_take(&registering)) {
         return 0;
     }
+    const bool has_columns = options->size >= sizeof(*options);
     const struct ag_registered_function wanted = {
         .name = options->name,
         .file = options->file ? options->file : "",
         .runtime = options->runtime && options->runtime[0] ? options->runtime : "c",
         .line = options->line,
-        .column = options->column,
-        .end_column = options->end_column};
+        .column = has_columns ? options->column : 0,
+        .end_column = has_columns ? options->end_column : 0};
     number = ag_registered_functions_intern(&ag_host.functions, &wanted, &is_new);
     if (is_new) {
         report_frame(number, ag_registered_functions_get(&ag_host.functions, number));

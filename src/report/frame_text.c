@@ -109,6 +109,13 @@ static void write_time(struct ag_json *json, const char *key, uint64_t time_ns, 
     ag_json_integer_if(json, key, time_ns, is_known && time_ns != AG_LIFETIME_UNKNOWN);
 }
 
+static void write_times(struct ag_json *json, const char *key, const uint64_t times_ns[2]) {
+    ag_json_open(json, key, '[');
+    write_time(json, NULL, times_ns[0], /* is_known= */ true);
+    write_time(json, NULL, times_ns[1], /* is_known= */ true);
+    ag_json_close(json, ']');
+}
+
 void ag_json_lifetime(struct ag_json *json, const struct ag_lifetime *lifetime, bool has_p90) {
     const bool is_known = lifetime->ended > 0;
     ag_json_open(json, "lifetime_ns", '{');
@@ -120,6 +127,13 @@ void ag_json_lifetime(struct ag_json *json, const struct ag_lifetime *lifetime, 
     }
     write_time(json, "p99", lifetime->p99_ns, is_known);
     write_time(json, "max", lifetime->max_ns, is_known);
+    if (lifetime->has_intervals) {
+        write_times(json, "p50_ci95", lifetime->p50_interval_ns);
+        if (has_p90) {
+            write_times(json, "p90_ci95", lifetime->p90_interval_ns);
+        }
+        write_times(json, "p99_ci95", lifetime->p99_interval_ns);
+    }
     ag_json_close(json, '}');
 }
 

@@ -74,6 +74,15 @@ static void write_survival_json(struct ag_json *json, const struct ag_survival *
     }
 }
 
+static void write_number(struct ag_view *view, const char *key, uint64_t number,
+                         const struct ag_lifetime *lifetime, enum ag_metric metric) {
+    if (lifetime->has_intervals) {
+        ag_json_metric(view, key, &lifetime->metrics, metric);
+    } else {
+        ag_json_integer(view->json, key, number);
+    }
+}
+
 static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *row) {
     struct ag_json *json = view->json;
     const struct ag_frame none = {.runtime = "c"};
@@ -90,9 +99,9 @@ static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *
     if (view->options->by == AG_BY_LABEL) {
         ag_json_string(json, "label", row->label);
     }
-    ag_json_integer(json, "blocks", row->lifetime.blocks);
-    ag_json_integer(json, "bytes", row->lifetime.bytes);
-    ag_json_integer(json, "ended", row->lifetime.ended);
+    write_number(view, "blocks", row->lifetime.blocks, &row->lifetime, AG_METRIC_ALLOCATED_BLOCKS);
+    write_number(view, "bytes", row->lifetime.bytes, &row->lifetime, AG_METRIC_ALLOCATED_BYTES);
+    write_number(view, "ended", row->lifetime.ended, &row->lifetime, AG_METRIC_FREED_BLOCKS);
     ag_json_lifetime(json, &row->lifetime, /* has_p90= */ true);
     write_survival_json(json, &row->survival);
     ag_json_close(json, '}');
@@ -223,15 +232,35 @@ static void add_survival(struct ag_table *table, const struct ag_survival *survi
                   survival->blocks > 0 ? ag_quantity_bytes(&number, survival->promoted_bytes) : "");
 }
 
+enum { INTERVAL_BYTES = 96 };
+
+static const char *interval_words(char words[INTERVAL_BYTES], const struct ag_view *view,
+                                  const uint64_t interval_ns[2], bool is_known) {
+    struct ag_quantity low, high;
+    snprintf(
+        words, INTERVAL_BYTES, "%.40s to %.40s", time_text(&low, view, interval_ns[0], is_known),
+        interval_ns[1] == AG_LIFETIME_UNKNOWN ? "any"
+                                              : time_text(&high, view, interval_ns[1], is_known));
+    return is_known && interval_ns[0] != AG_LIFETIME_UNKNOWN ? words : "";
+}
+
 static void add_row(struct ag_view *view, struct ag_table *table, const struct ag_lifetime_row *row,
                     bool has_survival) {
     const struct ag_lifetime *lifetime = &row->lifetime;
     const bool is_known = lifetime->ended > 0;
     struct ag_quantity number;
     ag_table_cell(table, ag_quantity_bytes(&number, lifetime->bytes));
+    if (lifetime->has_intervals) {
+        ag_table_cell(table,
+                      ag_quantity_spread(&number, &lifetime->metrics, AG_METRIC_ALLOCATED_BYTES));
+    }
     ag_table_cell(table, ag_quantity_count(&number, lifetime->blocks));
     ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
     ag_table_cell(table, time_text(&number, view, lifetime->p50_ns, is_known));
+    if (lifetime->has_intervals) {
+        char words[INTERVAL_BYTES];
+        ag_table_cell(table, interval_words(words, view, lifetime->p50_interval_ns, is_known));
+    }
     ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->p99_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->max_ns, is_known));
@@ -242,14 +271,17 @@ static void add_row(struct ag_view *view, struct ag_table *table, const struct a
                        ag_profile_frame(view->profile, row->frame));
 }
 
-/* HAS_SURVIVAL: there are blocks that a collector moves or promotes. On a narrow page, columns are
- * left out in the order of their spare values, the highest first. */
-static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
+/* HAS_SURVIVAL: there are blocks that a collector moves or promotes. IS_SAMPLED: the numbers have
+ * intervals. On a narrow page, columns are left out in the order of their spare values, the highest
+ * first. */
+static struct ag_table *new_table(enum ag_site_key by, bool has_survival, bool is_sampled) {
     const struct ag_column all[] = {
         {.head = "allocated", .style = AG_STYLE_BRIGHT},
+        {.head = "±", .style = AG_STYLE_DIM},
         {.head = "blocks"},
         {.head = "ended", .spare = 4},
         {.head = "p50"},
+        {.head = "95 % of p50", .style = AG_STYLE_DIM, .spare = 6},
         {.head = "p90", .spare = 5},
         {.head = "p99", .spare = 1},
         {.head = "max", .spare = 3},
@@ -264,11 +296,12 @@ static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
          .style = AG_STYLE_DIM,
          .least_columns = 10},
     };
-    enum { SURVIVED = 7, NAMES = 9 };
+    enum { SPREAD = 1, INTERVAL = 5, SURVIVED = 9, NAMES = 11 };
     struct ag_column columns[AG_ARRAY_SIZE(all)];
     size_t n = 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(all); i++) {
-        if (has_survival || i < SURVIVED || i >= NAMES) {
+        if ((has_survival || i < SURVIVED || i >= NAMES) &&
+            (is_sampled || (i != SPREAD && i != INTERVAL))) {
             columns[n++] = all[i];
         }
     }
@@ -278,7 +311,8 @@ static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
 static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
                        struct ag_ranking *ranking) {
     const bool has_survival = lifetimes->all_survival.blocks > 0;
-    struct ag_table *table = new_table(view->options->by, has_survival);
+    struct ag_table *table =
+        new_table(view->options->by, has_survival, lifetimes->all.has_intervals);
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], has_survival);
     }

@@ -2,6 +2,7 @@
  * compared with counts by hand. */
 #include <errno.h>
 #include <link.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,11 +15,15 @@
 
 #include <cmocka.h>
 
+#include "base/skip.h"
 #include "base/stack_tree.h"
+#include "format/segment.h"
 #include "ledger/ledger.h"
 #include "model/answers/blocks.h"
 #include "model/answers/lifetimes.h"
 #include "model/answers/types.h"
+#include "model/interval.h"
+#include "model/metric.h"
 #include "model/profile.h"
 #include "trace_builder.h"
 
@@ -310,6 +315,109 @@ static void a_time_window_with_older_blocks_keeps_what_was_in_use(void **state) 
     assert_int_equal(ag_profile_summary(profile)->temporary_blocks, 1);
     ag_profile_close(profile);
     trace_end(&trace);
+}
+
+enum { LIVES = 2000, LIFE_BYTES = 64, LIFE_SECOND_NS = 1000000000, LIFE_INTERVAL_BYTES = 2000 };
+struct moment { /* of the birth or death of a block */
+    uint64_t time_ns, block;
+    bool is_death;
+};
+
+static int by_time(const void *a, const void *b) {
+    const struct moment *left = a, *right = b;
+    return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+}
+
+static double random_share(uint64_t *state) {
+    return ((double)(ag_random_next(state) >> 11) + 0.5) * 0x1p-53;
+}
+
+/* Records a sample of LIVES blocks whose lifetimes are distributed exponentially with a mean of one
+ * second. The blocks are allocated during 20 seconds, and the recording ends then. */
+static void sample_lives(struct trace_builder *trace, uint64_t seed) {
+    static struct moment moments[2 * LIVES];
+    const double chance = 1 - exp(-(LIFE_BYTES + 1.0) / LIFE_INTERVAL_BYTES);
+    const uint64_t end_ns = UINT64_C(20) * LIFE_SECOND_NS;
+    size_t n = 0;
+    for (uint64_t i = 1; i <= LIVES; i++) {
+        const uint64_t birth_ns = 1 + (uint64_t)(random_share(&seed) * (double)end_ns);
+        const uint64_t death_ns = birth_ns + (uint64_t)(-log(random_share(&seed)) * LIFE_SECOND_NS);
+        if (random_share(&seed) >= chance) {
+            continue;
+        }
+        moments[n++] = (struct moment){.time_ns = birth_ns, .block = i};
+        if (death_ns < end_ns) {
+            moments[n++] = (struct moment){.time_ns = death_ns, .block = i, .is_death = true};
+        }
+    }
+    qsort(moments, n, sizeof(moments[0]), by_time);
+    const struct ag_record sampling = {
+        .kind = AG_RECORD_SAMPLING,
+        .u.sampling = {.interval_bytes = LIFE_INTERVAL_BYTES, .method = AG_SAMPLING_POISSON_BYTES}};
+    const struct ag_node node = {.id = 100, .pc = 0x1000};
+    trace_begin(trace, 0);
+    trace_record(trace, &sampling);
+    trace_nodes(trace, &node, 1);
+    trace_thread(trace, 0, "main");
+    ag_event_encoder_start(trace->encoder, 1);
+    assert_int_equal(ag_event_encoder_add_record(trace->encoder, &sampling), 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct moment *moment = &moments[i];
+        const struct ag_event events[2] = {
+            STAMP(moment->time_ns),
+            {.kind = moment->is_death ? AG_RECORD_FREE : AG_RECORD_ALLOC,
+             .address = moment->block * LIFE_BYTES,
+             .size = LIFE_BYTES,
+             .stack = moment->is_death ? 0 : 100},
+        };
+        assert_int_equal(ag_event_encoder_add(trace->encoder, events, 2), 0);
+    }
+    const struct ag_blob *body = ag_event_encoder_body(trace->encoder);
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_EVENTS,
+                                       .thread_id = 100,
+                                       .sequences = 1,
+                                       .events = ag_event_encoder_events(trace->encoder),
+                                       .first_time_ns = 1};
+    assert_int_equal(ag_trace_writer_chunk(trace->writer, &info, body->data, body->length), 0);
+    trace_finish(trace, end_ns, NULL);
+}
+
+/* Whether an interval contains the percentile PERCENT. The times of an interval have an error of
+ * 3.2 %. */
+static bool is_covered(const uint64_t interval_ns[2], double percent) {
+    const double truth = -log(1 - percent / 100) * LIFE_SECOND_NS;
+    return interval_ns[0] != AG_LIFETIME_UNKNOWN && 0.968 * (double)interval_ns[0] <= truth &&
+           (interval_ns[1] == AG_LIFETIME_UNKNOWN || truth <= 1.032 * (double)interval_ns[1]);
+}
+
+static void intervals_of_sampled_lifetimes_contain_the_truth(void **state) {
+    (void)state;
+    enum { TRACES = 200, LEAST = 180 }; /* 95 % are expected */
+    int n_p50 = 0, n_p90 = 0, n_blocks = 0, n_known = 0;
+    for (uint64_t seed = 1; seed <= TRACES; seed++) {
+        struct trace_builder trace;
+        struct ag_profile *profile = NULL;
+        const struct ag_lifetimes *lifetimes = NULL;
+        char message[512] = "";
+        sample_lives(&trace, seed);
+        assert_int_equal(ag_profile_open(trace.path, NULL, &profile, message), 0);
+        assert_int_equal(ag_profile_lifetimes(profile, AG_BY_FUNCTION, &lifetimes), 0);
+        assert_int_equal(lifetimes->n_rows, 1);
+        const struct ag_lifetime *lifetime = &lifetimes->rows[0].lifetime;
+        assert_true(lifetime->has_intervals);
+        const struct ag_interval blocks =
+            ag_interval_of_metric(&lifetime->metrics, AG_METRIC_ALLOCATED_BLOCKS);
+        n_p50 += is_covered(lifetime->p50_interval_ns, 50);
+        n_p90 += is_covered(lifetime->p90_interval_ns, 90);
+        n_known += lifetime->p50_interval_ns[1] < 4 * lifetime->p50_interval_ns[0];
+        n_blocks += blocks.low <= LIVES && LIVES <= blocks.high;
+        ag_profile_close(profile);
+        trace_end(&trace);
+    }
+    assert_in_range(n_p50, LEAST, TRACES);
+    assert_in_range(n_p90, LEAST, TRACES);
+    assert_in_range(n_blocks, LEAST, TRACES);
+    assert_in_range(n_known, LEAST, TRACES); /* some 65 samples give narrow intervals */
 }
 
 static void one_thread_within_and_tail_need_the_events(void **state) {
@@ -855,6 +963,7 @@ int main(void) {
         cmocka_unit_test(a_window_over_many_chunks_counts_what_a_naive_count_counts),
         cmocka_unit_test(single_blocks_add_up_to_the_summary),
         cmocka_unit_test(lifetimes_are_counted_by_site_and_in_all),
+        cmocka_unit_test(intervals_of_sampled_lifetimes_contain_the_truth),
         cmocka_unit_test(one_thread_within_and_tail_need_the_events),
         cmocka_unit_test(an_index_is_believed_unless_a_pass_is_asked_for),
         cmocka_unit_test(what_was_in_use_before_a_window_is_read_before_its_beginning),

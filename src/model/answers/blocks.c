@@ -61,6 +61,7 @@ static void visit_block(void *context, const struct ag_block *block) {
         .free_stack = block->free_stack,
         .free_profile = pass->profile,
         .stands_for = block->weight ? block->weight->blocks : 1,
+        .weight = block->weight,
         .domain = heap ? heap->domain : "",
         .allocator = heap ? heap->allocator : "",
         .is_of_moving = heap && heap->is_moving,

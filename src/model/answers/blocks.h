@@ -27,6 +27,7 @@ struct ag_block_row { /* times are since the start of the recording */
     struct ag_profile *free_profile;
     /* number of blocks that this row represents: 1; in a sampled trace, the weight of the sample */
     double stands_for;
+    const struct ag_weight *weight; /* of the sample; NULL in an exact trace */
     const char *domain, *allocator; /* of the block's heap; "": not in the trace */
     /* the garbage collector of the block's heap reports which blocks it moves or promotes */
     bool is_of_moving;

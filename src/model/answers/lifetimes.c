@@ -10,16 +10,24 @@
  *
  * A garbage collector moves the blocks that stay alive, promotes them to an older generation, or
  * does both at once. So the number of collections that a block survived is the larger of its
- * numbers of moves and promotions. */
+ * numbers of moves and promotions.
+ *
+ * In a sampled trace each block has a weight. The interval of a percentile consists of the times at
+ * which a 95 % band around the curve of Kaplan and Meier crosses the percentage (Brookmeyer and
+ * Crowley, 1982). The variance of the curve is that of Greenwood (1926), for the effective number
+ * of samples: the square of the sum of the weights, divided by the sum of their squares. */
 #include "model/answers/lifetimes.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "model/answers/blocks.h"
 #include "model/answers/types.h"
 #include "model/interval.h"
+#include "model/pass/weights.h"
 #include "model/profile_state.h"
 
 enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
@@ -29,6 +37,10 @@ struct sketch { /* the counters of one row: a function, line, image, type or lab
      * blocks in use at the end by their age at the end. NULL: no block. */
     double *powers[POWERS];
     double blocks, bytes, ended, ended_bytes;
+    /* of a sampled trace: the variances of these numbers, and more (struct ag_metrics) */
+    double blocks_variance, bytes_variance, ended_variance, ended_bytes_variance;
+    double squares; /* sum of the squares of the weights */
+    double heaviest, portion_bytes;
     /* sum of the lifetimes of all freed blocks; not an integer of 64 bits, which overflows at five
      * million hours */
     long double sum_ns;
@@ -69,12 +81,28 @@ static size_t step_of(uint64_t lifetime_ns, size_t power) {
     return power == 0 ? lifetime_ns : (lifetime_ns >> (power - 1)) & (STEPS - 1);
 }
 
-static int sketch_count(struct sketch *sketch, uint64_t size, double n, uint64_t lifetime_ns,
-                        bool has_ended) {
+static void count_weight(struct sketch *sketch, const struct ag_weight *weight, bool has_ended) {
+    const double variance = weight->spread;
+    const double bytes_variance = weight->spread * (double)weight->size * (double)weight->size;
+    sketch->squares += weight->blocks * weight->blocks;
+    sketch->blocks_variance += variance;
+    sketch->bytes_variance += bytes_variance;
+    sketch->ended_variance += has_ended ? variance : 0;
+    sketch->ended_bytes_variance += has_ended ? bytes_variance : 0;
+    sketch->heaviest = weight->blocks > sketch->heaviest ? weight->blocks : sketch->heaviest;
+    sketch->portion_bytes = weight->portion_bytes > sketch->portion_bytes ? weight->portion_bytes
+                                                                          : sketch->portion_bytes;
+}
+
+static int sketch_count(struct sketch *sketch, const struct ag_block_row *life,
+                        uint64_t lifetime_ns, bool has_ended) {
     struct ag_lifetime *lifetime = &sketch->lifetime;
-    const double bytes = n * (double)size;
+    const double n = life->stands_for, bytes = n * (double)life->size;
     sketch->blocks += n;
     sketch->bytes += bytes;
+    if (life->weight) {
+        count_weight(sketch, life->weight, has_ended);
+    }
     const size_t power = power_of(lifetime_ns);
     if (!sketch->powers[power]) {
         sketch->powers[power] = calloc((size_t)2 * STEPS, sizeof(double));
@@ -129,10 +157,8 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct ag_
     const bool has_ended = life->freed_ns != UINT64_MAX;
     const uint64_t end_ns = has_ended ? life->freed_ns : pass->end_ns;
     const uint64_t lifetime_ns = end_ns > life->allocated_ns ? end_ns - life->allocated_ns : 0;
-    const int r =
-        sketch_count(&pass->sketches[at], life->size, life->stands_for, lifetime_ns, has_ended);
-    pass->error =
-        r < 0 ? r : sketch_count(&pass->all, life->size, life->stands_for, lifetime_ns, has_ended);
+    const int r = sketch_count(&pass->sketches[at], life, lifetime_ns, has_ended);
+    pass->error = r < 0 ? r : sketch_count(&pass->all, life, lifetime_ns, has_ended);
     if (has_ended) {
         count_decade(pass, life->size, life->stands_for, lifetime_ns);
     }
@@ -157,6 +183,7 @@ static void visit_grouped(void *context, const struct ag_block *block) {
                                           .allocated_ns = block->allocated_ns,
                                           .freed_ns = block->freed_ns,
                                           .stands_for = block->weight ? block->weight->blocks : 1,
+                                          .weight = block->weight,
                                           .is_of_moving = pass->is_moving[block->via],
                                           .n_moves = block->n_moves,
                                           .n_promotions = block->n_promotions};
@@ -253,14 +280,26 @@ static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
 
 /* The percentile of all blocks, by the estimator of Kaplan and Meier (1958): a block that is in use
  * at the end has a lifetime of at least its age at the end, so it belongs to the population up to
- * this age. Returns AG_LIFETIME_UNKNOWN if too few blocks were freed. */
-static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent) {
-    double at_risk = sketch->blocks, alive = 1;
+ * this age. DEVIATIONS 0: the estimate; otherwise where the curve, moved by so many standard
+ * deviations, crosses the percentage. Returns AG_LIFETIME_UNKNOWN if too few blocks were freed. */
+static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent,
+                                    double deviations) {
+    const double scale = sketch->squares > 0 ? sketch->blocks / sketch->squares : 1;
+    double at_risk = sketch->blocks, alive = 1, greenwood = 0;
     for (size_t power = 0; power < POWERS; power++) {
         for (size_t step = 0; sketch->powers[power] && step < STEPS; step++) {
             const double died = sketch->powers[power][step];
-            alive *= at_risk > 0 ? 1 - died / at_risk : 1;
-            if (died > 0 && alive <= 1 - percent / 100.0 + 1e-9) {
+            /* rounding errors may leave a rest of the blocks of the last step */
+            const double left = at_risk - died > 1e-9 * sketch->blocks ? at_risk - died : 0;
+            const double before = alive;
+            alive *= at_risk > 0 ? left / at_risk : 1;
+            greenwood += left > 0 ? died / (at_risk * left * scale) : 0;
+            /* After the last death the curve is 0 and has no variance. The upper bound there is
+             * unknown. */
+            const double bound = left > 0          ? alive * (1 + deviations * sqrt(greenwood))
+                                 : deviations <= 0 ? alive
+                                                   : before;
+            if (died > 0 && bound <= 1 - percent / 100.0 + 1e-9) {
                 return middle_of(&sketch->lifetime, power, step);
             }
             at_risk -= died + sketch->powers[power][step + STEPS];
@@ -269,19 +308,53 @@ static uint64_t survival_percentile(const struct sketch *sketch, unsigned percen
     return AG_LIFETIME_UNKNOWN;
 }
 
+static void add_intervals(struct ag_lifetime *lifetime, const struct sketch *sketch) {
+    static const double deviations[2] = {-1.959963985, 1.959963985};
+    struct ag_metrics *metrics = &lifetime->metrics;
+    *metrics = (struct ag_metrics){.allocated_blocks = lifetime->blocks,
+                                   .allocated_bytes = lifetime->bytes,
+                                   .freed_blocks = lifetime->ended,
+                                   .freed_bytes = lifetime->ended_bytes,
+                                   .heaviest = ag_estimate_variance(sketch->heaviest),
+                                   .portion_bytes = ag_estimate_variance(sketch->portion_bytes)};
+    const struct {
+        enum ag_metric metric;
+        double variance;
+    } variances[] = {{AG_METRIC_ALLOCATED_BLOCKS, sketch->blocks_variance},
+                     {AG_METRIC_ALLOCATED_BYTES, sketch->bytes_variance},
+                     {AG_METRIC_FREED_BLOCKS, sketch->ended_variance},
+                     {AG_METRIC_FREED_BYTES, sketch->ended_bytes_variance}};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(variances); i++) {
+        metrics->variance[variances[i].metric - AG_METRIC_FIRST] =
+            ag_estimate_variance(variances[i].variance);
+    }
+    lifetime->has_intervals = true;
+    for (size_t i = 0; i < 2; i++) {
+        lifetime->p50_interval_ns[i] = survival_percentile(sketch, 50, deviations[i]);
+        lifetime->p90_interval_ns[i] = survival_percentile(sketch, 90, deviations[i]);
+        lifetime->p99_interval_ns[i] = survival_percentile(sketch, 99, deviations[i]);
+    }
+}
+
 static struct ag_lifetime result_of(const struct lifetime_pass *pass, const struct sketch *sketch) {
     struct ag_lifetime lifetime = sketch->lifetime;
+    const bool is_sampled = pass->profile->definitions.is_sampled;
     lifetime.blocks = ag_estimate_whole(sketch->blocks);
     lifetime.bytes = ag_estimate_whole(sketch->bytes);
     lifetime.ended = ag_estimate_whole(sketch->ended);
     lifetime.ended_bytes = ag_estimate_whole(sketch->ended_bytes);
     if (lifetime.ended > 0) {
-        uint64_t (*const find)(const struct sketch *sketch, unsigned percent) =
-            pass->profile->definitions.is_sampled ? survival_percentile : percentile;
+        const double none = 0;
         lifetime.mean_ns = (uint64_t)(sketch->sum_ns / (long double)sketch->ended + 0.5L);
-        lifetime.p50_ns = find(sketch, 50);
-        lifetime.p90_ns = find(sketch, 90);
-        lifetime.p99_ns = find(sketch, 99);
+        lifetime.p50_ns =
+            is_sampled ? survival_percentile(sketch, 50, none) : percentile(sketch, 50);
+        lifetime.p90_ns =
+            is_sampled ? survival_percentile(sketch, 90, none) : percentile(sketch, 90);
+        lifetime.p99_ns =
+            is_sampled ? survival_percentile(sketch, 99, none) : percentile(sketch, 99);
+    }
+    if (is_sampled) {
+        add_intervals(&lifetime, sketch);
     }
     return lifetime;
 }

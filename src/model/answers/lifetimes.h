@@ -3,6 +3,8 @@
 #ifndef AG_LIFETIMES_H
 #define AG_LIFETIMES_H
 
+#include <stdbool.h>
+
 #include "model/profile.h"
 
 #define AG_LIFETIME_UNKNOWN UINT64_MAX
@@ -17,6 +19,12 @@ struct ag_lifetime {
      * these are percentiles of all blocks, including those in use at the end; AG_LIFETIME_UNKNOWN:
      * too few blocks were freed. */
     uint64_t p50_ns, p90_ns, p99_ns;
+    /* Of a sampled trace: the numbers of blocks above, as allocated and freed, with their
+     * variances; and intervals of the percentiles, from [0] to [1], that contain the true
+     * percentile in 95 of 100 recordings. AG_LIFETIME_UNKNOWN: that end is not known. */
+    bool has_intervals;
+    struct ag_metrics metrics;
+    uint64_t p50_interval_ns[2], p90_interval_ns[2], p99_interval_ns[2];
 };
 /* How many garbage collections blocks survive. A block is counted only if the collector of its heap
  * moves or promotes live blocks and reports each move or promotion. For other blocks the number of
