@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/join_text.h"
+#include "base/short_wait.h"
 #include "collector_calls.h"
 #include "collector_cycle.h"
 #include "collector_memory.h"
@@ -290,6 +291,32 @@ static uint64_t counted_bytes(void) {
     return statistics.before_collection_bytes + statistics.since_collection_bytes;
 }
 
+/* The program's exit does not wait for other threads. A thread may be inside of a call of the
+ * collector, which has counted the new block already, or between the call and its recording. So the
+ * adapter waits until these blocks are recorded. Blocks that other threads allocate meanwhile are
+ * not in TOTAL, so the recorded bytes may exceed the total. */
+static void count_at_end(struct ag_runtime_definition *ret_runtime) {
+    enum { TRIES_MOST = 10, WAIT_NS = 2000000 };
+    static bool has_counted;
+    const uint64_t total = counted_bytes();
+    uint64_t reported = 0, elsewhere = 0, waiting = 0;
+    for (int i = 0; i < TRIES_MOST; i++) {
+        waiting = has_counted ? 0 : ag_bdwgc_cycle_waiting_bytes();
+        reported = ag_bdwgc_reported_bytes();
+        elsewhere = ag_bdwgc_own_bytes() + ag_bdwgc_left_bytes() + waiting;
+        if (has_counted || reported + elsewhere >= total) {
+            break;
+        }
+        ag_short_wait(WAIT_NS);
+    }
+    if (!has_counted) {
+        has_counted = true;
+        ag_bdwgc_not_handed_out(waiting);
+    }
+    ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
+    ret_runtime->reported = reported < ret_runtime->counted ? reported : ret_runtime->counted;
+}
+
 static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     note_lists();
     if (ag_recorder.pid != recorded_pid) {
@@ -299,15 +326,7 @@ static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     if (ag_recorder_is_sampling() || was_late) {
         return; /* such a recording does not have all blocks */
     }
-    static bool has_counted;
-    if (!has_counted) {
-        has_counted = true;
-        ag_bdwgc_cycle_count_waiting();
-    }
-    const uint64_t elsewhere = ag_bdwgc_own_bytes() + ag_bdwgc_left_bytes();
-    const uint64_t total = counted_bytes();
-    ret_runtime->reported = ag_bdwgc_reported_bytes();
-    ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
+    count_at_end(ret_runtime);
 }
 
 static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};

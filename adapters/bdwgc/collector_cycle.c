@@ -176,8 +176,8 @@ static void count_waiting(void *context, uintptr_t address) {
     }
 }
 
-void ag_bdwgc_cycle_count_waiting(void) {
+uint64_t ag_bdwgc_cycle_waiting_bytes(void) {
     uint64_t bytes = 0;
     ag_address_bits_walk(&ag_held, AG_HELD_WAITING, count_waiting, &bytes);
-    ag_bdwgc_not_handed_out(bytes);
+    return bytes;
 }

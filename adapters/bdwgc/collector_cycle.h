@@ -3,10 +3,13 @@
 #ifndef AG_BDWGC_CYCLE_H
 #define AG_BDWGC_CYCLE_H
 
+#include <stdint.h>
+
 /* The listener of the collector's events. The collector calls it with its lock held
  * (GC_set_on_collection_event). */
 void ag_bdwgc_cycle_event(int event);
-/* Counts the blocks that are still in the free lists of threads: the program never got them. */
-void ag_bdwgc_cycle_count_waiting(void);
+/* The bytes of the blocks that are still in the free lists of threads: the program never got
+ * them. */
+uint64_t ag_bdwgc_cycle_waiting_bytes(void);
 
 #endif
