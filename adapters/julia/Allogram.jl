@@ -7,7 +7,7 @@ Records what an expression allocates in Julia's heaps: each block with its type,
     trace = Allogram.@profile sort(rand(10^6))
 
     Allogram.types()    # tables of the latest expression: types,
-    Allogram.flat()     # functions,
+    Allogram.flat()     # lines of the program,
     Allogram.tree()     # and the tree of calls
 
 and in a shell: `allogram report TRACE`, `--view=types`, `--view=blocks --state=open` ...
@@ -166,8 +166,8 @@ end
 
 "Prints the types of the blocks that the latest expression allocated, or of a trace."
 types(path=trace(); limit=20) = report(path, ["--view=types", "--limit=$limit"])
-"Prints the functions of Julia that allocated the blocks."
-flat(path=trace(); limit=20) = report(path, ["--view=sites", "--runtime=julia", "--limit=$limit"])
+"Prints the summary: the lines of the program that allocated the blocks, themselves or through Julia's library."
+flat(path=trace(); limit=20) = report(path, ["--limit=$limit"])
 "Prints the tree of calls that lead to the allocations."
 tree(path=trace()) = report(path, ["--view=tree", "--runtime=julia"])
 
