@@ -380,7 +380,9 @@ ALLOGRAM_WEAK_ void allogram_resume_counters(allogram_counters *set);
 ALLOGRAM_WEAK_ void allogram_reset_counters(allogram_counters *set);
 /* Renames the set's process, for example when the virtual machine registers it. */
 ALLOGRAM_WEAK_ void allogram_rename_counters(allogram_counters *set, const char *process);
-/* Words that are attributed to no function and are counted separately. */
+/* Words that are attributed to no function and are counted separately. If the number of words is
+ * ALLOGRAM_UNKNOWN_WORDS once, reports show that the words of the set are not known. */
+#define ALLOGRAM_UNKNOWN_WORDS (~(uint64_t)0)
 enum allogram_apart {
     ALLOGRAM_MESSAGES = 0,  /* messages that were copied to the process */
     ALLOGRAM_ARGUMENTS = 1, /* arguments that were copied to the process at its start */

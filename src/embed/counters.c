@@ -589,8 +589,16 @@ void allogram_resume_counters(allogram_counters *set) {
 void allogram_tell_apart(allogram_counters *set, enum allogram_apart what, uint64_t count,
                          uint64_t words) {
     if ((uint32_t)what < AG_COUNTER_APARTS && is_ready(set) && counters_are_on(set)) {
+        _Atomic uint64_t *sum = &set->shared->apart[what].words;
+        const bool is_known =
+            atomic_load_explicit(sum, memory_order_relaxed) != ALLOGRAM_UNKNOWN_WORDS &&
+            words != ALLOGRAM_UNKNOWN_WORDS;
         add_to(&set->shared->apart[what].count, count);
-        add_to(&set->shared->apart[what].words, words);
+        if (is_known) {
+            add_to(sum, words);
+        } else {
+            atomic_store_explicit(sum, ALLOGRAM_UNKNOWN_WORDS, memory_order_relaxed);
+        }
     }
 }
 

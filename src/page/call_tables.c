@@ -321,7 +321,11 @@ int ag_call_tables_write(struct ag_page_trace *trace, FILE *out) {
 static void write_apart(struct ag_json *json, const char *key, const struct ag_apart *apart) {
     ag_json_open(json, key, '{');
     ag_json_integer(json, "count", apart->count);
-    ag_json_integer(json, "words", apart->words);
+    if (apart->is_unknown) {
+        ag_json_null(json, "words");
+    } else {
+        ag_json_integer(json, "words", apart->words);
+    }
     ag_json_close(json, '}');
 }
 

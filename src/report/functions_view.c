@@ -131,8 +131,13 @@ static int write_callers_json(struct ag_view *view, const struct ag_functions *f
 static void write_apart_json(struct ag_json *json, const char *key, const struct ag_apart *apart) {
     ag_json_open(json, key, '{');
     ag_json_integer(json, "count", apart->count);
-    ag_json_integer(json, "words", apart->words);
-    ag_json_integer(json, "bytes", apart->bytes);
+    if (apart->is_unknown) {
+        ag_json_null(json, "words");
+        ag_json_null(json, "bytes");
+    } else {
+        ag_json_integer(json, "words", apart->words);
+        ag_json_integer(json, "bytes", apart->bytes);
+    }
     ag_json_close(json, '}');
 }
 
@@ -328,8 +333,9 @@ static void write_apart(struct ag_page *page, const struct ag_functions *functio
         }
         char text[160];
         snprintf(text, sizeof text, "%s%s %s words %s %s", before, rows[i].name,
-                 ag_quantity_short(&words, rows[i].apart->words), rows[i].between,
-                 ag_quantity_short(&count, rows[i].apart->count));
+                 rows[i].apart->is_unknown ? "an unknown number of"
+                                           : ag_quantity_short(&words, rows[i].apart->words),
+                 rows[i].between, ag_quantity_short(&count, rows[i].apart->count));
         ag_page_wrap(page, AG_STYLE_DIM, /* indent= */ 4, text);
         before = ", ";
     }

@@ -166,6 +166,8 @@ static void add_beam_functions(struct ag_blob *blob) {
              (struct ag_record){.u.functions = {.epoch = 1,
                                                 .messages = 1,
                                                 .message_words = 5,
+                                                .spawns = 1,
+                                                .spawn_words = UINT64_MAX, /* unknown */
                                                 .runtime = text("beam"),
                                                 .process = text("server")}});
     ADD_CALLS(blob, {3, 1, 1, 0, MAP, 1, 2, 50}, {3, 1, 2, 1, SETELEMENT, 25, 300, 250});

@@ -89,9 +89,10 @@ function plot(app, rows, total) {
 }
 
 function apartText({ messages, spawn_arguments: spawned, profiler }) {
+  const known = (words) => (words === null ? "an unknown number of" : short(words));
   const parts = [
-    messages.count > 0 && `messages ${short(messages.words)} words in ${short(messages.count)}`,
-    spawned.count > 0 && `spawn arguments ${short(spawned.words)} words`,
+    messages.count > 0 && `messages ${known(messages.words)} words in ${short(messages.count)}`,
+    spawned.count > 0 && `spawn arguments ${known(spawned.words)} words`,
     profiler.count > 0 && `the profiler itself ${short(profiler.words)} words`,
   ].filter(Boolean);
   return parts.length > 0 ? `apart: ${parts.join(", ")}` : "";

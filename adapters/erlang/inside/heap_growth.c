@@ -27,6 +27,8 @@
  * of the same function. */
 #include "heap_growth.h"
 
+#include "allogram/allogram.h"
+
 enum {
     TAG_MASK = 3,
     TAG_LIST = 1,
@@ -85,8 +87,9 @@ int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
 void ag_heap_growth_skip_term(struct ag_heap_growth *growth, ERL_NIF_TERM term, uint64_t words) {
     const uint64_t *at = (const uint64_t *)(uintptr_t)(term & ~(ERL_NIF_TERM)TAG_MASK);
     const ERL_NIF_TERM tag = term & TAG_MASK;
-    if (growth->has_begun && (tag == TAG_LIST || tag == TAG_BOXED) &&
-        at >= growth->heap + growth->used_words && at < growth->end) {
+    if (words != ALLOGRAM_UNKNOWN_WORDS && growth->has_begun &&
+        (tag == TAG_LIST || tag == TAG_BOXED) && at >= growth->heap + growth->used_words &&
+        at < growth->end) {
         growth->used_words += words;
     }
 }

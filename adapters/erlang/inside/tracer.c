@@ -60,6 +60,7 @@
 #include "process_layout.h"
 #include "record/recorder.h"
 #include "selection.h"
+#include "term_size.h"
 #include "traced_processes.h"
 
 enum { WORD = sizeof(ERL_NIF_TERM), RETURN_WORDS_MOST = 4 };
@@ -75,16 +76,7 @@ static struct {
         messages, spawn_arguments, profiler;
 } atoms;
 
-/* The emulator's own function for the size that it copies for a term, exported for natively
- * compiled code. Literals of loaded modules are not copied. An empty purge area means that no
- * module is being purged. */
-struct purge_area {
-    const void *start;
-    uint64_t bytes;
-};
-typedef uint64_t size_of_term_fn(ERL_NIF_TERM term, struct purge_area *area);
-static size_of_term_fn *size_of_term;
-
+static bool are_sizes_known;     /* of messages and of arguments, see term_size.h */
 static uint32_t clock_error_ppm; /* the limit of the error of the clock's rate */
 static uint32_t return_words;    /* size of the frame that return_to puts on the stack; 0: unknown
                                * yet */
@@ -141,11 +133,6 @@ static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
     ret_event->program = ret_event->as_read;
     ret_event->own_words = ag_heap_take_off_tuple(&ret_event->program, term);
     return true;
-}
-
-static uint64_t copied_words(ERL_NIF_TERM term) {
-    struct purge_area none = {.start = NULL};
-    return size_of_term != NULL ? size_of_term(term, &none) : 0;
 }
 
 /* ---- Erlang frames of recorded stacks ---- */
@@ -209,7 +196,7 @@ AG_COLD static void skip_spawn_reply(struct ag_traced_process *process,
     const ERL_NIF_TERM reply =
         ag_heap_growth_find_tuple(&process->growth, heap, atoms.ok, process->spawned);
     if (reply != 0) {
-        ag_heap_growth_skip_term(&process->growth, reply, copied_words(reply));
+        ag_heap_growth_skip_term(&process->growth, reply, ag_term_size(reply));
     }
     process->spawned = 0;
 }
@@ -599,7 +586,7 @@ static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     (void)argc;
     struct ag_traced_process *process = ag_traced_process_get(argv[2], NULL, "");
     if (process != NULL) {
-        const uint64_t words = copied_words(argv[3]);
+        const uint64_t words = ag_term_size(argv[3]);
         ag_traced_process_begin(process, AG_FUN_CALL);
         ag_heap_growth_skip_term(&process->growth, argv[3], words);
         allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, words);
@@ -681,7 +668,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
     if (is_known && spawned.module == atoms.erlang && spawned.function == atoms.apply &&
         spawned.arity == 2) {
-        (void)ag_traced_process_get_unnamed(pid, copied_words(parts[2]));
+        (void)ag_traced_process_get_unnamed(pid, ag_term_size(parts[2]));
         note_chosen();
         return;
     }
@@ -690,7 +677,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
     struct ag_traced_process *process = ag_traced_process_get(pid, NULL, name);
     if (process != NULL && is_known) {
-        allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, copied_words(parts[2]));
+        allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, ag_term_size(parts[2]));
     }
     note_chosen();
 }
@@ -869,9 +856,9 @@ static ERL_NIF_TERM take_collections(ErlNifEnv *env, int argc, const ERL_NIF_TER
 
 /* ---- functions that allogram.erl calls ---- */
 
+/* find_layout(Literal): see ag_term_size_start. */
 static ERL_NIF_TERM find_layout(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
-    (void)argv;
     if (ag_process_layout.is_known && return_words != 0) {
         return atoms.known;
     }
@@ -884,6 +871,7 @@ static ERL_NIF_TERM find_layout(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         (void)snprintf(text, sizeof text, "this emulator is not known: %s was not found", missing);
         return enif_make_string(env, text, ERL_NIF_LATIN1);
     }
+    are_sizes_known = ag_term_size_start(env, argv[0]);
     clock_error_ppm = ag_event_clock_start();
     return atoms.found;
 }
@@ -1138,8 +1126,10 @@ static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
         return enif_make_badarg(env);
     }
     const bool is_hooked = argv[1] == atoms.yes;
-    if (is_hooked && size_of_term == NULL) {
-        note_add(note, sizeof note, "words of messages and spawn arguments are not known");
+    if (is_hooked && !are_sizes_known) {
+        note_add(note, sizeof note,
+                 "words of messages and spawn arguments are not known; those of DOWN and EXIT "
+                 "messages count in functions");
     }
     if (clock_error_ppm > WRONG_PPM) {
         (void)snprintf(clock, sizeof clock, "times may be wrong by %u %%: the machine was too busy",
@@ -1245,7 +1235,6 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(list); i++) {
         *list[i].atom = enif_make_atom(env, list[i].name);
     }
-    size_of_term = (size_of_term_fn *)dlsym(RTLD_DEFAULT, "size_object_x");
     ag_callers_start();
     return 0;
 }
@@ -1263,7 +1252,7 @@ static ErlNifFunc functions[] = {
     {"trace_procs", 5, trace_procs, 0},
     {"enabled_receive", 3, is_process_wanted, 0},
     {"trace_receive", 5, trace_receive, 0},
-    {"find_layout", 0, find_layout, 0},
+    {"find_layout", 1, find_layout, 0},
     {"learn", 1, learn, 0},
     {"learned", 0, learned, 0},
     {"name_process", 3, name_process, 0},

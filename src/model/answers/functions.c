@@ -238,6 +238,10 @@ static int add_paths(struct builder *builder, const struct ag_call_snapshot *sna
 
 static void add_apart(struct ag_apart *sum, uint64_t count, uint64_t words, uint64_t word_bytes) {
     sum->count += count;
+    if (words == UINT64_MAX) { /* ALLOGRAM_UNKNOWN_WORDS */
+        sum->is_unknown = true;
+        return;
+    }
     sum->words += words;
     sum->bytes += words * word_bytes;
 }

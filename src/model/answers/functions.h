@@ -49,6 +49,7 @@ struct ag_function_node {
 };
 struct ag_apart { /* allocations that are not attributed to functions */
     uint64_t count, words, bytes;
+    bool is_unknown; /* the recorder could not determine how many words they have */
 };
 struct ag_functions {
     struct ag_function_row *rows;
