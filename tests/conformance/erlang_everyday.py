@@ -37,7 +37,7 @@ YIELDS = {"maps": 8, "yielding": 200}
 
 def heaps_grow_by_what_is_counted(erlang):
     failures = tap.Failures()
-    rows = compare(erlang, "everyday:cases()" if erlang.release >= 26 else "everyday:cases() -- everyday:matching()")
+    rows = compare(erlang, "everyday:cases()")
     failures.require("at least 28 cases ran: %d" % len(rows), len(rows) >= 28)
     for name, (heap, words) in rows.items():
         if name in YIELDS:

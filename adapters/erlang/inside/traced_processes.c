@@ -206,6 +206,7 @@ void ag_traced_processes_lose_track(void) {
             process->n_levels = 0;
             process->returnable_words = 0;
             process->growth.has_begun = false;
+            process->structure = NULL;
             process->is_running = false;
         }
     }

@@ -19,6 +19,8 @@ struct ag_level {         /* a function on the stack */
 struct ag_traced_process {
     ERL_NIF_TERM pid;
     allogram_counters *counters;
+    const uint64_t *structure; /* the emulator's structure of the process, which exists while the
+                                * process lives; NULL: unknown */
     struct ag_heap_growth growth;
     struct ag_level *levels; /* as many as allogram_depth(counters) */
     uint32_t n_levels, level_room;

@@ -114,6 +114,9 @@ struct event {      /* not zeroed, since that takes as long as reading the clock
 static _Thread_local struct {
     ERL_NIF_TERM pid; /* 0: the event of the question has begun */
     uint64_t clock;
+    /* for a call: the heap at the question, before the emulator made terms for the event */
+    const uint64_t *top; /* NULL: unknown */
+    uint64_t fragment_words;
 } question;
 
 /* The clock at the beginning of an event of the process, for all kinds of events but returns,
@@ -132,7 +135,23 @@ static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
     ag_process_read(env, &ret_event->as_read);
     ret_event->program = ret_event->as_read;
     ret_event->own_words = ag_heap_take_off_tuple(&ret_event->program, term);
+    ret_event->process->structure = ag_env_word(env, AG_ENV_PROCESS);
     return true;
+}
+
+/* Before OTP 27, if an argument of a traced call is a match context (the state of matching a
+ * binary), the emulator makes a binary of the rest that is not matched yet, between its question
+ * and the event. The binary cannot be distinguished from a binary of the program, but the heap's
+ * top at the question is known. */
+static void take_off_binary(struct event *event) {
+    enum { BINARY_WORDS = 5 };
+    const uint64_t words = (uint64_t)(event->program.top - question.top) +
+                           event->program.fragment_words - question.fragment_words;
+    if (words == BINARY_WORDS) {
+        event->program.top = question.top;
+        event->program.fragment_words = question.fragment_words;
+        event->own_words += BINARY_WORDS;
+    }
 }
 
 /* ---- Erlang frames of recorded stacks ---- */
@@ -444,6 +463,9 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
         return atoms.ok;
     }
     note_running(event.process);
+    if (is_asked && question.top != NULL) {
+        take_off_binary(&event);
+    }
     if (is_call) {
         take_call(&event, argv[3], argv[1] == atoms.some_functions);
     } else {
@@ -773,8 +795,15 @@ AG_COLD static bool is_left_out(ERL_NIF_TERM pid) {
 }
 
 static ERL_NIF_TERM is_call_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    const struct ag_traced_process *process = running.process;
     (void)env;
     (void)argc;
+    question.top = NULL;
+    if (AG_LIKELY(process != NULL && process->pid == argv[2] && process->structure != NULL)) {
+        const uint64_t *words = process->structure;
+        question.top = ((const uint64_t *const *)words)[ag_process_layout.heap_top];
+        question.fragment_words = words[ag_process_layout.fragment_words];
+    }
     return AG_UNLIKELY(ag_selection.has_processes) && is_left_out(argv[2]) ? atoms.discard
                                                                            : atoms.trace;
 }

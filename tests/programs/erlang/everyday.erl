@@ -4,7 +4,7 @@
 %% messages would be on that heap too. tests/conformance/erlang_everyday.py has the expected numbers.
 -module(everyday).
 -behaviour(gen_server).
--export([cases/0, used/2, main/1, matching/0]).
+-export([cases/0, used/2, main/1]).
 -export([nothing/1, comprehensions/1, bits/1, maps/1, yielding/1, iterators/1, binaries/1, appends/1, terms/1, splits/1, thrown/1, failed/1,
          through/1, cleaned/1, closures/1, applied/1, numbers/1, texts/1, sorted/1, queues/1, trees/1, tables/1, dictionary/1,
          mutual/1, references/1, files/1, waits/1, records/1, starts/1, unicode/1, patterns/1, loaded/1, sized/1]).
@@ -15,10 +15,7 @@
 %% The cases by name, so that a test can leave one out.
 cases() ->
     [comprehensions, maps, yielding, iterators, terms, thrown, failed, through, cleaned, closures, applied, numbers, texts, sorted, queues, trees,
-     tables, dictionary, mutual, references, files, waits, records, starts, patterns, loaded, sized, appends, binaries] ++ matching().
-
-%% Cases that pass match contexts (positions in a binary) from call to call: OTP 25 converts them to binaries at each traced call.
-matching() -> [bits, splits, unicode].
+     tables, dictionary, mutual, references, files, waits, records, starts, patterns, loaded, sized, appends, binaries, bits, splits, unicode].
 
 %% The words that the case makes: the growth of the heap of a process that never collects garbage. Another process reads the size of this
 %% heap while the first process waits.
