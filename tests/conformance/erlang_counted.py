@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+import erlang_random
 import function_changes
 import recorded
 import tap
@@ -34,7 +35,10 @@ class Erlang:
     def compile(self, source):
         """Compiles with this emulator's own compiler. The source is copied first, because in ROOT only the folder of the test is visible."""
         shutil.copy(source, self.folder)
-        compiled = recorded.run([*self.inside, "erlc", os.path.basename(source)], cwd=self.folder)
+        self.compile_all([os.path.basename(source)])
+
+    def compile_all(self, names):
+        compiled = recorded.run([*self.inside, "erlc", *names], cwd=self.folder)
         if compiled.status != 0:
             raise RuntimeError("erlc: %s" % compiled.stdout.decode())
 
@@ -537,7 +541,7 @@ def run_cases(tools, cases, of_elixir=(), **options):
 def main():
     tools = recorded.tools_of_arguments()
     cases = [("a program, with four schedulers", program_is_counted), ("changes", changes_are_counted), ("processes", processes_have_their_own),
-             ("time", times_are_right),
+             ("random programs", erlang_random.random_programs), ("time", times_are_right),
              ("selected functions", functions_are_selected), ("selected processes", processes_are_selected),
              ("wrong selections", wrong_choices_are_refused), ("the summary of a run", summary_names_the_node),
              ("releases", releases_are_counted_from_their_start),

@@ -32,6 +32,7 @@ sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import erlang_binaries  # noqa: E402
 import erlang_counted  # noqa: E402
 import erlang_everyday  # noqa: E402
+import erlang_random  # noqa: E402
 import erlang_rough  # noqa: E402
 import erlang_survival  # noqa: E402
 import own_mounts  # noqa: E402
@@ -99,6 +100,7 @@ def main():
         own_mounts.skip_all(erlang_counted.why_not(tools))
     own_mounts.enter()
     cases = [("a program, with four schedulers", erlang_counted.program_is_counted),
+             ("random programs", erlang_random.random_programs),
              ("selected functions", erlang_counted.functions_are_selected),
              ("selected processes", erlang_counted.processes_are_selected),
              ("releases", erlang_counted.releases_are_counted_from_their_start),

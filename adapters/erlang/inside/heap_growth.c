@@ -84,12 +84,15 @@ int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
     return words + fragments;
 }
 
-void ag_heap_growth_skip_term(struct ag_heap_growth *growth, ERL_NIF_TERM term, uint64_t words) {
+bool ag_heap_growth_has_term(const struct ag_heap_growth *growth, ERL_NIF_TERM term) {
     const uint64_t *at = (const uint64_t *)(uintptr_t)(term & ~(ERL_NIF_TERM)TAG_MASK);
     const ERL_NIF_TERM tag = term & TAG_MASK;
-    if (words != ALLOGRAM_UNKNOWN_WORDS && growth->has_begun &&
-        (tag == TAG_LIST || tag == TAG_BOXED) && at >= growth->heap + growth->used_words &&
-        at < growth->end) {
+    return growth->has_begun && (tag == TAG_LIST || tag == TAG_BOXED) &&
+           at >= growth->heap + growth->used_words && at < growth->end;
+}
+
+void ag_heap_growth_skip_term(struct ag_heap_growth *growth, ERL_NIF_TERM term, uint64_t words) {
+    if (words != ALLOGRAM_UNKNOWN_WORDS && ag_heap_growth_has_term(growth, term)) {
         growth->used_words += words;
     }
 }

@@ -27,6 +27,8 @@ uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term)
  * words that it had allocated before the last event. */
 int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
                              const struct ag_process_heap *heap);
+/* Whether the term is on the heap and was made since the last event. */
+bool ag_heap_growth_has_term(const struct ag_heap_growth *growth, ERL_NIF_TERM term);
 /* Excludes from the growth a term of WORDS words, if the term is on the heap and was made since the
  * last event. */
 void ag_heap_growth_skip_term(struct ag_heap_growth *growth, ERL_NIF_TERM term, uint64_t words);

@@ -66,7 +66,8 @@
 enum { WORD = sizeof(ERL_NIF_TERM), RETURN_WORDS_MOST = 4 };
 
 static struct {
-    ERL_NIF_TERM call, in, out, trace, discard, ok, known, found, joined, yes, no, undefined;
+    ERL_NIF_TERM error, exit_message, call, in, out, trace, discard, ok, known, found, joined, yes,
+        no, undefined;
     ERL_NIF_TERM gc_minor_start, gc_minor_end, gc_major_start, gc_major_end;
     ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
     ERL_NIF_TERM collections, some_collections, some_functions;
@@ -599,20 +600,42 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     return atoms.ok;
 }
 
+/* Whether a message has the form of those about the ends of other processes and ports, which are
+ * {Tag, Reference, process, Pid, Reason} and {'EXIT', Pid, Reason}, or of the replies to
+ * spawn_request, which are {Tag, Reference, ok, Pid}. The program chooses the tags. */
+static bool is_of_emulator(ErlNifEnv *env, ERL_NIF_TERM message) {
+    const ERL_NIF_TERM *parts;
+    int n_parts;
+    if (!enif_get_tuple(env, message, &n_parts, &parts)) {
+        return false;
+    }
+    return n_parts == 3 ? parts[0] == atoms.exit_message
+           : n_parts == 4
+               ? enif_is_ref(env, parts[1]) && (parts[2] == atoms.ok || parts[2] == atoms.error)
+           : n_parts == 5 ? enif_is_ref(env, parts[1]) && enif_is_atom(env, parts[2])
+                          : false;
+}
+
 /* Called when a message moves to the queue of the process. A process makes some messages itself, on
  * its own heap, while it runs: those about the ends of other processes (DOWN, EXIT) and the replies
  * to spawn_request. These words are new on the heap since the last event, and no function has
- * allocated them. */
+ * allocated them. Any other message that is new on the heap is one that the process has sent to
+ * itself: the emulator does not copy it, and its words are those of the function that made it. */
 static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    (void)env;
     (void)argc;
     struct ag_traced_process *process = ag_traced_process_get(argv[2], NULL, "");
-    if (process != NULL) {
-        const uint64_t words = ag_term_size(argv[3]);
-        ag_traced_process_begin(process, AG_FUN_CALL);
-        ag_heap_growth_skip_term(&process->growth, argv[3], words);
-        allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, words);
+    if (process == NULL) {
+        return atoms.ok;
     }
+    uint64_t words = 0;
+    ag_traced_process_begin(process, AG_FUN_CALL);
+    if (!ag_heap_growth_has_term(&process->growth, argv[3])) {
+        words = ag_term_size(argv[3]);
+    } else if (is_of_emulator(env, argv[3])) {
+        words = ag_term_size(argv[3]);
+        ag_heap_growth_skip_term(&process->growth, argv[3], words);
+    }
+    allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, words);
     return atoms.ok;
 }
 
@@ -1216,7 +1239,9 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
     const struct {
         ERL_NIF_TERM *atom;
         const char *name;
-    } list[] = {{&atoms.call, "call"},
+    } list[] = {{&atoms.error, "error"},
+                {&atoms.exit_message, "EXIT"},
+                {&atoms.call, "call"},
                 {&atoms.in, "in"},
                 {&atoms.out, "out"},
                 {&atoms.trace, "trace"},
