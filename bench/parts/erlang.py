@@ -1,6 +1,7 @@
 """Compares allogram's tracer of Erlang nodes with the emulator's own profilers, on the same programs: many calls of small functions, and the
 compiler on a large module with every function traced. fprof runs only once, since it takes a minute or more. workloads/erlang_bench.erl measures
-the time in the node; each run has a new node.
+the time in the node; each run has a new node. On OTP 27 and newer, three more programs (a server, a parser, a recursion) are compared with tprof,
+also with allogram:run without callers, which reads the emulator's own counters.
 
 The method empty_tracer is a tracer that gets the events of allogram's tracer and does nothing: its time is the emulator's own part of the cost.
 
@@ -19,6 +20,8 @@ from measured import Spread
 CALLS, MODULE = 10000, "allogram.erl"
 METHODS = ["none", "call_count", "call_time", "call_memory", "eprof", "tprof", "fprof", "empty_tracer", "allogram"]
 OF_27 = ("call_memory", "tprof")
+BESIDE_TPROF = ["none", "tprof", "empty_tracer", "without_callers", "allogram"]
+PROGRAMS_BESIDE_TPROF = (("server", "a server", 5000), ("parser", "a parser", 2000), ("recursion", "a recursion", 22))
 
 
 class Node:
@@ -106,6 +109,20 @@ def bench_program(bench, node, program, argument, title):
     bench.bar_at_least("OTP %d, %s: fprof's file by the trace" % (node.release, program), smaller, 100, form="%.0f", unit="x")
 
 
+def bench_beside_tprof(bench, node, program, argument, title):
+    results = {method: [] for method in BESIDE_TPROF}
+    for n in range(bench.rounds):
+        for method in BESIDE_TPROF:
+            results[method].append(node.measure(method, program, str(argument))[0])
+        bench.note("  erlang: OTP %d, %s: round %d of %d" % (node.release, program, n + 1, bench.rounds))
+    for method, times in results.items():
+        ratio = Spread([one / tprof for one, tprof in zip(times, results["tprof"])])
+        bench.say("| OTP %d, %s | %s | %s | %s |" % (node.release, title, method, Spread(times).text("%.4f"), ratio.text()))
+        for bar, most in (("without_callers", 1.2), ("allogram", 3.0)):
+            if method == bar:
+                bench.bar("OTP %d, %s: the program under %s by that under tprof" % (node.release, title, method), ratio, most, unit="x")
+
+
 def run(bench):
     nodes = nodes_of(bench)
     if not nodes:
@@ -116,4 +133,10 @@ def run(bench):
     for node in nodes:
         bench_program(bench, node, "calls", str(int(CALLS * bench.scale)), "many calls")
         bench_program(bench, node, "compile", '"%s"' % MODULE, "compiling a module")
+    bench.say()
+    bench.say("| program | method | program, s | by tprof |")
+    bench.say("|---|---|---:|---:|")
+    for node in nodes:
+        for program, title, argument in PROGRAMS_BESIDE_TPROF if node.release >= 27 else ():
+            bench_beside_tprof(bench, node, program, argument, title)
     bench.say()

@@ -3,7 +3,7 @@
 %% measure(Method, Program, Size) prints three numbers: microseconds of the program by its own clock; microseconds of the whole run, including the
 %% time in which the method starts and stops tracing; and bytes of the file that the method wrote (0: none).
 -module(erlang_bench).
--export([measure/3, work/2, calls/1, build/1, sum/2, compile/1, timed/2]).
+-export([measure/3, work/2, calls/1, build/1, sum/2, compile/1, timed/2, server/1, serve/1, parser/1, recursion/1]).
 
 measure(Method, Program, Size) ->
     Work = prepared(Program, Size),
@@ -17,6 +17,11 @@ us(Time) -> erlang:convert_time_unit(Time, native, microsecond).
 
 %% {argument of the first run, argument of the measured run}
 prepared(calls, Size) -> {100, Size};
+prepared(parser, Size) ->
+    Text = list_to_binary(lists:duplicate(Size, "abc=123, key=4567; name=89\n")),
+    {Text, Text};
+prepared(Program, Size) when Program =:= server; Program =:= recursion ->
+    {10, Size};
 prepared(compile, File) ->
     {ok, Forms} = epp:parse_file(File, []),
     {Forms, Forms}.
@@ -28,6 +33,9 @@ timed(Program, Argument) ->
     erlang:monotonic_time() - Begin.
 
 work(calls, Size) -> calls(Size);
+work(server, Size) -> server(Size);
+work(parser, Text) -> parser(Text);
+work(recursion, Size) -> recursion(Size);
 work(compile, Forms) -> compile(Forms).
 
 %% Many calls of small functions: lists, tuples, maps, recursion with and without tail calls.
@@ -50,6 +58,49 @@ compile(Forms) ->
     {ok, _, _} = compile:forms(Forms, [binary, no_spawn_compiler_process]),
     ok.
 
+%% A server that answers requests, in a process of its own.
+server(N) ->
+    {Pid, Monitor} = spawn_monitor(?MODULE, serve, [#{}]),
+    _ = [ask(Pid, {put, I rem 100, {I, I}}) || I <- lists:seq(1, N)],
+    Pid ! stop,
+    receive {'DOWN', Monitor, process, _, _} -> ok end.
+
+ask(Pid, Request) ->
+    Reference = make_ref(),
+    Pid ! {self(), Reference, Request},
+    receive {Reference, Answer} -> Answer end.
+
+serve(Map) ->
+    receive
+        {From, Reference, Request} ->
+            {Answer, More} = handle(Request, Map),
+            From ! {Reference, Answer},
+            serve(More);
+        stop ->
+            ok
+    end.
+
+handle({put, Key, Value}, Map) -> {ok, maps:put(Key, Value, Map)}.
+
+%% A parser of lines, which passes a match context from call to call.
+parser(Text) -> length(pairs(Text, [])).
+
+pairs(<<>>, Out) -> Out;
+pairs(Text, Out) ->
+    {Pair, Rest} = pair(Text, [], []),
+    pairs(Rest, [Pair | Out]).
+
+pair(<<$=, More/binary>>, Word, Seen) -> pair(More, [], [Word | Seen]);
+pair(<<C, More/binary>>, Word, Seen) when C =:= $\n; C =:= $;; C =:= $, -> {{Seen, Word}, blanks(More)};
+pair(<<C, More/binary>>, Word, Seen) -> pair(More, [C | Word], Seen).
+
+blanks(<<$ , More/binary>>) -> blanks(More);
+blanks(More) -> More.
+
+%% Calls and returns, and nothing else.
+recursion(N) when N < 2 -> N;
+recursion(N) -> recursion(N - 1) + recursion(N - 2).
+
 %% ---- methods ----
 
 under(none, Program, Argument) ->
@@ -70,19 +121,23 @@ under(fprof, Program, Argument) ->
     Own = fprof:apply(?MODULE, timed, [Program, Argument], [{file, "fprof.trace"}]),
     {Own, filelib:file_size("fprof.trace")};
 under(tprof, Program, Argument) ->
-    {Own, {call_memory, [_ | _]}} =
+    {Own, {call_memory, Rows}} =
         tprof:profile(?MODULE, timed, [Program, Argument], #{type => call_memory, report => return, timeout => infinity}),
+    true = Rows =/= [] orelse Program =:= recursion, % tprof leaves out functions without words
     {Own, 0};
 under(empty_tracer, Program, Argument) ->
     {module, _} = code:ensure_loaded(empty_tracer),
     _ = erlang:trace_pattern({'_', '_', '_'}, [], [local]),
     _ = erlang:trace_pattern({empty_tracer, '_', '_'}, false, [local]),
-    Flags = [call, return_to, arity, garbage_collection, running, procs, 'receive', {tracer, empty_tracer, []}],
+    Flags = [call, return_to, arity, garbage_collection, running, procs, 'receive', set_on_spawn, {tracer, empty_tracer, []}],
     Own = in_process(Program, Argument, fun(Pid) -> erlang:trace(Pid, true, Flags) end),
     _ = erlang:trace_pattern({'_', '_', '_'}, false, [local]),
     {Own, 0};
+under(without_callers, Program, Argument) ->
+    {Own, [_ | _]} = allogram:run(?MODULE, timed, [Program, Argument], #{callers => false, spawned => true}),
+    {Own, 0};
 under(allogram, Program, Argument) ->
-    {Own, [_ | _]} = allogram:run(?MODULE, timed, [Program, Argument], #{output => "bench.allogram"}),
+    {Own, [_ | _]} = allogram:run(?MODULE, timed, [Program, Argument], #{output => "bench.allogram", spawned => true}),
     {Own, filelib:file_size("bench.allogram")}.
 
 in_process(Program, Argument, Trace) ->

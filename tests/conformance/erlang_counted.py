@@ -426,6 +426,11 @@ def run_takes_funs(erlang):
                               "{R, T2} = allogram:run(fun() -> length(hand_counted:cons(50)) end, #{trace => [{hand_counted, '_', '_'}]}), "
                               "io:format(\"~w ~w ~w ~w ~w\", [R, Of(T), Of(T2), allogram:table(), Untraced()])")
     failures.expect("results and counts of two runs with a fun", printed, "50 {51,100} {51,100} undefined true")
+    printed = erlang.evaluate(UNTRACED + "try allogram:run(fun() -> length(hand_counted:cons(50)) end, #{callers => false}) of "
+                              "{R, T} -> io:format(\"~w ~w ~w ~w\", [R, Of(T), lists:usort([P || {_, P, _, _, _, _} <- T]), Untraced()]) "
+                              "catch error:{allogram, Why} -> io:put_chars(Why) end")
+    failures.expect("a run without callers, by the emulator's own counters", printed,
+                    "50 {51,100} [0] true" if erlang.release >= 26 else "callers => false needs OTP 26")
     for raised in ("throw:ball", "error:badarith", "exit:normal"):
         name, reason = raised.split(":")
         output = os.path.join(erlang.folder, name + ".allogram")

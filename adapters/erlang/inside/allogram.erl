@@ -101,7 +101,9 @@ say(_Text) -> erlang:nif_error(not_loaded).
 %% returns, the function's process is killed. In each case nothing on the node is traced afterwards.
 %%
 %% Options: output => the file name of a trace, which is kept; trace => patterns as in start/1; spawned => true: the processes that
-%% the function starts are counted as well, in the trace.
+%% the function starts are counted as well, in the trace; callers => false: the emulator's own counters (call_memory) are used, which cost
+%% less. Then each function has Parent 0, Nanoseconds is undefined, words of received messages count in the receiving function, and no trace
+%% is written; with spawned => true, the processes that the function starts are counted in the table. This needs OTP 26.
 %%
 %% If the tracer does not know the emulator's memory layout, or the native half cannot be loaded, a line on standard error says so, and the
 %% table has the emulator's own counters. Then each function has Parent 0, and Words is undefined before OTP 26.
@@ -216,9 +218,16 @@ work(Fun, Caller, Keeper) ->
 %% Begins to count the process. Returns a function that ends the counting and returns the table.
 begin_run(Worker, Options) ->
     Patterns = maps:get(trace, Options, [{'_', '_', '_'}]),
-    case ready() of
-        ok -> begin_traced_run(Worker, Patterns, Options);
-        Why -> allogram_built_in:begin_run(Why, Worker, Patterns, Options)
+    case maps:get(callers, Options, true) of
+        true ->
+            case ready() of
+                ok -> begin_traced_run(Worker, Patterns, Options);
+                Why -> allogram_built_in:begin_run(Why, Worker, Patterns, Options)
+            end;
+        false ->
+            _ = [erlang:error({allogram, "callers => false needs OTP 26"}) || not allogram_built_in:counts_words()],
+            _ = [erlang:error({allogram, "callers => false writes no trace, so it excludes output"}) || maps:is_key(output, Options)],
+            allogram_built_in:begin_run_without_callers(Worker, Patterns, Options)
     end.
 
 begin_traced_run(Worker, Patterns, Options) ->
