@@ -32,7 +32,7 @@ struct ag_branch_walk {
     const struct ag_view *view; /* its options limit the number of children and of levels */
     size_t n_nodes;
     uint64_t n_hidden; /* children left out; nodes below them are not counted */
-    uint64_t hidden;   /* the sum of the values of these children */
+    uint64_t hidden;   /* the sum of the values of the children left out */
     /* private */
     struct ag_rank *ranks; /* a stack: the shown children of each level */
     uint32_t n_ranks;

@@ -1,6 +1,7 @@
 /* functions_view.c: `report --view=functions`: how often functions were called, how many words of
  * memory they allocated, and how long they took. With --callers it lists the callers of one
- * function, with --by one row for each process or initial call.
+ * function, with --by one row for each process, or for each initial call (the function with which a
+ * process begins).
  *
  * The counters count words. Bytes are in the JSON, and in the text only if --sort names them. Words
  * that no function allocated (messages, arguments of new processes, the profiler itself) are listed

@@ -47,8 +47,9 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
     return 0;
 }
 
-/* The metric whose confidence interval applies to the key of TERM in a sampled trace.
- * AG_METRIC_DEFAULT: the key is an exact count. */
+/* In a sampled trace the value of a key (a named number such as peak_bytes) can be an estimate.
+ * Returns the metric whose confidence interval applies to the key of TERM, or AG_METRIC_DEFAULT if
+ * the value is an exact count. */
 static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
     return term->key == AG_GATE_PEAK_TIME || term->key == AG_GATE_RSS_PEAK ? AG_METRIC_DEFAULT
                                                                            : term->metric;
@@ -335,8 +336,9 @@ static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *p
     return r;
 }
 
-/* The metric by which functions are compared: an acc metric is always largest for the outermost
- * function, so the own metric decides. */
+/* The metric by which functions are compared. An acc_ metric includes what the called functions
+ * did, so it is always largest for the outermost function; the own_ metric is compared in its
+ * place. */
 static enum ag_call_metric own_metric(enum ag_call_metric metric) {
     return metric >= AG_CALL_METRIC_ACC_WORDS
                ? metric - AG_CALL_METRIC_ACC_WORDS + AG_CALL_METRIC_OWN_WORDS

@@ -8,8 +8,9 @@
  *     quantity   = KEY | "sites" "[" STRING "]" "." ["own." | "total."] METRIC
  *                | COUNTER | "functions" "[" STRING "]" "." COUNTER
  *
- * STRING: the name of a function in double quotation marks. COUNTER: a metric of function counters,
- * such as own_words; without a function it is the sum over all functions.
+ * STRING: the name of a function in double quotation marks. COUNTER: a metric of function counters
+ * (the calls, words and times that a runtime counts for each function), such as own_words; without
+ * a function it is the sum over all functions.
  *
  * From the loosest to the tightest binding: "or"; "and"; "not"; comparisons, which cannot be
  * chained; "+" and "-"; "*" and "/"; the minus of a number. The suffix k is 1000; K, M and G are
@@ -61,7 +62,7 @@ struct ag_gate_term {
     enum ag_gate_key key;
     const char *site;      /* AG_GATE_SITE: the name of a function; AG_GATE_FUNCTION: the name of a
                             * function, or NULL for all functions; otherwise NULL */
-    bool is_total;         /* AG_GATE_SITE: with everything that the function calls */
+    bool is_total;         /* AG_GATE_SITE: the value includes everything that the function calls */
     enum ag_metric metric; /* AG_GATE_SITE: the metric asked for; a key: see AG_GATE_KEY_TABLE */
     enum ag_call_metric call_metric; /* AG_GATE_FUNCTION: the metric asked for */
     const char *text; /* the term's part of the expression, text_len bytes, not terminated */

@@ -12,8 +12,8 @@
 #include "report/table.h"
 #include "report/view.h"
 
-/* The share of the shown time that was spent in pauses. Several heaps can be collected at the same
- * time, so the share can exceed 1. */
+/* The share of the report's range of time that was spent in pauses. Several heaps can be collected
+ * at the same time, so the share can exceed 1. */
 static double time_share(const struct ag_view *view, const struct ag_collection_sum *sum) {
     const struct ag_span span = ag_view_span(view);
     const uint64_t all_ns = span.to_ns > span.from_ns ? span.to_ns - span.from_ns : 0;

@@ -113,7 +113,8 @@ static uint64_t resident_bytes(const struct ag_view *view) {
 }
 
 /* Makes the rows of the second table. There are none if no heap was counted. There are also none if
- * the report has a time window, because the numbers are only known for the end of the recording. */
+ * the report has a time window (--from, --to), because the numbers are only known for the end of
+ * the recording. */
 static int make_memory_rows(struct ag_view *view, struct ag_memory_row **ret_rows,
                             size_t *ret_count, struct ag_memory_total *ret_total) {
     const struct ag_heap_row *heaps;

@@ -1,7 +1,7 @@
 /* lifetimes_view.c: `report --view=lifetimes`: how long blocks live, as a histogram of all blocks,
  * and as percentiles for each function (or line, image, type or label; an image is a program or
- * library). Only freed blocks have a lifetime, so the numbers of allocated and of ended blocks are
- * shown, too. */
+ * library; a label is a name that the program gave to a part of its work). Only freed blocks have a
+ * lifetime, so the numbers of allocated and of ended blocks are shown, too. */
 #include <math.h>
 #include <string.h>
 
@@ -180,8 +180,8 @@ static void add_step(struct ag_table *table, const struct ag_lifetime_step *step
     ag_table_cell(table, bar);
 }
 
-/* Writes the histogram. Steps that end below the trace's resolution become one step, because the
- * trace cannot distinguish them. */
+/* Writes the histogram, with a bar for each step (a range of lifetimes). Steps that end below the
+ * trace's resolution become one step, because the trace cannot distinguish them. */
 static int write_histogram(struct ag_view *view, const struct ag_lifetimes *lifetimes) {
     static const struct ag_column columns[] = {
         {.head = "lived"}, {.head = "blocks", .style = AG_STYLE_BRIGHT}, {.head = "share"},

@@ -47,8 +47,8 @@ struct ag_report_options {
     const char *type;      /* --view=types or blocks: only blocks of this type; NULL: all */
     unsigned states;       /* --view=blocks: flags of enum ag_block_state; 0: all */
     bool has_all_findings; /* --view=summary: also findings that need all events of a large trace */
-    bool is_at_a_time;     /* --view=peak: --at was given: shows what is in use at that time,
-                            * instead of at the peak */
+    bool is_at_a_time;     /* --at was given: --view=peak shows what is in use at that time, instead
+                            * of at the peak */
     /* only for text: */
     unsigned columns; /* width of the page; 0: AG_PAGE_USUAL_COLUMNS */
     bool has_colour;

@@ -25,8 +25,8 @@ struct ag_table;
 struct ag_table *ag_table_new(const struct ag_column *columns, size_t n_columns);
 struct ag_table *ag_table_free(struct ag_table *table);
 void ag_table_cell(struct ag_table *table, const char *text);
-/* Writes a rule above the rows that follow, which are usually sums. Call it at most once for each
- * table. */
+/* Writes a rule (a horizontal line) above the rows that follow, which are usually sums. Call it at
+ * most once for each table. */
 void ag_table_rule(struct ag_table *table);
 int ag_table_write(const struct ag_table *table,
                    struct ag_page *page); /* 0; -ENOMEM if this or an earlier call had no memory */

@@ -6,7 +6,7 @@
 #include "report/table.h"
 #include "report/view.h"
 
-/* The id of the thread whose events have the number STREAM in the trace; 0: unknown. */
+/* Returns the id of the thread whose events are in stream STREAM of the trace; 0: unknown. */
 static uint32_t id_of(const struct ag_profile *profile, uint32_t stream) {
     const struct ag_thread_row *row = ag_profile_thread(profile, stream);
     return row != NULL ? row->thread_id : 0;
