@@ -8,7 +8,7 @@
  * blocks) and --tail (which leaves out the newest blocks) need a pass over the events themselves. A
  * trace that was not sealed (completed) has no index, so it needs a pass, too. Times in profile.h
  * count from the start of the recording of the process. Times in definitions and passes (session
- * times) count from the start of the session. */
+ * times) count from the start of the session, the recording of all processes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -59,9 +59,9 @@ struct ag_profile_options {
      * all chunks before the window are read, too. */
     bool counts_older;
     enum ag_call_group call_group;
-    /* The profile is that of the mappings that the program made itself (mmap, mremap, brk, sbrk;
-     * not those of an allocator that is recorded), in place of its blocks: each mapping is a block
-     * of its size. See model/answers/program_mappings.h. */
+    /* The blocks of the profile are mappings instead of allocated blocks: each mapping that the
+     * program made by mmap, mremap, brk or sbrk is a block of its size. Mappings of a recorded
+     * allocator are not included. See model/answers/program_mappings.h. */
     bool of_mappings;
 };
 struct ag_profile;
@@ -157,7 +157,8 @@ struct ag_profile_identity {
     } missing;
 };
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
-/* The number of events that the recorder lost by CAUSE, an enum ag_lost_cause. */
+/* The number of events that the recorder (allogram's code in the profiled process) lost by CAUSE,
+ * an enum ag_lost_cause. */
 uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause);
 /* Returns the name of CAUSE; NULL: CAUSE is not below the number of causes. */
 const char *ag_profile_lost_name(uint32_t cause);

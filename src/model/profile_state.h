@@ -56,7 +56,8 @@ struct ag_profile {
     struct ag_pass_options pass;
     regex_t focus, ignore;
     bool has_focus, has_ignore, needs_pass, is_filtered;
-    bool is_reset; /* the time window begins at the moment when the program reset the recording */
+    bool is_reset; /* the time window (--from, --to) begins at the moment when the program reset the
+                    * recording */
     struct ag_profile_identity identity;
     char *path;
 

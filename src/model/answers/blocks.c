@@ -142,8 +142,8 @@ static void note_ghosts(struct block_pass *pass) {
 }
 
 /* A ghost has no stack of its allocation and no allocating thread, so filters of stacks or threads
- * exclude it. If a time window does not count the blocks that were allocated before it, the frees
- * of those blocks look like ghosts, so no ghosts are reported. */
+ * exclude it. If a time window (--from, --to) does not count the blocks that were allocated before
+ * it, the frees of those blocks look like ghosts, so no ghosts are reported. */
 static bool can_have_ghosts(const struct ag_profile *profile) {
     return !profile->has_focus && !profile->has_ignore && !profile->options.runtime &&
            profile->options.thread < 0 &&

@@ -1,10 +1,10 @@
-/* call_difference.h: compares the function counters of two profiles function by function, to show
- * what grew and what shrank.
+/* call_difference.h: compares the function counters of two profiles (the calls, words and times
+ * that runtimes count for each function), to show what grew and what shrank.
  *
- * Functions are matched by runtime, image, name and the base name of the file. Functions that agree
- * in all of these are matched in the order of their lines, because lines move from version to
- * version. So each function of a profile is in exactly one row, and all counts are those of
- * ag_profile_functions. */
+ * Functions are matched by runtime, image, name and the base name of the file. If several functions
+ * of a profile have the same runtime, image, name and file, they are matched in the order of their
+ * lines, because lines move from version to version. So each function of a profile is in exactly
+ * one row, and all counts are those of ag_profile_functions. */
 #ifndef AG_CALL_DIFFERENCE_H
 #define AG_CALL_DIFFERENCE_H
 

@@ -169,7 +169,8 @@ static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *
     return r < 0 ? NULL : &list[at];
 }
 
-/* Causes are equal if function and image ("[runtime]") are equal, even with different lines. */
+/* Two causes are equal if their functions and images are equal, even if their lines differ. The
+ * image of a managed function is the runtime in brackets. */
 static uint64_t cause_key(const struct ag_profile *profile, uint32_t frame) {
     if (frame == NO_FRAME) {
         return UINT64_MAX;

@@ -7,8 +7,8 @@
  * events are read if their number is at most EVENTS_MOST, or if the caller requests it. Without the
  * events, steps and outsized blocks are not found, and a growing leak is found only if the timeline
  * of the process proves it (section 4). If events were lost, the file is damaged, or a time window
- * or a filter is set, some rules have no evidence: see knows_leaks, knows_peak, knows_unseen and
- * find_foreign_frees.
+ * (--from, --to) or a filter is set, some rules have no evidence: see knows_leaks, knows_peak,
+ * knows_unseen and find_foreign_frees.
  *
  * 2. Every rule has two limits. A finding below the least number would matter to no program: for
  * example, a program that allocates a hundred blocks has no storm of temporary blocks. A finding

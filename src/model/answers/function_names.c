@@ -1,5 +1,5 @@
-/* function_names.c: finds functions of the function counters by their name, and adds up the counts
- * of functions with one name. */
+/* function_names.c: finds functions by their name among those with function counters (counts of
+ * calls, words and time), and adds up the counts of all functions with the same name. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * The `own` counts are those of a function (or call path) alone. The `acc` counts include those of
  * all functions that it called. The acc counts of a function contain each path once, even if the
  * function occurs several times on the path. The counters cover the whole recording; a time window
- * does not change them.
+ * (--from, --to) does not change them.
  *
  * A function is identified by its name, its runtime, and the file and line where it begins. If the
  * counts come from samples of an observed process, files and lines are those of the samples; then

@@ -38,8 +38,8 @@ struct making {
     struct ag_history *history;
     ag_history_visit *visit;
     void *context;
-    uint64_t start_ns;           /* start of the recording in session time, which counts from the
-                                  * start of the session */
+    uint64_t start_ns;           /* start of the recording of this process, in session time (since
+                                  * the start of the session, the recording of all processes) */
     struct ag_index_map groups;  /* made by ag_pass_group: (stack, via) -> group of the outline */
     struct ag_index_map threads; /* stream -> number of its thread in the history */
     /* slice, allocating and freeing thread -> index in history->pairs */

@@ -64,7 +64,8 @@ struct lifetime_pass {
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
-    uint64_t end_ns; /* end of the recording, in session time (since the start of the session) */
+    uint64_t end_ns; /* end of the recording, in session time (since the start of the session, the
+                      * recording of all processes) */
     /* by via (allocation function): whether the garbage collector of its heap reports which blocks
      * it moves or promotes */
     bool is_moving[AG_MODEL_VIAS];

@@ -10,12 +10,12 @@
  * mappings without files had at least half as many bytes as REST at their peak.
  *
  * Why: the overhead of malloc (headers, rounding, free memory) can double the memory of a program
- * with small blocks, so REST must be more than half. Stacks of threads, the memory of the agent and
- * of runtimes add some megabytes to each process, so REST must also be large in absolute numbers.
- * The resident part of files and images is not in the trace; their whole size is subtracted, so
- * that they never count as memory of the program. Memory that was mapped and never touched is not
- * resident, so it does not increase REST. A program that uses malloc alone has no mappings of its
- * own, and the rule never holds.
+ * with small blocks, so REST must be more than half. Stacks of threads, and the memory of allogram
+ * itself and of runtimes, add some megabytes to each process, so REST must also be large in
+ * absolute numbers. The resident part of files and images is not in the trace; their whole size is
+ * subtracted, so that they never count as memory of the program. Memory that was mapped and never
+ * touched is not resident, so it does not increase REST. A program that uses malloc alone has no
+ * mappings of its own, and the rule never holds.
  *
  * Virtual machines map memory without access (PROT_NONE), and make parts of it accessible with
  * mprotect, which is not recorded. Such mappings count only if the other mappings do not suffice,

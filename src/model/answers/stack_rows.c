@@ -201,7 +201,8 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
 }
 
 int ag_profile_make_rows(struct ag_profile *profile) {
-    /* add_row counts lost stacks again, because a time window and sampling change their number */
+    /* add_row counts lost stacks again, because a time window (--from, --to) and sampling change
+     * their number */
     profile->sums.summary.lost_stacks = 0;
     const struct ag_model_sums *sums = &profile->sums;
     const size_t n_nodes = profile->definitions.nodes.count;

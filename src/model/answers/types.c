@@ -56,8 +56,8 @@
 
 enum {
     TEXT_BYTES = 4096,
-    /* most rounds of settle(): a number that one round learns may leave another type with one
-     * unknown number */
+    /* most rounds of settle(): a number that one round learns may leave another type with only one
+     * unknown number, which the next round learns */
     ROUNDS = 8,
 };
 

@@ -1,6 +1,6 @@
 /* definitions.c: reads everything in a trace except its events, for the model: the records that
- * define the process, and the index (the sums that the writer computed). Both are a small part of
- * the file.
+ * define the process, and the index (sums that the writer of the trace computed). Both are a small
+ * part of the file.
  *
  * Most of this part consists of the nodes of the stacks and the index's sums of each stack.
  * ag_definitions_load skips both kinds of records; another function loads them later.
@@ -48,8 +48,8 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     return 0;
 }
 
-/* The agents of `allogram run` and `allogram attach` are liballogram-agent.so,
- * liballogram-attached.so and liballogram-attached-runtimes.so. */
+/* The agents (libraries that allogram loads into programs) of `allogram run` and `allogram attach`
+ * are liballogram-agent.so, liballogram-attached.so and liballogram-attached-runtimes.so. */
 static bool is_agent(const char *base_name) {
     static const char *const names[] = {"liballogram-agent.so", "liballogram-attached"};
     for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
@@ -244,7 +244,7 @@ static void take_observed(struct ag_definitions *definitions, const struct ag_re
 }
 
 static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
-    /* how many nodes before its use the table slot of a node is prefetched */
+    /* the table slot of a node is prefetched this many nodes before it is used */
     enum { AHEAD = 8 };
     struct ag_node node;
     size_t ahead = AHEAD;

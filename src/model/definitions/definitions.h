@@ -90,9 +90,10 @@ struct ag_definitions {
     /* of a sampled trace: mean number of bytes between two samples, and seed of the random
      * numbers */
     uint64_t interval_bytes, seed;
-    /* expression of the recorder's filter; NULL: all blocks were recorded */
+    /* expression of the filter that selected the blocks to record; NULL: all blocks were
+     * recorded */
     const char *filter;
-    /* names of the heaps with blocks for which the recorder could not decide the filter */
+    /* names of the heaps with blocks for which the filter could not be decided */
     const char **undecided;
     size_t n_undecided;
     const char **arguments;
@@ -136,8 +137,8 @@ struct ag_definitions {
     struct ag_code_places code;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
-    /* Damage in event chunks. Several passes may read them; these are the counts of the pass that
-     * found the most. */
+    /* Damage in event chunks. Several passes may read the event chunks; the counts are those of the
+     * pass that found the most damage. */
     uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 
@@ -145,9 +146,9 @@ struct ag_definitions {
  * calls this function.) Returns 0 or -ENOMEM; in either case the caller calls ag_definitions_done
  * later. */
 int ag_definitions_init(struct ag_definitions *definitions);
-/* Reads every chunk without events, except the nodes of stacks and the sums of each stack, which
- * one of the next two functions loads. Damaged chunks are skipped; the first damage is stored in
- * `damage`. Returns 0 or -ENOMEM. */
+/* Reads every chunk (a compressed piece of the trace) without events, except the nodes of stacks
+ * and the sums of each stack, which one of the next two functions loads. Damaged chunks are
+ * skipped; the first damage is stored in `damage`. Returns 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
 /* Loads the nodes of the stacks. The function changes no other member than `nodes`, so it may run
  * while another thread uses the other members (see profile.c). *ret_damage: the first damage found;

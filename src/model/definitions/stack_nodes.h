@@ -2,10 +2,11 @@
  * (its parent). A stack is identified by its innermost node. The nodes are renumbered 0, 1, 2 ...
  * so that parents have smaller numbers than children.
  *
- * The ids of nodes in a trace are numbers that the recorder assigned, below 2^28. A trace defines a
- * parent before its children. A node whose parent was not defined before becomes the outermost
- * frame of an incomplete stack. So there are no cycles, whatever the trace contains, and a loop
- * over rising or falling numbers visits parents before or after their children.
+ * The ids of nodes in a trace are numbers below 2^28, which the recorder (allogram's code in the
+ * profiled process) assigned. A trace defines a parent before its children. A node whose parent was
+ * not defined before becomes the outermost frame of an incomplete stack. So there are no cycles,
+ * whatever the trace contains, and a loop over rising or falling numbers visits parents before or
+ * after their children.
  *
  * Node 0 of the tree is for AG_ROOT_NOT_KEPT: the stack of blocks whose own stack could not be
  * stored for lack of memory. Every view shows this stack as one frame, "[stack not kept]". */

@@ -20,8 +20,8 @@ struct ag_feed_map;
 #define AG_STACK_UNGROUPED (UINT32_MAX - 1)
 
 struct ag_pass_options {
-    /* begin and end of the time window, since the start of the session; 0 and UINT64_MAX: the whole
-     * recording */
+    /* begin and end of the time window in session time, which counts from the start of the session
+     * (the recording of all processes); 0 and UINT64_MAX: the whole recording */
     uint64_t from_ns, to_ns;
     /* blocks allocated at this time or later are excluded; UINT64_MAX: none */
     uint64_t tail_ns;
@@ -35,9 +35,9 @@ struct ag_pass_options {
     const struct ag_index_map *kept; /* the stacks whose blocks count; NULL: all */
     size_t n_threads;                /* number of decoding threads, in addition to the caller's */
     /* A window that begins at from_ns > 0 counts only blocks that were allocated inside the window,
-     * and only the chunks that overlap it are read. With counts_older, blocks that were allocated
-     * before the window also count: as in use, at the peak, and as freed. Then everything before
-     * the window is read, too. */
+     * and only the chunks (compressed pieces of the trace) that overlap the window are read. With
+     * counts_older, blocks that were allocated before the window also count: as in use, at the
+     * peak, and as freed. Then everything before the window is read, too. */
     bool counts_older;
     ag_block_visit *visit_block; /* NULL: the ledger does not report single blocks */
     ag_ghost_visit *visit_ghost;

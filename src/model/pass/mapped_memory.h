@@ -32,8 +32,8 @@ int ag_mapped_memory_map(struct ag_mapped_memory *memory, uint64_t time_ns, uint
  * there. Returns 0 or -ENOMEM. */
 int ag_mapped_memory_unmap(struct ag_mapped_memory *memory, uint64_t call_time_ns, uint64_t address,
                            uint64_t bytes, uint32_t stream, uint32_t *ret_via);
-/* From here on the mappings that are made and unmapped are counted from 0, and the peak is the
- * highest moment from here on. What is mapped stays mapped. */
+/* Sets the counts of mappings made and unmapped to 0, and forgets the peak so far. Mappings that
+ * exist stay mapped. */
 void ag_mapped_memory_restart(struct ag_mapped_memory *memory, uint64_t time_ns);
 /* Copies the sums of each stack and via to new arrays, which the caller frees, and sets the members
  * of *summary that describe allocated, freed and used memory, and the peak. Returns 0 or -ENOMEM;

@@ -90,8 +90,8 @@ static uint32_t stack_of(const struct mapping_pass *pass, const struct ag_feed_m
     return is_left_out ? AG_STACK_OTHER : options->is_by_stream ? map->stream : map->stack;
 }
 
-/* Called with the time of each record. If the time window counts older mappings, the counts are
- * restarted when the window begins; what is mapped at that time stays mapped. */
+/* Called with the time of each record. If the time window (--from, --to) counts older mappings, the
+ * counts are restarted when the window begins; what is mapped at that time stays mapped. */
 static void restart_at(struct mapping_pass *pass, uint64_t time_ns) {
     const struct ag_pass_options *options = pass->options;
     if (options->counts_older && options->from_ns > 0 && !pass->has_restarted &&

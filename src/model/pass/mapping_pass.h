@@ -1,5 +1,5 @@
-/* mapping_pass.h: sums the mappings that the program made itself, from the MAP and UNMAP records of
- * a trace. In the results, a mapping is a block of its size. */
+/* mapping_pass.h: sums the mappings that the program made (not those of recorded allocators), from
+ * the MAP and UNMAP records of a trace. In the results, a mapping is a block of its size. */
 #ifndef AG_MAPPING_PASS_H
 #define AG_MAPPING_PASS_H
 
