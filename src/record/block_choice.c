@@ -1,6 +1,7 @@
-/* block_choice.c: applies the session's filter to heaps and blocks, for the recorder (see
- * block_choice.h). The variables are written only before the recording begins, and when an adapter
- * (the code for one runtime or allocator) announces its heaps. So readers need no memory order. */
+/* block_choice.c: applies the filter of the recording (`run --filter`) to heaps and blocks, for the
+ * recorder (see block_choice.h). The variables are written only before the recording begins, and
+ * when an adapter (the code for one runtime or allocator) announces its heaps. So readers need no
+ * memory order. */
 #include "block_choice.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* block_choice.h: decides which blocks are recorded when a filter is set (`run --filter`, or a
- * session that the program started itself), or when only one thread is recorded.
+ * recording that the program started itself), or when only one thread is recorded.
  *
  * 1. Heaps. The heaps of an adapter (the code for one runtime or allocator) are checked when the
  * adapter announces them. The program's own heaps are checked when they are registered and whenever

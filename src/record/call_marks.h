@@ -4,8 +4,8 @@
  * the mark into a list of its thread, whose head is one word. Code that runs later passes its stack
  * pointer to ag_call_is_inside to learn whether it was called from inside the innermost marked
  * call. The answer is yes if two conditions hold. First, the frame of that code has a lower address
- * than the mark, on the same stack. Second, no signal handler began in between: the kernel's frame
- * for a handler would lie between that frame and the mark.
+ * than the mark, on the same stack. Second, no signal handler began after the marked call: the
+ * kernel's frame for a handler would lie between that frame and the mark.
  *
  * A signal handler may interrupt these functions at any instruction. The handler finds the list
  * with or without the mark of the interrupted function; either is correct, because the list changes

@@ -148,8 +148,8 @@ static unsigned char *chunk_bytes_at(uint32_t index) {
 
 /* ---- the free list ---- */
 
-/* Time since the session began, by the session's clock: reading it takes no system call if the
- * clock is the TSC. */
+/* Time since the session (the recording of all processes) began. If the session's clock is the TSC,
+ * reading it takes no system call. */
 static uint64_t elapsed_ns(void) {
     const struct ag_segment_header *header = ag_recorder.header;
     const uint64_t slowest = UINT64_C(16) << 32, fastest = (UINT64_C(1) << 32) / 16;
@@ -213,7 +213,7 @@ static bool has_words(uint32_t chunk) {
 /* barren_tick is the tick in which the kernel last refused memory; in the same tick, threads do not
  * request memory again. Without a writer the tick does not change. So n_barren counts the lost
  * events, and after every ASK_AGAIN_AFTER lost events a thread requests memory again. */
-static _Atomic uint64_t barren_tick; /* plus 1; 0: never */
+static _Atomic uint64_t barren_tick; /* the tick plus 1; 0: the kernel has refused no memory yet */
 static _Atomic uint32_t n_barren;
 
 static bool is_barren(const struct ag_segment_header *header) {

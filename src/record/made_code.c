@@ -23,7 +23,8 @@ static _Atomic uint32_t n_pcs;
 static struct {
     struct ag_cfi_place *at;
     size_t n_left;
-} places; /* unused memory for copies of the places of ranges */
+} places; /* mapped memory that is not used yet: ag_made_code_add copies the member `places` of a
+           * range to it */
 
 static bool made_code_map(void) {
     if (!ranges) {

@@ -16,7 +16,8 @@
 
 struct ag_managed_frame {
     uint32_t function; /* id of a FRAME record; 0: unknown */
-    uint32_t line;     /* line being executed; 0: the line of the function itself */
+    uint32_t line;     /* line being executed; 0: unknown; the line in the FRAME record is then
+                        * shown */
     /* an address inside the native frame of the interpreter that runs this function; 0: the same
      * native frame as that of the previous managed frame */
     uintptr_t position;
@@ -55,7 +56,7 @@ AG_FAST void ag_run_set(struct ag_frame_run *run, uint32_t index, uint32_t funct
  * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording returns its
  * number); the source drops them when this number changes. The source is called during an
  * allocation, maybe in a signal handler, so it must not allocate, take a lock or leave by longjmp.
- * */
+ */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,
                                     struct ag_frame_run **ret_runs, uint32_t most);

@@ -1,6 +1,7 @@
-/* process.c: how a process joins a session, and how a forked child begins its own recording. To
- * join, a process maps the live segment, the file that the processes of the session share with the
- * writer process, and claims a slot (an entry for the process) in it.
+/* process.c: how a process joins a session (one recording, of one or several processes), and how a
+ * forked child begins its own recording. To join, a process maps the live segment, the file that
+ * the processes of the session share with the writer process, and claims a slot (an entry for the
+ * process) in it.
  *
  * 1. Joining. The live file is opened by its path, mapped in three parts (header with slots and
  * controls; the base of the slot's stack tree; the first window, 64 MiB, of the chunks for events)
@@ -662,8 +663,9 @@ static int start_sampling(void) {
     return 0;
 }
 
-/* Converts a number of events between two stamps to a number of words. An event takes 1 to 3 words;
- * an alloc and its free take 3 words together, so the mean is 3/2 words per event. */
+/* Converts a number of events between two stamps (words with the time) to a number of words. An
+ * event takes 1 to 3 words; an alloc and its free take 3 words together, so the mean is 3/2 words
+ * per event. */
 static uint32_t words_between_stamps(uint32_t events) {
     return events <= 1 ? 0 : events + events / 2;
 }

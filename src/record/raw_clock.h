@@ -13,8 +13,9 @@
 AG_FAST uint64_t ag_raw_clock(uint32_t kind) {
     if (AG_LIKELY(kind == AG_CLOCK_TSC)) {
         /* Earlier instructions must be complete when the clock is read: rdtsc alone may overtake
-         * them (AMD and Intel manuals, RDTSC). */
-        __asm__ volatile("lfence" : : : "memory"); // GCC's builtin for lfence needs SSE2
+         * them (AMD and Intel manuals, RDTSC). GCC's builtin for lfence is not used: it does not
+         * compile with -mgeneral-regs-only. */
+        __asm__ volatile("lfence" : : : "memory");
         return __builtin_ia32_rdtsc();
     }
     struct timespec now = {0};

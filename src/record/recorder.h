@@ -2,12 +2,12 @@
  * adapters call (an adapter is the code for one runtime or allocator), and the recorder's state, of
  * which each process has one.
  *
- * Life: an adapter calls ag_recorder_start with the path of the session's live segment (the memory
- * that the process shares with the writer of the traces), announces its heaps and vias (the
- * allocation functions), and then reports events through event_fast.h. From then on the recorder
- * allocates no memory of the host (the recorded program), takes no lock that the host may hold,
- * does not change errno, and keeps no descriptor open. A forked child begins its own recording
- * (process.c). This module knows no runtime. */
+ * Life: an adapter calls ag_recorder_start with the path of the live segment, the memory that the
+ * processes of a session (a recording) share with the writer of the traces. The adapter announces
+ * its heaps and vias (the allocation functions), and then reports events through event_fast.h. From
+ * then on the recorder allocates no memory of the host (the recorded program), takes no lock that
+ * the host may hold, does not change errno, and keeps no descriptor open. A forked child begins its
+ * own recording (process.c). This module knows no runtime. */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
 
@@ -163,8 +163,8 @@ void ag_recorder_forget_left(void);
  * children. */
 void ag_recorder_announce(const struct ag_announcement *announcement);
 
-/* Records a runtime's definition again. If a trace has several records with one name, the last is
- * valid. */
+/* Records a runtime's definition again. If a trace has several records with the same name, the last
+ * is valid. */
 void ag_record_runtime(const struct ag_runtime_definition *runtime);
 
 /* Pauses the events of all adapters, in this process alone (AG_PAUSE_ALL), or continues them
@@ -221,10 +221,10 @@ static inline struct ag_bytes ag_bytes_of(const char *text, size_t most) {
  * session. image: AG_IMAGE_TYPE or AG_IMAGE_LABEL. 0: there is no memory for the site. If the site
  * exists already, this takes about 10 ns. */
 uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
-/* Sets the label of this thread. SITE: the site that represents the label; 0: no label. From now
- * on, the stack of each block that the thread allocates, in any heap, gets a leaf (an innermost
- * node that is not a frame) with this site. Every event of a thread with a label takes the slow
- * path. */
+/* Sets the label of this thread, a name for the work that the thread does. SITE: the site that
+ * represents the label; 0: no label. From now on, the stack of each block that the thread
+ * allocates, in any heap, gets a leaf (an innermost node that is not a frame) with this site. Every
+ * event of a thread with a label takes the slow path. */
 void ag_record_set_label_site(uint32_t site);
 struct ag_managed_frame; /* managed_frames.h */
 struct ag_typed_place {

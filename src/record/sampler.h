@@ -1,7 +1,7 @@
-/* sampler.h: selects the blocks that a sampling recorder records. A Poisson process (base/skip.h)
- * picks some of the bytes that a thread allocates, and a block that contains a picked byte is
- * selected. A block that is not selected is cheap: its allocation costs a subtraction and a branch,
- * its free one load and a compare. */
+/* sampler.h: selects the blocks that are recorded in a sampled recording. A Poisson process
+ * (base/skip.h) picks some of the bytes that a thread allocates, and a block that contains a picked
+ * byte is selected. A block that is not selected is cheap: its allocation costs a subtraction and a
+ * branch, its free one load and a compare. */
 #ifndef AG_SAMPLER_H
 #define AG_SAMPLER_H
 
@@ -21,11 +21,11 @@ extern __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-
 _Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "entry.S uses the same offset");
 
 /* Whether this block is a sample. *ret_interval_bytes is the interval by which it was selected. The
- * first call in a thread begins the thread's sampler. If the session's interval has changed, the
- * thread uses the new interval after its next sample. */
+ * first call in a thread begins the thread's sampler. If the interval of the recording has changed,
+ * the thread uses the new interval after its next sample. */
 bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes);
-/* Does the same with SKIP instead of ag_thread_skip; the caller keeps SKIP for this thread, and
- * sets it to all zero at first. */
+/* Does the same as ag_sampler_selects, but with SKIP in place of ag_thread_skip. The caller keeps
+ * SKIP for this thread, and initializes it with zeros. */
 bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes);
 /* Adds the time from START_RAW (a value of ag_raw_clock) until now to the time spent in samples. */
 void ag_sampler_took(uint64_t start_raw);

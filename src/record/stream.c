@@ -899,7 +899,7 @@ static enum ag_block_type type_of(const struct ag_typed_place *place) {
     return place && place->site != 0 ? AG_BLOCK_TYPE_TAKEN : AG_BLOCK_TYPE_UNKNOWN;
 }
 
-/* Records a block if the session's filter selects it. */
+/* Records a block if the recording's filter selects it. */
 AG_COLD static void record_chosen(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     const uintptr_t key = ag_sampled_key(address, via);
