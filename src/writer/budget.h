@@ -14,7 +14,7 @@ struct ag_budget {        /* zero-initialize */
     uint64_t programs_ns; /* CPU time of the recorded processes up to that adjustment */
 };
 /* Adjusts the interval if next_ns has been reached. Call often. Does nothing if the user set no
- * budget for the session. */
+ * budget. */
 void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t now_ns);
 
 #endif

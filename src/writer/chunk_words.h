@@ -16,8 +16,9 @@
 struct ag_chunk_words {    /* a reader of one chunk */
     const uint64_t *words; /* shared with the program: copied, then checked */
     uint32_t at, end;      /* word indexes; [at, end) is unread, end <= AG_CHUNK_WORDS */
-    uint64_t ns_per_2_32;  /* factor of the session's clock */
-    uint64_t now_ns;       /* current session time; a stamp that is later is reduced to it */
+    uint64_t ns_per_2_32;  /* factor for raw clock values (session_clock.h) */
+    uint64_t now_ns;       /* current time since the session (the recording) began; a later stamp is
+                            * reduced to it */
     uint64_t last_ns;      /* last stamp of the stream; a stamp that is earlier is raised to it */
     uint64_t reset_ns;     /* time of the stamp before the last AG_WORD_RESET, the word that the
                             * command `allogram control reset` causes; 0: there was no such word */

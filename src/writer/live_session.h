@@ -1,7 +1,7 @@
 /* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
- * program that records itself). It creates, opens and removes the live segment (the memory that
- * recorder and writer share), and sets what the session's processes record. The writer (writer.h)
- * copies the events from the segment into traces. */
+ * program that records itself). It creates, opens and removes the live segment (the memory that the
+ * recorded processes share with the writer), and sets what the session's processes record. The
+ * writer (writer.h) copies the events from the segment into traces. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
 
@@ -15,7 +15,8 @@
 /* `size` is the size of the struct; a member that is zero has its default */
 struct ag_session_options {
     size_t size;
-    /* made absolute; NULL: allogram.%e.%p.allogram in the current folder */
+    /* pattern of the paths of the traces; a relative pattern is made absolute; NULL:
+     * allogram.%e.%p.allogram in the current folder */
     const char *output_pattern;
     const char *live_directory; /* NULL: /dev/shm if it has room, otherwise the output's folder */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */

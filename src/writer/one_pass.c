@@ -235,7 +235,7 @@ int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
                      struct ag_stack_harvest *stacks, uint32_t stream) {
     struct one_run one = {.pass = pass, .encoder = encoder, .ledger = ledger, .stacks = stacks};
     if (ag_event_encoder_body(encoder)->error < 0) {
-        return 0; /* the error is sticky and reported by the write */
+        return 0; /* the body keeps the error; the function that writes the body returns it */
     }
     forget_tuples(pass, encoder);
     int r = ag_ledger_begin(ledger, stream, &one.hot, &one.index);

@@ -15,7 +15,8 @@ struct ag_one_pass { /* zero-initialize; one per recording */
     uint32_t *sum_of_tuple;
     uint32_t n_tuples;
     size_t capacity;
-    uint32_t chunk_number;                  /* the encoder's chunk to which the tuples belong */
+    uint32_t chunk_number;                  /* number of the encoder's chunk, to which the tuples
+                                             * belong */
     const struct ag_event_encoder *encoder; /* the encoder to which the tuples belong */
 };
 void ag_one_pass_done(struct ag_one_pass *pass);

@@ -75,7 +75,7 @@ enum {
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
     WINDOW_ENDS_MOST = 64,                /* per chunk; further windows get no end */
-    REST_NS = 1000 * 1000,                /* a thread without events for so long rests */
+    REST_NS = 1000 * 1000,                /* a thread that has had no events for this time rests */
     FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* the wait grows fourfold each time */
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
@@ -390,7 +390,8 @@ static void totals_add_mapping(struct ag_recording *recording, const struct ag_r
 }
 
 /* Keeps the name of a runtime (a language's virtual machine or library) for the closing line of
- * `run`. Of several records with one name, the last one counts, as in the readers of a trace. */
+ * `run`. If several records have the same name, the last one counts, as for the readers of a
+ * trace. */
 static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
     char name[sizeof(recording->runtimes[0].name)];
     const struct ag_bytes *bytes = &record->u.runtime.name;

@@ -422,7 +422,8 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
     return ag_trace_index_of_file(path, facts, ret_blob, &recording->sums);
 }
 
-/* A trace writer that failed once refuses all further writes: the end is written by a new one. */
+/* A trace writer that failed once refuses all further writes, so a new trace writer writes the
+ * end. */
 static void revive_writer(struct ag_recording *recording) {
     recording->writer = ag_trace_writer_free(recording->writer);
     if (recording->trace_fd >= 0) {

@@ -174,7 +174,8 @@ static int ask_for_dump(struct ag_session *session, const struct ag_process_slot
     return r;
 }
 
-/* PATH: in: the path of the trace, or "" if there is none; out: the path of the dump. */
+/* Before the call, PATH contains the path of the trace, or "" if there is none. After the call,
+ * PATH contains the path of the dump. */
 static int session_dump(struct ag_session *session, const struct ag_process_slot *slot,
                         uint32_t index, char path[4096], char message[512]) {
     uint32_t number = 0;

@@ -22,8 +22,8 @@ struct ag_dump_when {
 };
 enum { AG_DUMPS_MOST = 8 };
 
-/* A page that `run`, its writer and its endpoint (the server of `run --serve`) share, for requests
- * to the writer. Only one process requests a trace at a time. */
+/* A page that `run`, its writer (the process that makes the traces) and its endpoint (the server of
+ * `run --serve`) share, for requests to the writer. Only one process requests a trace at a time. */
 struct ag_snapshot_requests {
     _Atomic uint32_t n_signals; /* received signals; each requests a dump of the first process */
     _Atomic uint32_t n_asked;   /* requested traces of the first process; `path` is set first */
@@ -44,8 +44,8 @@ struct ag_dump_state {               /* of one recording */
     uint32_t signals;                /* value of n_signals up to which signals were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */
     bool is_for_request; /* that child writes the trace that ag_snapshot_requests has requested */
-    /* that child writes a dump that was requested through the live segment, the shared memory of
-     * the session */
+    /* that child writes a dump that was requested through the live segment, the memory that the
+     * recorded processes share with the writer */
     bool is_for_control;
 };
 

@@ -3,7 +3,7 @@
  *
  * A node is one frame and a link to its caller's node; the number of the innermost node identifies
  * the stack (base/stack_tree.h). A leaf is an additional innermost node, which has no frame: the
- * type or label of a block. */
+ * type of a block, or the label that the program had set. */
 #ifndef AG_STACK_HARVEST_H
 #define AG_STACK_HARVEST_H
 

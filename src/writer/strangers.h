@@ -1,7 +1,8 @@
 /* strangers.h: counts and names strangers: processes that the command started and that are not
  * recorded. Some have no agent (the recording library): static programs, programs with raised
  * privileges, programs with a cleared environment. For others, their root directory has neither the
- * agent nor the live file (the file that recorded processes share with the writer). */
+ * agent nor the live file (the file that recorded processes share with the writer, the process that
+ * makes the traces). */
 #ifndef AG_STRANGERS_H
 #define AG_STRANGERS_H
 
@@ -34,7 +35,8 @@ struct ag_stranger {              /* a process that is a stranger, or may become
     char name[16];
 };
 /* Programs that a recorded process executed, or started in children, and whose recorders
- * (allogram's code in them) have not joined the session. Made when the process' trace is sealed. */
+ * (allogram's code in them) have not joined the session (the recording). Made when the process'
+ * trace is sealed (completed). */
 struct ag_missing_programs {
     struct ag_process_ids ids; /* of the recorded process */
     uint32_t n_programs;

@@ -44,7 +44,8 @@
 
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
-    MAX_NUMBER = 100000, /* limit of N in PATH-N: more files of one name are surely a mistake */
+    MAX_NUMBER = 100000, /* limit of N in PATH-N: more files with the same PATH are surely a
+                          * mistake */
     PATH_BYTES = 4096,
     /* a file name may have 255 bytes, so room is left for the rest of the pattern */
     PROGRAM_BYTES = 200,

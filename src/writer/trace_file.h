@@ -26,10 +26,11 @@ struct ag_trace_numbers {
 struct ag_trace_names {  /* values for the letters of a pattern */
     const char *program; /* %e: any path; at most 200 bytes of its last part are used */
     uint32_t pid;        /* %p */
-    uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
-    /* The search for a free number begins after numbers->last, because one name may have thousands
-     * of files. NULL: it begins at 1, so that the file is found if a previous writer has already
-     * created it for the same profiled process. */
+    uint64_t start_s;    /* %t: start of the session (the recording), in seconds since the Unix
+                          * epoch */
+    /* The search for a free number begins after numbers->last, because thousands of files may have
+     * the same name except for the number. NULL: it begins at 1, so that the file is found if a
+     * previous writer has already created it for the same profiled process. */
     struct ag_trace_numbers *numbers;
 };
 /* 0, or -ENAMETOOLONG. %h is this machine's name. */

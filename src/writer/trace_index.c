@@ -46,7 +46,8 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
             summary->lost_stacks += stack_sums[i].allocated_blocks;
         }
     }
-    (void)ag_record_append(ret_blob, &record); /* the blob's error is sticky and checked below */
+    (void)ag_record_append(ret_blob, &record); /* the blob keeps the error, which is checked
+                                                * below */
     (void)ag_record_append_stack_sums(ret_blob, stack_sums, n_stacks);
     (void)ag_record_append_timeline(ret_blob, points, n_points);
     (void)ag_record_append_thread_sums(ret_blob, thread_sums, n_threads);

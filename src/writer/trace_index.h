@@ -12,7 +12,7 @@ struct ag_blob;
 struct ag_ledger;
 struct ag_stack_harvest;
 struct ag_index_facts {        /* facts that the events do not contain */
-    uint64_t start_ns, end_ns; /* of the process, since the session began */
+    uint64_t start_ns, end_ns; /* of the process, since the session (the recording) began */
     uint64_t rss_peak_bytes;
 };
 
@@ -27,8 +27,8 @@ struct ag_index_sums {
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
                              struct ag_index_sums *ret_sums);
-/* Makes the sums from the chunks of a file, in one pass. Memory: for the live blocks, and a chunk
- * per stream (thread). */
+/* Makes the sums from the chunks (compressed parts) of a trace file, in one pass. Memory: for the
+ * live blocks, and a chunk per stream (thread). */
 int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
                            struct ag_blob *ret_blob, struct ag_index_sums *ret_sums);
 

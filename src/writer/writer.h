@@ -68,7 +68,7 @@ int ag_writer_seal(const char *path, char ret_message[512]);
  * if the live file has nothing to add to the trace; or negative errno. */
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]);
 /* Does what ag_writer_seal does, inside a program that keeps its own signal handlers. SIGBUS is not
- * handled, so this program must have created the live file a moment ago. */
+ * handled, so the calling program must have created the live file a moment ago. */
 int ag_writer_seal_own(const char *path, char ret_message[512]);
 /* Writes a sealed trace of what the program has recorded into its live file LIVE so far, while the
  * recording continues. The session must have no writer process. PATTERN names the new trace. 0, or

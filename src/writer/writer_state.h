@@ -45,7 +45,8 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint64_t next_rss_ns; /* CLOCK_MONOTONIC of the next measurement of its resident memory */
     uint64_t cpu_ns;      /* CPU time of the process when its end was noted */
     struct ag_dump_state dumps;
-    /* within a round: the session time to which the running sums of the process may advance */
+    /* the time to which the running sums of the process may advance in this round, since the
+     * session (the recording) began */
     uint64_t advance_ns;
 };
 
