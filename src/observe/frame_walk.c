@@ -42,7 +42,8 @@ enum {
                                                                           * x86-64 ABI */
     LATER_BYTES = 256 << 10, /* maximum read beyond the copy */
     OVERLAP_BYTES = 1024,    /* end of the copy, which is read again and compared */
-    SCANNED_WORDS = 192,     /* in code without CFI: searched for a return address */
+    SCANNED_WORDS = 192,     /* words of the stack that are searched for a return address in code
+                              * without CFI */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,
     CODE_BEFORE_CALL = 8,

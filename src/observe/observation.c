@@ -34,7 +34,7 @@
 enum {
     STACK_BYTES = 16384, /* bytes of a stack that are copied; typical stacks have 1 to 6 KiB */
     STACK_BYTES_FAST = 8192,
-    FAST_RATE = 500, /* from this rate on, less of the stack is copied */
+    FAST_RATE = 500, /* samples per second; from this rate on, less of the stack is copied */
     GROWTH_STACK_BYTES = 4096,
     GROWTH_PERIOD = 8, /* page faults per sample: one sample stands for 32 KiB */
     PAGE_BYTES = 4096,

@@ -56,7 +56,7 @@ static const char *image_name(const struct ag_observation *observation, uint32_t
 }
 
 /* Names a function without a symbol by its first address, which the unwind table has. So all
- * samples in the function have one name. */
+ * samples in the function have the same name. */
 static void name_by_start(struct ag_observation *observation, const struct ag_seen_frame *frame,
                           struct ag_observed_frame *named) {
     char text[PATH_MAX + 32];
