@@ -23,7 +23,8 @@ struct ag_attach {
     const char *adapters; /* the value of --adapters */
     uint64_t handle;      /* what dlopen returned in the target; 0: the agent is not loaded */
     uint64_t bias;        /* the agent's address in memory minus its address in its file */
-    /* addresses of the agent's symbols (hook/attachment.h) in its file; in memory: plus bias */
+    /* addresses of the agent's symbols (hook/attachment.h) in its file; add `bias` for the
+     * addresses in memory */
     uint64_t begin_function, end_function, variable;
     uint64_t switch_function;        /* 0: the agent has no adapters (code for virtual machines) */
     struct ag_code_range agent;      /* the agent's code */

@@ -32,7 +32,7 @@ struct ag_attach_times { /* how long threads of the program were stopped, ns */
     uint32_t n_tries;    /* number of stops until a thread was able to load the agent */
 };
 
-/* Only one allogram at a time attaches to a process, or removes what another one left there.
+/* Only one allogram at a time attaches to a process, or removes what another allogram left there.
  *
  * The claim is a lock on /proc/PID/auxv. That file belongs to the process PID alone, and only a
  * process that may trace PID can open it. The kernel releases the lock when its holder ends, and no

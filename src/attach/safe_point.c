@@ -19,8 +19,8 @@
  *     memory (clone with CLONE_VM)
  *
  * The allocator of the libc is taken to be all code from the end of the last function before the
- * functions of malloc to the start of the first function after them. The functions without a name
- * in between belong to it. */
+ * functions of malloc to the start of the first function after them. Functions without a name in
+ * this range belong to the allocator. */
 #include "safe_point.h"
 
 #include <errno.h>

@@ -39,7 +39,7 @@ void ag_safe_ground_done(struct ag_safe_ground *ground);
 const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
                                    const struct ag_traced_thread *thread);
 
-/* Whether the thread runs on its own stack, not on another one such as that of a signal handler,
+/* Whether the thread runs on its own stack, not on another stack such as that of a signal handler,
  * and the stack has room for all calls. */
 bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
                             const struct ag_traced_thread *thread);
