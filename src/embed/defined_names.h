@@ -1,4 +1,5 @@
-/* defined_names.h: names that a program defined, numbered from 1: its types and its labels.
+/* defined_names.h: names that a program defined, numbered from 1: its types and its labels (names
+ * for parts of its work).
  *
  * In each recording a name gets a new site, the number under which the stack tree (the table of all
  * stacks of the recording) has this name. The site of the last recording is stored with the

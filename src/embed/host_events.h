@@ -22,8 +22,8 @@ void ag_host_mode(uint32_t set, uint32_t clear);
 void ag_host_get_ready(void);
 
 /* A garbage collection, for adapters that report it from another frame than the one that caused the
- * collection. Times are raw clock ticks since the session's origin. A number of bytes that is 0 is
- * unknown. stack: that of the code that caused the collection (ag_record_stack). */
+ * collection. Times are raw clock ticks since the session (the recording) began. A number of bytes
+ * that is 0 is unknown. stack: that of the code that caused the collection (ag_record_stack). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
     uint64_t promoted_bytes;
@@ -36,7 +36,7 @@ void ag_host_report_collection(uint32_t heap, const struct ag_host_collection *c
  * for long-lived blocks; NULL: unknown. */
 void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes);
-/* Raw clock ticks since the session's origin; needs an active recording. */
+/* Raw clock ticks since the session (the recording) began; needs an active recording. */
 uint64_t ag_host_elapsed_raw(void);
 
 /* The caller of an allocation function. sp: the address where the call's return address is stored;

@@ -1,5 +1,5 @@
-/* session_joined.h: joins the functions of allogram.h to the session that an agent (a shared
- * library that allogram loads into programs) records. */
+/* session_joined.h: joins the functions of allogram.h to the session (the recording) of an agent, a
+ * shared library that allogram loads into programs. */
 #ifndef AG_SESSION_JOINED_H
 #define AG_SESSION_JOINED_H
 

@@ -239,7 +239,8 @@ static bool callback_enter(uint64_t *mark, uint32_t place) {
     *mark = ++own.last_number ^ UINT64_C(0xa110c8a3d5e7f911);
     own.running[own.n_running] =
         (struct running){.number = *mark, .mark = (uintptr_t)mark, .place = place};
-    /* n_running changes after the entry is complete: a signal handler may come in between */
+    /* the entry must be complete when n_running changes, because a signal handler may run at any
+     * moment and read the entry */
     atomic_signal_fence(memory_order_seq_cst);
     own.n_running++;
     return true;
