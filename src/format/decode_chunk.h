@@ -79,7 +79,8 @@ struct ag_chunk_decoder {
     const uint8_t *at, *end;
     struct ag_chunk_entry entry; /* of the started chunk */
     uint64_t passed_over;        /* bit k: records of kind k are skipped */
-    /* rows of the last batch record; room for AG_BATCH_ROWS rows of the largest struct */
+    /* rows of the last batch (a record with rows); room for AG_BATCH_ROWS rows of the largest
+     * struct */
     void *rows;
     struct ag_event_state events;
 };

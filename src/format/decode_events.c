@@ -1,5 +1,6 @@
-/* decode_events.c: decodes the body of an event chunk to an array of events. decode_fast.h decodes
- * a single event, and explains tuples and forms. encode_events.c does the inverse. */
+/* decode_events.c: decodes the body of an event chunk (a compressed part of the trace) to an array
+ * of events. decode_fast.h decodes a single event, and explains tuples and forms. encode_events.c
+ * does the inverse. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* decode_fast.h: decodes the body of an event chunk, one event at a time. decode_events.c uses it
- * to fill arrays. The model's loop (model/pass/straight_pass.c) uses it to apply each event while
- * the event is in registers.
+/* decode_fast.h: decodes the body of an event chunk (a compressed part of the trace), one event at
+ * a time. decode_events.c uses it to fill arrays. The model's loop (model/pass/straight_pass.c)
+ * uses it to apply each event while the event is in registers.
  *
  * Two things make the decoder fast. First, zero bytes follow the body, and a zero byte ends any
  * number. So the end of the body is tested once per event, not at each byte. Second, the state

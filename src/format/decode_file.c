@@ -1,6 +1,6 @@
 /* decode_file.c: opens a trace file and lists its chunks. The list is read from the file's index,
- * which the writer wrote after all other chunks. If there is no valid index, the list is made by a
- * walk from chunk header to chunk header.
+ * which was written after all other chunks. If there is no valid index, the list is made by a walk
+ * from chunk header to chunk header.
  *
  * The file is untrusted. Only regular files are opened, the hash of every header is checked, and
  * the chunks of an index must cover the file without gap or overlap. Each entry of the index is

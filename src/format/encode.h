@@ -1,9 +1,9 @@
 /* encode.h: encodes records to the bytes of a trace. Used only by the writer, the process that
  * copies the events of the profiled process into a trace.
  *
- * An ag_event_encoder encodes the events of one stream (one thread) to the body of a chunk.
- * ag_record_* append records to a growing ag_blob. ag_trace_writer_* write chunks, index and footer
- * to a file.
+ * An ag_event_encoder encodes the events of one stream (one thread) to the body of a chunk, a part
+ * of the trace that is compressed separately. ag_record_* append records to a growing ag_blob.
+ * ag_trace_writer_* write chunks, index and footer to a file.
  *
  * Threads: each object belongs to one thread. Errors: negative errno. Each chunk is written once,
  * by one pwrite. */
@@ -85,7 +85,8 @@ int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 /* The events of a chunk of the file come from `sequences` chunks of the live segment.
- * first_sequence: the number of the first of these (see ag_trace_writer_last_sequence). */
+ * first_sequence: the number of the first of these chunks of the live segment (see
+ * ag_trace_writer_last_sequence). */
 struct ag_chunk_info {
     uint8_t kind; /* enum ag_chunk_kind */
     uint32_t stream, thread_id, sequences;

@@ -54,7 +54,8 @@ enum {
     STREAMS_FIRST = 64,
 };
 
-struct stream_end { /* a slot of a hash table by stream; last_sequence -1: the slot is empty */
+struct stream_end { /* a slot of a hash table by stream (thread); last_sequence -1: the slot is
+                     * empty */
     uint32_t stream;
     int64_t last_sequence;
 };

@@ -1,7 +1,7 @@
 /* encode_records.c: appends records to a blob (a growing byte array), for the writer of a trace. A
  * record consists of kind, length and body (record_body.h). The body of some records is a list of
  * rows (equal structs). A long list is split into records of AG_BATCH_ROWS rows, so that each
- * record fits into a chunk. */
+ * record fits into a chunk (a part of the trace that is compressed separately). */
 #include "encode.h"
 
 #include <errno.h>

@@ -134,7 +134,7 @@ enum ag_pause {
 enum ag_keeper {
     AG_KEEPER_NONE = 0, /* the program records itself: no other process waits */
     AG_KEEPER_RUN = 1,  /* `allogram run`: ends when the program ends */
-    /* `allogram attach PID`: on SIGTERM it unloads the agent from the program */
+    /* `allogram attach PID`: on SIGTERM it unloads allogram's library from the program */
     AG_KEEPER_ATTACH = 2,
     /* `allogram attach NODE`: records a virtual machine that has a name; `allogram control` sends
      * requests to that machine */

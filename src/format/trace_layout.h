@@ -41,7 +41,7 @@ enum {
  * form. NEAR: the event contains the place of a recent event (the number of that event among the
  * chunk's allocations, or among the chunk's frees). FAR: the event contains a difference of
  * addresses. EXPECTED: the allocation has the predicted tuple. SPECIAL: a realloc_free or an
- * undo_free. OTHER: a stamp or a record. */
+ * undo_free. OTHER: a stamp (a time) or a record. */
 enum ag_event_form {
     AG_FORM_FREE_NEAR = 0,
     AG_FORM_FREE_FAR = 1,

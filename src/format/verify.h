@@ -16,7 +16,7 @@ struct ag_verdict {
     bool has_end; /* the trace has an END record, which says how the process ended */
     uint64_t chunks;
     uint64_t events; /* readable events of all kinds but stamps (times) */
-    /* events that the recorder counted as lost, by enum ag_lost_cause */
+    /* events that were counted as lost during the recording, by enum ag_lost_cause */
     uint64_t lost[AG_LOST_CAUSES];
     uint64_t lost_unknown;         /* lost events whose cause is unknown to this reader */
     struct ag_decode_error damage; /* the first damaged place; code AG_DECODE_OK: none */
