@@ -34,7 +34,7 @@ uint64_t ag_supervisor_now_ms(void);
 /* Forks a writer. Returns 0 or a negative errno. */
 int ag_supervisor_start_writer(struct ag_supervisor *supervisor);
 /* Checks whether the writer has ended. If it was killed, starts another writer, which finds the
- * state of the recording in the live segment. */
+ * state of the recording in the live segment, the memory that is shared with the program. */
 void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor);
 /* Reads a part of the writer's report. Returns false if the report is complete, or if the writer
  * has ended. */
