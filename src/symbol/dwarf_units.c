@@ -129,7 +129,7 @@ static bool split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_i
 enum {
     RANGES_PER_DIE = 1 << 16, /* the largest number seen is 30,000, in a unit of clang, which was
                                * linked with link-time optimization */
-    CONTAINER_DEPTH = 32,     /* most name spaces that are shown in one name */
+    CONTAINER_DEPTH = 32,     /* most name spaces that are shown before the name of a function */
     /* units that are read between two calls of ag_work_meter_look; libdw may read a long table for
      * each unit */
     UNITS_PER_LOOK = 8,
