@@ -1,7 +1,7 @@
 /* attachment.h: the interface between `allogram attach` (the tool) and the agent, the library that
  * the tool has loaded into a running process. The interface is one variable of the agent, which the
  * tool finds by name and reads and writes from outside. A detour is a jump that is written over the
- * start of a hooked function.
+ * start of a hooked function. A session is one recording.
  *
  *     tool    dlopen(agent)
  *     tool    writes session_path, calls ag_agent_attach
@@ -15,10 +15,10 @@
  * is set, an adapter has steps that are only safe while the runtime is stopped. Then the tool also
  * waits until no thread is in the code of the `quiet` ranges before it writes the jumps, and lets
  * one thread call ag_agent_switch_runtimes(1) before it resumes all threads. To detach, the tool
- * sets is_leaving and waits for a limited time: n_leaving runtimes finish their work at a safe
- * point of their own. When no thread is in the quiet ranges, in the agent or in the allocator, one
- * thread calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose, while the other threads
- * are stopped. */
+ * sets is_leaving and waits for a limited time: n_leaving runtimes finish their work at a moment
+ * that is safe for them. When no thread is in the quiet ranges, in the agent or in the allocator,
+ * one thread calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose, while the other
+ * threads are stopped. */
 #ifndef AG_ATTACHMENT_H
 #define AG_ATTACHMENT_H
 
@@ -44,7 +44,8 @@ struct ag_attachment {
     uint32_t version; /* set at compile time */
     uint32_t n_sites, n_pages, n_quiet;
     uint32_t wants_all_stopped; /* 0 or 1 */
-    /* number of runtimes that have to finish at a safe point of their own before a detach */
+    /* number of runtimes that have to finish, each at a moment that is safe for it, before a
+     * detach */
     uint32_t n_leaving;
     _Atomic uint32_t n_left;     /* number of these runtimes that have finished */
     _Atomic uint32_t is_leaving; /* set by the tool: 1: it wants to detach */
