@@ -1,7 +1,8 @@
 /* cfi_expression.c: evaluates the DWARF expressions of CFI rows (rows of the DWARF call frame
  * table) by a small stack machine, for general_step.c. The machine supports no jumps, so every
  * expression terminates. Such expressions occur in PLT entries, in hand-written assembler
- * (libcrypto keeps its CFA in a stack slot or in another register), and in signal trampolines. */
+ * (libcrypto keeps its CFA, the caller's sp, in a stack slot or in another register), and in signal
+ * trampolines. */
 #include "unwind/cfi_expression.h"
 
 #include "base/byte_reader.h"

@@ -76,8 +76,8 @@ void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
 /* Captures a stack. sp points to the return address that the call of the allocation function
  * pushed; rbp is the register's value in the caller. Returns the node id; AG_ROOT_NOT_KEPT if the
  * tree is full or has no memory; AG_ROOT_INCOMPLETE if there is no frame at sp. Needs 0.4 KiB of
- * stack; for a pc that is seen for the first time 1.1 KiB, or 1.6 KiB if its CFI row does not fit
- * into a packed rule, plus the stack of `find`. */
+ * stack; for a pc that is seen for the first time 1.1 KiB, or 1.6 KiB if its CFI row (the row of
+ * the DWARF call frame table) does not fit into a packed rule, plus the stack of `find`. */
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 

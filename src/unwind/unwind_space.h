@@ -48,10 +48,10 @@ struct ag_unwind_space {
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];
 };
 
-/* Finds the CFI row of the instruction at pc - 1, with the rule of DWARF register `wanted`.
- * -ENOENT: no image, or no row of the image, covers the pc; -EAGAIN: the image is unknown at this
- * moment. Expressions are copied to *ret_expressions, and the row's rules point to the copies; if
- * ret_expressions is NULL, the expressions become empty. */
+/* Finds the CFI row (the row of the DWARF call frame table) of the instruction at pc - 1, with the
+ * rule of DWARF register `wanted`. -ENOENT: no image, or no row of the image, covers the pc;
+ * -EAGAIN: the image is unknown at this moment. Expressions are copied to *ret_expressions, and the
+ * row's rules point to the copies; if ret_expressions is NULL, the expressions become empty. */
 /* the longest expression in libc, ld.so and libcrypto has 31 bytes */
 enum { AG_ROW_EXPRESSION_BYTES = 64 };
 struct ag_row_expressions {

@@ -2,8 +2,8 @@
  * packs the CFI row of the pc (a row of the DWARF call frame table) into 32 bits, or guesses the
  * rule from the code if no row covers the pc. By measurement, nearly every row of libc, libstdc++,
  * z3 and jq that can apply at a call fits into 32 bits. The exceptions are a few hand-written
- * functions whose CFA is in another register than rsp or rbp. Their rows get the rule GENERAL, and
- * general_step.c evaluates them. */
+ * functions whose CFA (the caller's sp) is in another register than rsp or rbp. Their rows get the
+ * rule GENERAL, and general_step.c evaluates them. */
 #include "unwind/arch/x86_64/frame_rule.h"
 
 #include <string.h>
