@@ -1,6 +1,6 @@
 /* apply.c: applies arrays of events to the ledger (the live blocks and sums of a process,
  * ledger.h), and contains the steps for rare events; apply_fast.h applies a single event to the
- * totals.
+ * totals (the counts and bytes of all blocks).
  *
  * An event accesses three places: the slot of its address in the live table; for an alloc, the slot
  * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,

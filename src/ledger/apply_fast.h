@@ -1,7 +1,7 @@
-/* apply_fast.h: applies one event to the totals of the ledger (the live blocks and sums of a
- * process, ledger.h; a sum counts the blocks of one stack and allocation function), in about ten
- * nanoseconds at most. Used by apply.c, and by the writer's loop that encodes and counts each event
- * while the event is in registers (writer/one_pass.c).
+/* apply_fast.h: applies one event to the totals (the counts and bytes of all blocks) of the ledger
+ * (the live blocks and sums of a process, ledger.h; a sum counts the blocks of one stack and
+ * allocation function), in about ten nanoseconds at most. Used by apply.c, and by the writer's loop
+ * that encodes and counts each event while the event is in registers (writer/one_pass.c).
  *
  * Totals are kept in registers (struct ag_ledger_hot). They are stored in memory only before a slow
  * path that may read them.

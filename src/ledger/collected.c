@@ -7,11 +7,12 @@
  *    and promotions count only known blocks.
  *
  * 2. Moves happen while the threads that use the heap are stopped. After a collection the recorder
- *    writes a stamp (a clock value) before each thread's next event, so windows of these threads (a
- *    window: the events between two stamps) lie completely before or after the moves. If a window
- *    overlaps the moves nevertheless, an event may have been put aside because its address was in
- *    the wrong state (a free at an address without a block, or an allocation at the address of a
- *    live block). Such events are tried again when a move empties or fills their address.
+ *    (the code inside the program) writes a stamp (a clock value) before each thread's next event,
+ *    so windows of these threads (a window: the events between two stamps) lie completely before or
+ *    after the moves. If a window overlaps the moves nevertheless, an event may have been put aside
+ *    because its address was in the wrong state (a free at an address without a block, or an
+ *    allocation at the address of a live block). Such events are tried again when a move empties or
+ *    fills their address.
  *
  * 3. A type that becomes known after the allocation moves the block to another sum (the counts of
  *    one stack and allocation function), since a stack with a type as its innermost frame is a

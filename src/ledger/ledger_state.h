@@ -91,8 +91,9 @@ struct ag_waiting {
     uint32_t free_stack; /* of a free; 0: unknown */
     /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: applied or canceled, to be recycled */
     uint8_t kind;
-    uint8_t n_passed_on; /* an event may displace another event at its address, and that event a
-                          * third one: the number of such steps up to this event */
+    uint8_t n_passed_on; /* An event may displace another event at its address, which may displace a
+                          * third event. This is the number of displaced events in the chain that
+                          * ends with this event. */
 };
 struct ag_waiting_line { /* the events of one stream that wait at one address */
     uint64_t address;

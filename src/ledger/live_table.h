@@ -30,7 +30,7 @@ struct ag_live_collections { /* how often a garbage collector moved and promoted
     uint32_t n_moves, n_promotions;
 };
 struct ag_live_past { /* data of a block that the sums do not need */
-    uint64_t born_ns; /* time of the allocation since the start of the session */
+    uint64_t born_ns; /* time of the allocation since the recording began */
     struct ag_live_collections collections;
 };
 

@@ -61,18 +61,19 @@
  * So of two events, the event whose window has ended goes first; the event whose window is open can
  * still be applied later. If any valid order exists, there is one with this property.
  *
- * If there is nothing to undo, the partner is lost: the free is counted as a ghost, and the alloc
- * buries the block that lives there, whose free was not recorded. If a ghost free and a burial
- * happen at one address, in either order, they were partners: the free was that of the buried
- * block. Then the ghost and the burial are not counted, and the block counts as freed by the thread
- * of that free (credit_free).
+ * If there is nothing to undo, the partner is lost: the free is counted as a ghost (a free of an
+ * unknown block), and the alloc buries the block that lives there, whose free was not recorded. If
+ * a ghost free and a burial happen at one address, in either order, they were partners: the free
+ * was that of the buried block. Then the ghost and the burial are not counted, and the block counts
+ * as freed by the thread of that free (credit_free).
  *
  * 5. What cannot be known
  *
  * Where an address is reused twice inside overlapping windows, allocs and frees can alternate in
  * more than one order. Allocation counts are right in any case. The ledger may be wrong about which
  * of two blocks died first (and so about the stack and size of the block that lives on), and about
- * which thread freed a block (and so whether the block was temporary).
+ * which thread freed a block (and so whether the block was temporary, which means freed by its own
+ * thread soon after the allocation).
  *
  * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
  * 64 events; blocks of 1 to 200 bytes; the recording ends while all threads run): with 100 blocks
