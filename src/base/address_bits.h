@@ -27,7 +27,7 @@ int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool fo
 /* Adds the address to the set. Returns false if there is no memory. */
 bool ag_address_bits_set(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
 /* Removes the address from the set. Returns whether the address was in the set: if several threads
- * remove it at once, one of them gets true. */
+ * remove it at once, one thread gets true. */
 bool ag_address_bits_clear(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
 bool ag_address_bits_has(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
 /* Visits all addresses of a set, ascending within each region; VISIT may remove them. */

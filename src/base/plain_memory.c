@@ -8,8 +8,8 @@
  * are compiled with -mgeneral-regs-only. Then no vector register has to be saved.
  * tools/check_vectors.py checks the machine code.
  *
- * The functions need not be fast: an allocation whose call stack the unwinder has cached calls none
- * of them. */
+ * The functions need not be fast: they are not called in an allocation whose call stack the
+ * unwinder has cached. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,10 +2,10 @@
  * supports, one row for each.
  *
  * A runtime is a folder in adapters/ and a row in adapters/runtimes.def. An agent is a library that
- * allogram loads into a program. The table is compiled three times, because these programs differ
- * in what they can link: the agent that is preloaded, the agent that is loaded into a running
- * process, and allogram itself. In each compilation, the pointer to a part that this program cannot
- * use, or that the runtime does not have, is NULL. */
+ * allogram loads into a program. The table is compiled three times: for the agent that is
+ * preloaded, for the agent that is loaded into a running process, and for the program allogram. The
+ * three differ in what they can link. In each of them, the pointer to a part that it cannot use, or
+ * that the runtime does not have, is NULL. */
 #ifndef AG_RUNTIMES_H
 #define AG_RUNTIMES_H
 

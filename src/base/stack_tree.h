@@ -69,10 +69,11 @@ struct ag_site {
 #define AG_SITE_SETTLED (UINT64_C(1) << 32)
 #define AG_SITE_DEAD (UINT64_C(1) << 63)
 #define AG_SITE_PC_MASK ((UINT64_C(1) << 48) - 1)
-/* A leaf is a node that represents a property of a stack's blocks (a type or a label) instead of a
- * frame. The site of a leaf has one of these numbers instead of an image, and the number of the
- * type or label instead of a pc. Leaves are the innermost nodes: the parent of a type's leaf is the
- * label's leaf, whose parent is the innermost frame. Type and label are optional. */
+/* A leaf is a node that represents a property of a stack's blocks (a type, or a label that the
+ * program has set) instead of a frame. The site of a leaf has one of these numbers instead of an
+ * image, and the number of the type or label instead of a pc. Leaves are the innermost nodes: the
+ * parent of a type's leaf is the label's leaf, whose parent is the innermost frame. Type and label
+ * are optional. */
 #define AG_IMAGE_TYPE UINT32_C(0xfffffffe)
 #define AG_IMAGE_LABEL UINT32_C(0xfffffffd)
 #define AG_IMAGE_IS_LEAF(image) ((image) == AG_IMAGE_TYPE || (image) == AG_IMAGE_LABEL)
