@@ -7,8 +7,8 @@
 
 #include "model/profile.h"
 
-/* NULL if this program contains the page. Otherwise the text of a message that says why the program
- * does not contain the page, and what to do. */
+/* NULL if the page was compiled into allogram. Otherwise the text of a message that says why it was
+ * not, and what to do. */
 const char *ag_html_page_missing(void);
 
 /* Writes the page of PROFILE. Unless BEFORE is NULL, the page compares the two profiles. Both
