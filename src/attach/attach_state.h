@@ -40,8 +40,8 @@ struct ag_attach {
 
 /* Resumes all threads, and updates the longest time that a thread was stopped. */
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
-/* Stops all threads. Returns what ag_stopped_threads_all returns. The caller has to release the
- * threads even after a failure. */
+/* Stops all threads. Returns what ag_stopped_threads_all (stopped_threads.h) returns. The caller
+ * has to release the threads even after a failure. */
 int ag_attach_stop_all(struct ag_attach *attach, char ret_message[512]);
 /* Stops all threads, and repeats that until no thread is in the ranges. Returns 0 if all threads
  * are stopped, or a negative errno if none is. */

@@ -21,7 +21,7 @@ struct ag_traced_thread { /* all zero: no thread */
  * thread stays stopped; -ESRCH: the thread is gone; -EPERM: it may not be traced, or another
  * process traces it. */
 int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread);
-/* Waits for the stop until UNTIL_NS, a time of ag_monotonic_ns (0: only polls). Returns 0; -ESRCH:
+/* Waits for the stop until UNTIL_NS, a time of CLOCK_MONOTONIC (0: only polls). Returns 0; -ESRCH:
  * the thread is gone; -ETIMEDOUT: it has not stopped, and this function has to be called again. */
 int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns);
 /* Resumes the thread and stops tracing it. Returns how long it was stopped, in ns. A thread that is

@@ -21,7 +21,8 @@ struct ag_runtime {
     /* The name of a function that only this runtime defines. `allogram attach` searches a process
      * for this symbol. NULL: this runtime has no part that works inside of a process. */
     const char *symbol;
-    /* why the part below (`inside`) cannot start in a running process; NULL: it can */
+    /* why the part below (`inside`) cannot start in a running process; NULL: the part can start
+     * there */
     const char *why_not_late;
     /* the part inside the profiled process (embed/adapter.h); only in the agents */
     const struct ag_adapter *inside;

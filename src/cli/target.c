@@ -101,7 +101,7 @@ static bool raises_rights(int fd) {
            fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0;
 }
 
-/* Returns the reason why an ELF file cannot be recorded; NULL: it can. */
+/* Returns the reason why an ELF file cannot be recorded; NULL: the file can be recorded. */
 static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     Elf64_Ehdr elf;
     if (bytes < sizeof(elf)) {

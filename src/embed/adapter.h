@@ -48,10 +48,10 @@ struct ag_adapter {
 
 /* The phases of an adapter in a running program (`allogram attach`), in this order:
  *
- *     attach       Other threads run, and may be anywhere. ag_detour_install only prepares; the
- *                  jumps are written later. Memory comes from ag_own_memory_take. The adapter must
- *                  not call anything that takes a lock of the runtime, since another thread can
- *                  hold that lock.
+ *     attach Other threads run, and may be anywhere. ag_detour_install (hook/detour.h) only
+ *                  prepares; the jumps are written later. Memory comes from ag_own_memory_take
+ *                  (base/own_memory.h). The adapter must not call anything that takes a lock of the
+ *                  runtime, since another thread can hold that lock.
  *     stand(true)  All threads are stopped, no thread has a frame in the ranges `quiet`, and the
  *                  jumps have just been written. So the runtime may be called, unless the call
  *                  takes a lock of the libc.
@@ -84,9 +84,10 @@ struct ag_late_adapter {
 bool ag_adapters_are_leaving(void);
 void ag_adapter_has_left(void);
 
-/* Calls the wanted adapters, in the order of ag_runtimes. Called once, when the recorder is active
- * and ag_host_join (session_joined.h) has returned. wanted: "auto" or NULL: all; "none"; or names
- * joined by commas. Unknown names are ignored (`allogram run` has refused them before). */
+/* Calls the wanted adapters, in the order of the table ag_runtimes (base/runtimes.h). Called once,
+ * when the recorder is active and ag_host_join (session_joined.h) has returned. wanted: "auto" or
+ * NULL: all; "none"; or names joined by commas. Unknown names are ignored (`allogram run` has
+ * refused them before). */
 void ag_adapters_attach(const char *wanted);
 /* Does what ag_adapters_attach does, but in a running program. To remove the adapters, `allogram
  * attach` sets is_leaving to 1; n_left counts the adapters that have left. */

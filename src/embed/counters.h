@@ -33,8 +33,8 @@ struct allogram_counters {
     struct ag_counter_set *shared;
     struct ag_counter_node *small[1 + AG_COUNTER_SMALL_PAGES]; /* [0] is shared->first */
     /* large: AG_COUNTER_LARGE_PAGES pointers to pages of nodes ([0] is unused). table: for the
-     * writer process, references to the same pages as 32-bit numbers; it is in the live segment,
-     * like the pages. NULL: not needed yet. */
+     * writer process, references to the same pages as 32-bit numbers. The table and the pages are
+     * in the live segment. NULL: not needed yet. */
     struct ag_counter_node **large;
     _Atomic uint32_t *table;
     uint32_t *places;  /* hash table: node of (parent, function); 0: free */

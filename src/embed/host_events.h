@@ -23,7 +23,8 @@ void ag_host_get_ready(void);
 
 /* A garbage collection, for adapters that report it from another frame than the one that caused the
  * collection. Times are raw clock ticks since the session (the recording) began. A number of bytes
- * that is 0 is unknown. stack: that of the code that caused the collection (ag_record_stack). */
+ * that is 0 is unknown. stack: that of the code that caused the collection, from ag_record_stack
+ * (record/recorder.h). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
     uint64_t promoted_bytes;
@@ -32,8 +33,8 @@ struct ag_host_collection {
 };
 void ag_host_report_collection(uint32_t heap, const struct ag_host_collection *collection,
                                const char *kind);
-/* Does what allogram_gc_end does. promoted_bytes: the bytes that the collection moved to the memory
- * for long-lived blocks; NULL: unknown. */
+/* Does what allogram_gc_end of allogram.h does. promoted_bytes: the bytes that the collection moved
+ * to the memory for long-lived blocks; NULL: unknown. */
 void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes);
 /* Raw clock ticks since the session (the recording) began; needs an active recording. */
@@ -45,7 +46,7 @@ struct ag_host_caller {
     const uintptr_t *sp;
     uintptr_t rbp;
 };
-/* Do what allogram_alloc and allogram_free do, for a given caller. */
+/* Do what allogram_alloc and allogram_free of allogram.h do, for a given caller. */
 void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
                    size_t bytes, allogram_type type);
 void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address);

@@ -19,9 +19,9 @@ AG_FAST bool ag_host_samples_alone(void) {
                               ALLOGRAM_FREES_)) == ALLOGRAM_RATED_;
 }
 
-/* Whether an allocation of so many bytes is to be reported (ag_host_alloc, ag_host_realloc_end).
- * Has to be called once for each allocation, because false means that the allocation has been
- * counted. May be called before the block exists. */
+/* Whether an allocation of so many bytes is to be reported (by ag_host_alloc or ag_host_realloc_end
+ * of host_events.h). Has to be called once for each allocation, because false means that the
+ * allocation has been counted. May be called before the block exists. */
 AG_FAST bool ag_host_wants_alloc(size_t bytes) {
     if (ag_host_samples_alone() && AG_LIKELY(ag_host_left > bytes)) {
         ag_host_left -= bytes + 1;
@@ -30,8 +30,8 @@ AG_FAST bool ag_host_wants_alloc(size_t bytes) {
     return true;
 }
 
-/* Whether the end of a block is to be reported (ag_host_free, ag_host_realloc_begin and _failed).
- * Not for heaps with late types (late_types.h). */
+/* Whether the end of a block is to be reported (by ag_host_free, ag_host_realloc_begin or
+ * ag_host_realloc_failed of host_events.h). Not for heaps with late types (late_types.h). */
 AG_FAST bool ag_host_wants_free(allogram_heap heap, uint64_t address) {
     return !ag_host_samples_alone() ||
            ag_sampled_may_hold_fast(ag_sampled_key((uintptr_t)address, heap));

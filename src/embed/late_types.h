@@ -1,6 +1,6 @@
 /* late_types.h: blocks whose types are reported after their allocation: the recorded blocks of
- * heaps registered with has_late_types. The functions may be called by any thread and signal
- * handler. */
+ * heaps that were registered with the option has_late_types of allogram.h. The functions may be
+ * called by any thread and signal handler. */
 #ifndef AG_LATE_TYPES_H
 #define AG_LATE_TYPES_H
 
@@ -16,7 +16,7 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
 void ag_late_types_died(allogram_heap heap, uint64_t address);
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address);
 /* Records the type of a block. site: the number of the type in the stack tree of this recording
- * (ag_defined_names_site). Returns false if the block is not known. */
+ * (ag_defined_names_site in defined_names.h). Returns false if the block is not known. */
 bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site);
 
 #endif

@@ -1,5 +1,6 @@
 /* tracker.h: passes the events of heaps to trackers, which are a program's callbacks for sampled
- * blocks (allogram_start_tracker). The functions are called after the event was recorded. */
+ * blocks (allogram_start_tracker of allogram.h). The functions are called after the event was
+ * recorded. */
 #ifndef AG_TRACKER_H
 #define AG_TRACKER_H
 

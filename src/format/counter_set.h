@@ -56,7 +56,7 @@ enum {
     AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
 /* What a chunk of counters contains; stored in the field `stream` of the chunk's struct
- * ag_chunk_control. */
+ * ag_chunk_control (segment.h). */
 enum ag_counter_chunk { AG_COUNTER_CHUNK_NODES = 0, AG_COUNTER_CHUNK_SETS = 1 };
 
 /* A node: the path of calls of the parent node, extended by a call of `function`. Only the thread

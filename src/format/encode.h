@@ -108,8 +108,8 @@ int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob 
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
 /* The program's threads write their events into numbered chunks of the live segment, the memory
  * that they share with the writer; these are not the chunks of the file. The number of a chunk is
- * `sequence` in struct ag_chunk_control. Returns the number of the last chunk of the live segment
- * whose events are in the file; -1: none. Used after ag_trace_writer_resume. */
+ * `sequence` in struct ag_chunk_control (segment.h). Returns the number of the last chunk of the
+ * live segment whose events are in the file; -1: none. Used after ag_trace_writer_resume. */
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream);
 
 #endif

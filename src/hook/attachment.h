@@ -48,7 +48,7 @@ struct ag_attachment {
      * detach */
     uint32_t n_leaving;
     _Atomic uint32_t n_left;     /* number of these runtimes that have finished */
-    _Atomic uint32_t is_leaving; /* set by the tool: 1: it wants to detach */
+    _Atomic uint32_t is_leaving; /* set to 1 by the tool when the tool wants to detach */
     struct ag_attachment_range pages[AG_ATTACHMENT_PAGES]; /* pages with the code of the detours */
     /* code in which no thread may be when the runtimes are switched */
     struct ag_attachment_range quiet[AG_ATTACHMENT_RANGES];

@@ -353,7 +353,7 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
         ag_ledger_flush_window(ledger, index);
     }
     ledger->is_at_start = false;
-    ledger->events--; /* ag_ledger_end counts the stamp as an event */
+    ledger->events--; /* ag_ledger_end (apply_fast.h) counts the stamp as an event */
     measure_window(ledger, stream, time_ns);
     /* Applies the waiting events (order_repair.c) whose windows ended earlier. This comes first,
      * because such an event may displace an event of the window that ends here. */

@@ -78,8 +78,9 @@ void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret
 /* Ends the ledger: waiting frees become ghosts, and each stack's share of the peak is final. Then
  * the results may be read. */
 int ag_ledger_close(struct ag_ledger *ledger);
-/* The caller fills in unique_stacks, truncated_stacks and incomplete_stacks. time_resolution_ns:
- * for 99 % of the events, the stamps before and after the event are at most this far apart. */
+/* Three members of the result are 0, and the caller fills them in: unique_stacks, truncated_stacks
+ * and incomplete_stacks. time_resolution_ns: for 99 % of the events, the stamps before and after
+ * the event are at most this far apart. */
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
 /* Freed blocks whose frees were not recorded, noticed because their addresses were allocated
  * again. */

@@ -22,7 +22,8 @@ struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by `low` */
     size_t n;
     uint32_t age;
-    /* result of allogram_target_code_stamp when the list for debuggers was read */
+    /* result of allogram_target_code_stamp (allogram/inspector.h) when the list for debuggers was
+     * read */
     uint64_t list_stamp;
     int64_t map_bytes, map_time_ns; /* size and time of the perf map when it was read */
     int64_t dump_bytes, dump_time_ns;

@@ -26,7 +26,7 @@ struct allogram_target { /* the target as inspectors see it */
     /* address of __jit_debug_descriptor; 0: not searched yet; UINT64_MAX: none */
     uint64_t code_list;
     /* The list at code_list is not read again before code_list_rest_ns. code_list_stamp: result of
-     * allogram_target_code_stamp when the list was read. */
+     * allogram_target_code_stamp (allogram/inspector.h) when the list was read. */
     uint64_t code_list_rest_ns, code_list_stamp;
     bool (*is_stopped)(void); /* copy of options.is_stopped; may be NULL */
 };

@@ -4,8 +4,8 @@
 
 #include "page/page_tables.h"
 
-/* Writes the block "facts" of one trace. Call it after ag_page_tables_write. 0 or negative
- * errno. */
+/* Writes the block "facts" of one trace. Call it after ag_page_tables_write (page_tables.h). 0 or
+ * negative errno. */
 int ag_page_facts_write(const struct ag_page_trace *trace, FILE *out);
 
 #endif

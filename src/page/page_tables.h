@@ -28,7 +28,7 @@ struct ag_page_trace { /* the state of one trace while its part of the page is w
 };
 
 /* Writes the blocks frames, nodes, groups, threads, history, counts, leaks, calls, paths and names.
- * TARGET is what ag_slice_log_fold stored in RET_TARGET. 0 or negative errno. */
+ * TARGET is what ag_slice_log_fold (slice_log.h) stored in RET_TARGET. 0 or negative errno. */
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out);
 
 #endif

@@ -8,6 +8,7 @@
 extern const unsigned char ag_page_template_head[], ag_page_template_tail[];
 extern const size_t ag_page_template_head_bytes, ag_page_template_tail_bytes; /* 0: not built */
 extern const char
-    ag_page_template_missing[]; /* why the page was not built, and what to do; "": it was built */
+    ag_page_template_missing[]; /* why the page was not built, and what to do; "": the page was
+                                 * built */
 
 #endif

@@ -7,10 +7,10 @@
 
 /* Must be called first in the child, when THREAD is inside a hook. The hook continues when the
  * handler returns: it keeps its state, and the part of the parent's chunks (memory for events) to
- * which it may still write becomes private memory of the child. After the call, ag_recorder refers
- * to other mappings of the segment (the memory that is shared with the writer process), and the
- * calling thread has no state. Returns false if there is no memory; then the child must not be
- * recorded. */
+ * which it may still write becomes private memory of the child. After the call, the recorder's
+ * state refers to other mappings of the segment (the memory that is shared with the writer
+ * process), and the calling thread has no state. Returns false if there is no memory; then the
+ * child must not be recorded. */
 bool ag_forked_hook_part(struct ag_thread *thread);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include "recorder.h"
 
-/* A function of the type ag_image_find_fn: finds the image (loaded object), or the generated code,
- * that contains pc, and calls USE with it. Calls the loader only if the loader does not report its
- * changes to this process (ag_recorder_watch_images). */
+/* A function of the type ag_image_find_fn (unwind/stack_walker.h): finds the image (loaded object),
+ * or the generated code, that contains pc, and calls USE with it. Calls the loader only if the
+ * loader does not report its changes to this process (ag_recorder_watch_images in recorder.h). */
 int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
 /* Reads the loader's list, records loaded and unloaded images in the trace, and removes the data

@@ -53,9 +53,10 @@ AG_FAST void ag_run_set(struct ag_frame_run *run, uint32_t index, uint32_t funct
 /* Fills ret_frames with at most MOST frames, innermost first, and returns their number. natives:
  * all native frames, innermost first. A source may list a run in place of a frame: the source then
  * stores the run in ret_runs[i] (NULL before the call), and only the position of ret_frames[i]
- * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording returns its
- * number); the source drops them when this number changes. The source is called during an
- * allocation, maybe in a signal handler, so it must not allocate, take a lock or leave by longjmp.
+ * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording in recorder.h
+ * returns its number); the source drops them when this number changes. The source is called during
+ * an allocation, maybe in a signal handler, so it must not allocate, take a lock or leave by
+ * longjmp.
  */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,

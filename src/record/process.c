@@ -410,8 +410,8 @@ static bool lock_life(int fd, enum ag_life_lock which) {
     return ag_syscall3(SYS_fcntl, fd, F_OFD_SETLK, (long)&lock) == 0;
 }
 
-/* Maps the page through which the process holds its own lock. NULL: it holds no lock of its own,
- * and the writer finds out in other ways whether the process lives. */
+/* Maps the page through which the process holds its own lock. NULL: the process holds no lock of
+ * its own, and the writer finds out in other ways whether the process lives. */
 static void *map_lock_page(const char *path, const struct stat *expected) {
     const long fd = ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
     if (ag_syscall_failed(fd)) {

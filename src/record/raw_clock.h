@@ -24,7 +24,7 @@ AG_FAST uint64_t ag_raw_clock(uint32_t kind) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Raw time since the session began; ag_segment_ns converts it. */
+/* Raw time since the session began; ag_segment_ns (format/segment.h) converts it to ns. */
 AG_FAST uint64_t ag_raw_clock_elapsed(const struct ag_segment_header *header) {
     return ag_raw_clock(header->clock_kind) - header->clock_origin;
 }

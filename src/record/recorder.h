@@ -192,7 +192,7 @@ void ag_recorder_has_not_executed(void);
  * that allogram runs in place of fork), or the first event. */
 void ag_recorder_child_start(void);
 /* The variant of ag_recorder_child_start that a hook of fork calls in the child. parent_tid: the
- * result of ag_thread_tid_in_memory before the fork. */
+ * result of ag_thread_tid_in_memory (thread_state.h) before the fork. */
 void ag_recorder_forked(uint32_t parent_tid);
 /* Releases the lock that shows that this process lives and is recorded. */
 void ag_recorder_unlock(void);
@@ -245,8 +245,8 @@ struct ag_block_site {
     uint64_t interval_bytes; /* AG_INTERVAL_UNKNOWN: not a sample */
 };
 #define AG_INTERVAL_UNKNOWN UINT64_MAX
-/* Records an allocation like ag_record_alloc_fast, for a block with a type, or with another pc or
- * further frames (struct ag_typed_place). */
+/* Records an allocation like ag_record_alloc_fast (event_fast.h), for a block with a type, or with
+ * another pc or further frames (struct ag_typed_place). */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place);
 
@@ -344,10 +344,10 @@ void ag_record_memory(const struct ag_held_memory *memory);
 uintptr_t ag_record_suspend(void);
 void ag_record_resume(uintptr_t suspended);
 
-/* Between suspend_call and resume_call, events are not recorded if they happen in calls from the
- * function whose frame contains MARK. That function calls the host and records the effect itself.
- * Events of signal handlers that interrupt the host's function are recorded. The host may throw,
- * leave by longjmp, or be cancelled. */
+/* Between ag_record_suspend_call and ag_record_resume_call, events are not recorded if they happen
+ * in calls from the function whose frame contains MARK. That function calls the host and records
+ * the effect itself. Events of signal handlers that interrupt the host's function are recorded. The
+ * host may throw, leave by longjmp, or be cancelled. */
 extern __thread ag_call_marks ag_suspended_calls __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
 void ag_record_suspend_call(struct ag_call_mark *mark);

@@ -14,7 +14,7 @@ enum {
     /* open, but every event takes the slow path, which does more (a self-check, the stack of a
      * free, a label, sampling) */
     AG_GATE_THOROUGH = 4,
-    /* another component records the thread's events at present (ag_record_suspend) */
+    /* another component records the thread's events at present (ag_record_suspend in recorder.h) */
     AG_GATE_SUSPENDED = 8,
     /* open, but inside a call that ag_record_suspend_call has marked, because another component
      * records what happens in it: every event takes the slow path, which checks the marks */
@@ -150,7 +150,7 @@ struct ag_thread *ag_thread_begin_nested(void);
  * cursor; NULL: the event cannot be recorded: recording has stopped or there is no chunk (counted
  * as lost), or recording is paused. Called with AG_GATE_APPENDING in the gate. */
 uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
-/* Appends a rare record, see ag_recorder_append. Sets AG_GATE_APPENDING itself. */
+/* Appends a rare record, see ag_recorder_append (recorder.h). Sets AG_GATE_APPENDING itself. */
 void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *record);
 /* Appends the time, and makes sure that the chunk has room for a record of a mapping after it. Such
  * a record has this time if the thread appends nothing else before it. */
@@ -169,8 +169,8 @@ void ag_stream_append_words(const uint64_t *words, size_t n_words, uint64_t inte
 uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site);
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events);
-/* Maps memory like ag_pages_map, and adds the bytes to the recorder's count of its private
- * memory. */
+/* Maps memory like ag_pages_map (base/pages.h), and adds the bytes to the recorder's count of its
+ * private memory. */
 void *ag_recorder_map(size_t bytes);
 
 #endif

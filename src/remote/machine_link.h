@@ -17,7 +17,7 @@ struct ag_link; /* a connection to a machine */
 struct ag_link_place {
     const char *name;   /* of the machine */
     const char *option; /* the value of the kind's option; NULL: not given */
-    /* folder of the library that the machine loads; NULL: it loads nothing */
+    /* folder of the library that the machine loads; NULL: the machine loads nothing */
     const char *agent_folder;
     char *(*variable)(const char *name); /* reads an environment variable; NULL: not set */
 };

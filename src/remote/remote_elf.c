@@ -46,8 +46,8 @@ bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *
     return true;
 }
 
-/* Returns a copy of n bytes of the file, followed by a zero; NULL: they are not in the file, or
- * there is no memory. */
+/* Returns a copy of n bytes of the file, followed by a zero; NULL: the bytes are not in the file,
+ * or there is no memory. */
 static void *elf_copy(const struct ag_remote_elf *elf, uint64_t offset, uint64_t n_bytes) {
     if (n_bytes > MOST_TABLE_BYTES || offset > elf->file_bytes ||
         n_bytes > elf->file_bytes - offset) {

@@ -45,7 +45,8 @@ struct ag_report_options {
     bool has_stack_filter; /* --focus, --ignore or --runtime was given; views that cannot apply it
                             * print a note */
     const char *type;      /* --view=types or blocks: only blocks of this type; NULL: all */
-    unsigned states;       /* --view=blocks: flags of enum ag_block_state; 0: all */
+    unsigned states;       /* --view=blocks: flags of enum ag_block_state (model/answers/blocks.h);
+                            * 0: all */
     bool has_all_findings; /* --view=summary: also findings that need all events of a large trace */
     bool is_at_a_time;     /* --at was given: --view=peak shows what is in use at that time, instead
                             * of at the peak */

@@ -150,7 +150,8 @@ const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metri
                                enum ag_metric metric);
 
 /* Adds the last two cells of a row that is grouped by BY: LABEL and an empty cell, or the function
- * of FRAME and its location. LABEL may be NULL. FRAME is not read if ag_site_key_is_named(BY). */
+ * of FRAME and its location. LABEL may be NULL. FRAME is not read if ag_site_key_is_named(BY)
+ * (model/profile.h) is true. */
 struct ag_table;
 void ag_table_key_cells(struct ag_table *table, enum ag_site_key by, const char *label,
                         const struct ag_frame *frame);

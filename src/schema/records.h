@@ -29,13 +29,15 @@ struct ag_bytes { /* a string without a terminating NUL */
     uint32_t length;
 };
 
-struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays of these */
+struct ag_event {     /* 24 bytes; the events of a chunk (a compressed part of the trace) are
+                       * decoded to an array */
     uint64_t address; /* bits 48 to 63: the address space, see AG_EVENT_SPACE */
     /* ALLOC, BLOCK_TYPE: requested bytes; MOVE: the new address; STAMP: ns since the recording
      * began */
     uint64_t size;
-    /* the id of the stack: of its innermost node in the tree of all stacks, whose nodes are frames;
-     * for FREE and REALLOC_FREE: the stack that called free or realloc, 0: unknown */
+    /* the id of a stack, which is the id of the stack's innermost node (frame) in the tree of all
+     * stacks. In an ALLOC or BLOCK_TYPE it is the stack of the block. In a FREE or REALLOC_FREE it
+     * is the stack that called free or realloc; 0 means unknown. */
     uint32_t stack;
     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET; for heaps with a garbage
      * collector also MOVE PROMOTE COLLECT BLOCK_TYPE */
@@ -79,7 +81,8 @@ struct ag_record { /* one record, of any kind that is not an event */
      * first_time_ns */
     uint64_t time_ns;
     union {
-        struct { /* for a batch: an array of `count` structs in `data`; see ag_rows_next */
+        struct { /* for a batch: an array of `count` structs in `data`; see ag_rows_next
+                  * (format/decode.h) */
             uint32_t count;
             struct ag_bytes data;
         } rows;

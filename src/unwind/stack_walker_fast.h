@@ -144,7 +144,7 @@ AG_FAST bool ag_stack_word_is(const uintptr_t *address, uintptr_t value) {
 AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
                                 const struct ag_unwind_space *space, const uintptr_t *sp,
                                 uintptr_t rbp) {
-    /* acquire: pairs with ag_unwind_space_forget */
+    /* acquire: pairs with ag_unwind_space_forget (unwind_space.c) */
     if (AG_UNLIKELY(entry->sp != (uintptr_t)sp || entry->pc != *sp ||
                     entry->generation !=
                         atomic_load_explicit(&space->generation, memory_order_acquire) ||
@@ -163,7 +163,7 @@ AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
     return true;
 }
 
-/* The inline version of ag_walker_capture. */
+/* The inline version of ag_walker_capture (stack_walker.h). */
 AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwind_space *space,
                                         const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(walker->bypass != 0)) {

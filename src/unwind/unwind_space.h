@@ -35,8 +35,8 @@ struct ag_unwind_space {
     uint32_t depth;
     ag_image_find_fn *find;
     void *find_context;
-    /* Flags by which ag_unwind_space_forget knows where to search. Each flag is set before its
-     * condition becomes true, and stays set. uses_level: the level contains pcs. */
+    /* Flags by which ag_unwind_space_forget (stack_walker.h) knows where to search. Each flag is
+     * set before its condition becomes true, and stays set. uses_level: the level contains pcs. */
     _Atomic bool uses_level[AG_PC_LEVELS];
     _Atomic bool has_unkept;    /* a pc got no slot: only walkers cache its value */
     _Atomic bool has_imageless; /* a pc outside of all images got a site */

@@ -7,8 +7,8 @@
 #include "recording.h"
 
 /* Adds the current values of all counter sets of the process to recording->counters, which
- * ag_recording_finish writes into the trace. The process may still live. Only the first call for a
- * recording does anything. */
+ * ag_recording_finish (recording.h) writes into the trace. The process may still live. Only the
+ * first call for a recording does anything. */
 void ag_counter_harvest(struct ag_recording *recording);
 /* Frees the chunks (pieces of the segment) that hold the process' counters, so that other processes
  * can use them. The process must have ended. */

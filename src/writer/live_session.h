@@ -1,7 +1,7 @@
 /* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
- * program that records itself). It creates, opens and removes the live segment (the memory that the
- * recorded processes share with the writer), and sets what the session's processes record. The
- * writer (writer.h) copies the events from the segment into traces. */
+ * program that records itself). Its functions create, open and remove the live segment (the memory
+ * that the recorded processes share with the writer), and set what the session's processes record.
+ * The writer (writer.h) copies the events from the segment into traces. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
 

@@ -32,7 +32,7 @@ static inline bool ag_trace_room_is_bounded(const struct ag_trace_room *room) {
 
 enum { AG_ROOM_AS_ASKED = 1 };
 /* May the trace, which has trace_bytes now, grow by `bytes`, and then by its end, which contains
- * the sums of n_stacks stacks? 0: yes. AG_ROOM_AS_ASKED: it would exceed the requested size.
+ * the sums of n_stacks stacks? 0: yes. AG_ROOM_AS_ASKED: the trace would exceed the requested size.
  * -ENOSPC, -EDQUOT, -EFBIG: there is no room. */
 int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64_t bytes,
                         uint64_t n_stacks);

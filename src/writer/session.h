@@ -50,7 +50,7 @@ struct ag_session {
     struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 
     /* lower limit of the start time of every process of the session, in the unit of
-     * ag_process_boot_ticks; 0: unknown */
+     * ag_process_boot_ticks (process_watch.h); 0: unknown */
     uint64_t begun_ticks;
     uint64_t pid_namespace; /* of the process that made the session; 0: unknown */
     bool is_attached;       /* the first process continues after it has left the session */
@@ -60,9 +60,9 @@ struct ag_session {
     /* pid in the first process' own PID namespace, which differs in a container */
     uint32_t first_own_pid;
     uint64_t first_namespace; /* the first process' own PID namespace; 0: unknown */
-    /* A descriptor. It refers to the trace of the first process, which is created before the
-     * process is recorded. In a private session (ag_session_open_private) it refers to the copy of
-     * a trace that a reader completes. -1: there is no such file, or the recording has taken the
+    /* Descriptor of the trace of the first process, which is created before the process is
+     * recorded. In a private session (ag_session_open_private), descriptor of the copy of a trace
+     * that a reader completes. -1: there is no such file, or the recording has taken the
      * descriptor. */
     int first_trace_fd;
     char first_trace_path[4096];

@@ -12,8 +12,8 @@
  *    Otherwise the writer could return a chunk to the program, which would overwrite it while the
  *    child reads it. This wait takes milliseconds. Then the writer continues, while the child
  *    copies the trace (which only grows) and compresses. Until the child is done, the process' slot
- *    (its entry in the segment) and its stack tree are not reused (ag_writer_retire). The program
- *    does not wait while the segment has free chunks.
+ *    (its entry in the segment) and its stack tree are not reused (ag_writer_retire in
+ *    writer_state.h). The program does not wait while the segment has free chunks.
  *
  * 3. Names. The dumps of TRACE.allogram are named TRACE.dump1.allogram and so on, in the same
  *    folder, and never replace a file. A dump gets its name when it is complete; before that its
@@ -327,7 +327,7 @@ static void serve_control(struct ag_writer *writer) {
 /* If the child that writes a snapshot of this process has ended, notes that and answers the
  * requests. */
 static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *watched) {
-    int status = 1; /* unchanged if the child was waited for in snapshot_begin: it has failed */
+    int status = 1; /* kept if snapshot_begin has waited for the child, which failed */
     if (watched->dumps.writer != 0 && waitpid(watched->dumps.writer, &status, WNOHANG) == 0) {
         return;
     }

@@ -32,9 +32,10 @@ int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree
 void ag_stack_harvest_done(struct ag_stack_harvest *harvest);
 
 enum ag_mark {
-    AG_MARK_ROOT = 3,    /* mask: how the stack ends (enum ag_root) */
+    AG_MARK_ROOT = 3,    /* mask: how the stack ends (enum ag_root of base/stack_tree.h) */
     AG_MARK_KNOWN = 4,   /* the node was found before */
-    AG_MARK_NAMED = 8,   /* the innermost node of an allocation's stack: it counts as a stack */
+    AG_MARK_NAMED = 8,   /* the node is the innermost one of an allocation's stack, so this stack
+                          * has been counted */
     AG_MARK_WALKED = 16, /* the node is on the current walk */
     AG_MARK_LEAF = 32,
 };

@@ -16,15 +16,19 @@
  * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
  * So the number of executed programs minus the number of slots is the number of programs without a
- * recorder, however short they lived. A recorder that takes a slot (joins) is attributed to the
- * process that executed the recorder's program: the recorded process that had the recorder's pid
- * before, or the parent. If more recorders are attributed to a process than it executed programs
- * (it made the system call itself, as Go's runtime does), this surplus does not reduce the missing
- * programs of other processes. If the parent has never had a surplus, the parent may have adopted
- * the process (as the first process of a PID namespace or a subreaper does), and the recorder is
- * attributed to a descendant of the parent. If the parent lives and is a stranger, the recorder is
- * not attributed. If the parent is unknown or has ended, the recorder reduces the sum of the
- * missing programs.
+ * recorder (missing programs), however short they lived. When a recorder takes a slot (joins), one
+ * missing program is subtracted:
+ *
+ *  1. from the recorded process that had the recorder's pid before, if there is one. (Nothing is
+ *     subtracted if that process has no missing programs.)
+ *  2. otherwise from the parent of the recorder's process, if the parent has missing programs;
+ *  3. otherwise, if the parent is recorded, from another descendant of the parent that has missing
+ *     programs. The parent may have adopted the recorder's process, as the first process of a PID
+ *     namespace or a subreaper does. If there is no such descendant, the parent executes programs
+ *     by system calls of its own, as Go's runtime does, and step 3 is not applied to its children
+ *     from then on.
+ *  4. otherwise from the sum of all missing programs, if the parent is unknown or has ended. If the
+ *     parent lives and is a stranger, nothing is subtracted.
  *
  * The programs that way 2 finds include most of the processes that way 1 finds, so the result is
  * the larger number. The result is a lower bound: way 2 does not see programs that are executed by
@@ -305,7 +309,7 @@ void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct a
     (void)snprintf(missing.name, sizeof(missing.name), "%s", name);
     for (size_t i = 0; i < strangers->n_missing; i++) {
         if (strangers->missing[i].n_programs == 0) {
-            /* all recorders of this item have joined: it can be reused */
+            /* all recorders of this element have joined: the element can be reused */
             strangers->missing[i] = missing;
             return;
         }

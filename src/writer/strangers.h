@@ -27,7 +27,8 @@ struct ag_process_ids {  /* what is known of a recorded process; 0: unknown */
 struct ag_stranger {              /* a process that is a stranger, or may become one */
     uint32_t pid;                 /* in the writer's PID namespace */
     struct ag_process_ids before; /* its ids before it executed another program, if has_executed */
-    uint64_t start_ticks;         /* of the process, as ag_process_start_ticks */
+    uint64_t start_ticks;         /* start time of the process, as ag_process_start_ticks
+                                   * (process_watch.h) returns it */
     uint64_t since_ns;            /* CLOCK_MONOTONIC when it was first seen without a recording */
     bool has_executed;            /* it was recorded and executed another program */
     bool is_counted;              /* it is a stranger */

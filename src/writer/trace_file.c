@@ -21,7 +21,7 @@
  * share a file. A symbolic link, dangling or not, counts as in use. If the process is killed before
  * the file has its name, an unnamed file disappears with its last descriptor. A file with an own
  * name is removed by the next writer of the session, which uses the same own name; only one writer
- * of a session works at a time (ag_session_lock).
+ * of a session works at a time (ag_session_lock in session.h).
  *
  * 4. Resuming. If a writer is killed right after naming a file, no note in the live file names the
  *    new file. But its header names its session and process: the next writer of the session uses it

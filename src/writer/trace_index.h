@@ -18,12 +18,14 @@ struct ag_index_facts {        /* facts that the events do not contain */
 
 struct ag_index_sums {
     struct ag_summary summary; /* as in the index */
-    /* blocks whose frees were not recorded (ag_ledger_buried_blocks); not in the index */
+    /* blocks whose frees were not recorded (ag_ledger_buried_blocks in ledger/ledger.h); not in the
+     * index */
     uint64_t buried_blocks;
 };
 
-/* Makes the sums from a ledger (running sums) that has ended (ag_ledger_close). ret_blob: the
- * records of the index, for ag_trace_writer_finish; the caller frees it. */
+/* Makes the sums from a ledger (running sums) that has ended (ag_ledger_close in ledger/ledger.h).
+ * ret_blob: the records of the index, for ag_trace_writer_finish (format/encode.h); the caller
+ * frees it. */
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
                              struct ag_index_sums *ret_sums);

@@ -24,11 +24,11 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     struct ag_process_ids ids;      /* as they were when it was adopted (ag_writer_adopt) */
     uint32_t tree;                  /* index of its stack tree */
     uint32_t n_joined; /* recorders that joined in programs that the process executed or started */
-    /* more recorders were attributed to the process than it counted executions: it executes
-     * programs by system calls of its own (strangers.c, section 2) */
+    /* more recorders were attributed to the process than it counted executions: the process
+     * executes programs by system calls of its own (strangers.c, section 2) */
     bool executes_itself;
     /* numbers of the process' own lock and of the lock of its family (the process and those forked
-     * from it); 0: it holds no such lock (segment.h, section 6) */
+     * from it); 0: the process holds no such lock (segment.h, section 6) */
     uint64_t identity, family;
     uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */

@@ -16,7 +16,8 @@ struct ag_blamed_line {
 int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
                             size_t *ret_n);
 
-/* Returns the blamed line of ROW, one of ag_profile_stacks; NULL: it could not be determined. */
+/* Returns the blamed line of ROW, a row of ag_profile_stacks (model/profile.h); NULL: the line
+ * could not be determined. */
 const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
                                                const struct ag_stack_row *row);
 

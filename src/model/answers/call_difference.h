@@ -4,7 +4,7 @@
  * Functions are matched by runtime, image, name and the base name of the file. If several functions
  * of a profile have the same runtime, image, name and file, they are matched in the order of their
  * lines, because lines move from version to version. So each function of a profile is in exactly
- * one row, and all counts are those of ag_profile_functions. */
+ * one row, and all counts are those of ag_profile_functions (functions.h). */
 #ifndef AG_CALL_DIFFERENCE_H
 #define AG_CALL_DIFFERENCE_H
 

@@ -66,8 +66,8 @@ struct ag_history {
     struct ag_history_count *sizes, *lifetimes;
     struct ag_history_orders *groups;  /* by group */
     struct ag_history_thread *threads; /* index: slice * n_threads + thread */
-    /* by thread: its row in ag_profile_threads; threads are sorted by allocated bytes, largest
-     * first */
+    /* by thread: its row in ag_profile_threads (model/profile.h); threads are sorted by allocated
+     * bytes, largest first */
     uint32_t *thread_rows;
     size_t n_threads; /* includes the row for all other threads, if has_other_threads */
     bool has_other_threads;

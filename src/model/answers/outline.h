@@ -38,7 +38,7 @@ struct ag_outline_group {
 struct ag_outline {
     struct ag_outline_node *nodes;
     struct ag_outline_group *groups;
-    uint32_t *group_of_row; /* by row of ag_profile_stacks */
+    uint32_t *group_of_row; /* by row of ag_profile_stacks (model/profile.h) */
     size_t n_nodes, n_groups, n_rows;
 };
 

@@ -19,7 +19,7 @@ struct ag_mapping_kinds {          /* bytes of mappings at the peak */
     uint64_t without_access_bytes; /* reserved with PROT_NONE; mprotect may make it accessible */
     uint64_t file_bytes;
 };
-/* ROWS: ag_profile_stacks of a profile of mappings. */
+/* ROWS: the result of ag_profile_stacks (model/profile.h) for a profile of mappings. */
 struct ag_mapping_kinds ag_mapping_kinds_at_peak(const struct ag_stack_row *rows, size_t n_rows);
 
 enum ag_mappings_reach {

@@ -155,8 +155,8 @@ static bool is_universal(const struct ag_decoder *decoder, uint32_t number) {
     return decoder->type_name && decoder->type_name(/* types= */ NULL, number) != NULL;
 }
 
-/* Returns the size of the row's blocks; 0: they have different sizes, or the trace is sampled, so
- * that both sums are estimates. */
+/* Returns the size of the row's blocks; 0: the blocks have different sizes, or the trace is
+ * sampled, so that bytes and blocks are estimates. */
 static uint64_t object_bytes(const struct ag_profile *profile, size_t row) {
     const struct ag_metrics *metrics = &profile->rows[row].metrics;
     const uint64_t blocks = metrics->allocated_blocks, bytes = metrics->allocated_bytes;

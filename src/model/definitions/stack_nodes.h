@@ -21,8 +21,8 @@
 enum { AG_STACK_DEPTH_MOST = 65536 };
 
 /* A parent is the number of a node, or AG_NODE_ROOT(root). If the parent is AG_NODE_ROOT(root), the
- * node is the outermost of its stack, and ROOT (enum ag_root) says how the walk of the stack
- * ended. */
+ * node is the outermost of its stack, and ROOT (enum ag_root of base/stack_tree.h) says how the
+ * walk of the stack ended. */
 #define AG_NODE_ROOT(root) (UINT32_MAX - (root))
 #define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
 #define AG_NODE_OF_NOT_KEPT 0u

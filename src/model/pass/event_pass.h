@@ -47,7 +47,7 @@ struct ag_pass_options {
     void *visit_context;
     /* For a sampled trace: groups of samples with equal weight (see weights.h), which the ledger
      * gets in place of stacks. Code that uses the ledger's blocks or sums has to convert them to
-     * estimates, as ag_profile_pass does. NULL: every block counts once. */
+     * estimates, as ag_profile_pass (model/profile.c) does. NULL: every block counts once. */
     struct ag_weights *weights;
     /* made by ag_pass_group: stack and via (allocation function) of a block -> the group that
      * replaces its stack; NULL: stacks are not replaced */

@@ -42,7 +42,7 @@ typedef int ag_replay_visit(void *context, const struct ag_replay_step *step);
 int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *context);
 
 /* ---- sums per stack that only a replay has ---- */
-struct ag_stack_life {   /* one for each row of ag_profile_stacks */
+struct ag_stack_life {   /* one for each row of ag_profile_stacks (model/profile.h) */
     uint64_t max_bytes;  /* the most that this stack had in use at once */
     uint64_t max_blocks; /* blocks in use at that moment */
     /* sum of the lifetimes of all blocks; the lifetime of a block still in use ends with the
