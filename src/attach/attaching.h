@@ -27,8 +27,8 @@
 
 struct ag_attach;
 struct ag_attach_times { /* how long threads of the program were stopped, ns */
-    uint64_t one_ns;     /* the thread that loaded (or unloaded) the agent */
-    uint64_t others_ns;  /* the longest of all other threads */
+    uint64_t one_ns;     /* the stop of the thread that loaded (or unloaded) the agent */
+    uint64_t others_ns;  /* the longest stop of any other thread */
     uint32_t n_tries;    /* number of stops until a thread was able to load the agent */
 };
 

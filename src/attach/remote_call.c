@@ -46,7 +46,8 @@ enum {
     KERNEL_SIGSET_BYTES = 8,
     STACK_BYTES = 256 << 10, /* dlopen and the start of a recording take some 12 KiB */
     NAP_NS = 10 * 1000 * 1000,
-    STOP_PATIENCE_NS = 100 * 1000 * 1000, /* for a thread whose call is aborted */
+    STOP_PATIENCE_NS = 100 * 1000 * 1000, /* how long to wait for the stop of a thread whose call is
+                                           * aborted */
     SYSTEM_CALL_BYTES = 2,
     RESTART_WITH_BLOCK = 516, /* the kernel's ERESTART_RESTARTBLOCK, which only a tracer sees */
 };

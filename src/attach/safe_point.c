@@ -34,7 +34,8 @@
 
 enum {
     ROOM_BYTES = 96 << 10,      /* dlopen and the start of a recording take some 12 KiB */
-    LEAST_ROOM_BYTES = 4 << 10, /* for the call that maps a stack; a signal handler needs as much */
+    LEAST_ROOM_BYTES = 4 << 10, /* room for the call that maps a stack; a signal handler needs as
+                                 * much */
     SCAN_BYTES = 256 << 10,     /* a stack that cannot be walked is searched up to here */
     RSEQ_CONFIGURATION = 0x420f,
     RSEQ_SECTION_OFFSET = 8,

@@ -11,7 +11,7 @@
 enum {
     AG_BLOCK_FILTER_TERMS = 8,
     AG_BLOCK_FILTER_NAME_BYTES = 128,
-    AG_BLOCK_FILTER_TEXT_BYTES = 640, /* of an expression, with its NUL */
+    AG_BLOCK_FILTER_TEXT_BYTES = 640, /* size of an expression, with its NUL */
 };
 enum ag_block_filter_key {
     AG_FILTER_BY_DOMAIN,
@@ -26,7 +26,8 @@ struct ag_block_filter { /* zero-initialized: selects all blocks */
         enum ag_block_filter_key key;
         bool is_negated;
         uint32_t domain;
-        uint64_t low, high; /* for a size term: bytes, both inclusive */
+        uint64_t low, high; /* for a size term: the range of sizes in bytes, from low to high
+                             * inclusive */
         char name[AG_BLOCK_FILTER_NAME_BYTES];
     } terms[AG_BLOCK_FILTER_TERMS];
     uint32_t n_terms;

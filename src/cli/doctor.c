@@ -177,7 +177,7 @@ static void check_debuginfod(struct finding *finding) {
 
 static const struct check {
     const char *name;
-    bool is_needed; /* if the check fails, `run` or `report` fails, too */
+    bool is_needed; /* `run` or `report` cannot work if this check fails */
     void (*look)(struct finding *finding);
 } checks[] = {
     {"processor", true, check_processor},

@@ -30,7 +30,7 @@ static struct end_guard {
     void *context;
     int fd;
     _Atomic uint64_t asked_ns; /* time of the first signal; relaxed: no other data depends on it */
-    _Atomic int signal_number; /* of the first signal; 0: not known yet */
+    _Atomic int signal_number; /* number of the first signal; 0: not known yet */
     _Atomic int is_over;
 } guard = {.fd = -1};
 

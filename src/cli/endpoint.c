@@ -62,7 +62,7 @@ struct server {
     char folder[64];
     /* time in the recording at which the last answer to `growth` ends; 0: there was none */
     uint64_t growth_ns;
-    struct client clients[CLIENTS_MOST]; /* in the order in which they connected */
+    struct client clients[CLIENTS_MOST]; /* the clients in the order in which they connected */
     size_t n_clients;
 };
 

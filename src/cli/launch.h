@@ -12,7 +12,7 @@ enum { AG_LIFTED_LIMITS = 3 };
 
 struct ag_launch {
     /* set by the caller */
-    const char *path; /* of the program to execute */
+    const char *path; /* path of the program to execute */
     char *const *arguments;
     /* paths of the agent (the library that records inside the program) and of the live segment's
      * file */

@@ -26,7 +26,8 @@ struct allogram_counters {
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;     /* functions entered and not left */
     uint64_t beyond;    /* how many of the `depth` functions (the innermost ones) have no node */
-    uint64_t since_raw; /* time is counted up to this moment, in units of the session's clock */
+    uint64_t since_raw; /* time is counted up to this moment, in raw units of the recording's
+                         * clock */
     uint32_t current;   /* number of a node; 0: outside of all functions */
     /* The part of the set that is in the live segment. All nodes of the set can be found from this
      * part. NULL: none yet. */

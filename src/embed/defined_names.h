@@ -16,7 +16,7 @@ enum {
     AG_DEFINED_NAMES_MOST = 65535,
     AG_DEFINED_NAMES_A_PAGE = 1024,
     AG_DEFINED_NAME_PAGES = (AG_DEFINED_NAMES_MOST + 1) / AG_DEFINED_NAMES_A_PAGE,
-    AG_DEFINED_NAME_BYTES = 4096, /* of a name; longer ones are truncated */
+    AG_DEFINED_NAME_BYTES = 4096, /* size of a name; longer names are truncated */
 };
 struct ag_defined_name {
     const char *name, *runtime; /* in mapped memory, never moved */
@@ -26,7 +26,8 @@ struct ag_defined_name {
 };
 struct ag_defined_names { /* zero-initialised */
     struct ag_defined_name *_Atomic pages[AG_DEFINED_NAME_PAGES];
-    uint32_t heads[1024]; /* by hash: the first number, 0: none; under the caller's lock */
+    uint32_t heads[1024]; /* index: a hash; the first number with this hash, 0: none. Protected by
+                           * the caller's lock. */
     _Atomic uint32_t count;
     uint32_t image; /* AG_IMAGE_TYPE or AG_IMAGE_LABEL */
 };

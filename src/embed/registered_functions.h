@@ -21,7 +21,8 @@ struct ag_registered_function {
 };
 struct ag_registered_functions { /* zero-initialised */
     struct ag_registered_function *_Atomic pages[AG_REGISTERED_FUNCTION_PAGES];
-    uint32_t heads[4096]; /* by hash: the first number, 0: none; under the caller's lock */
+    uint32_t heads[4096]; /* index: a hash; the first number with this hash, 0: none. Protected by
+                           * the caller's lock. */
     _Atomic uint32_t count;
 };
 

@@ -17,7 +17,7 @@ struct ag_export {
     struct ag_profile *profile;
     const struct ag_stack_row *rows;
     size_t n_rows;
-    enum ag_metric metric; /* the metric of --metric; if it was not given, allocated_bytes */
+    enum ag_metric metric; /* the metric of --metric; without --metric, allocated_bytes */
     bool has_metric;       /* --metric was given */
     /* The function counters (counts of calls for each path of calls) whose paths are exported in
      * place of the stacks (`rows`), with their values of call_metric; NULL: the stacks are

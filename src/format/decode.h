@@ -40,7 +40,7 @@ enum ag_decode_code { /* the numbers never change and are never reused */
                       /* whole chunks, but no index: the recording was killed or still runs */
                       AG_DECODE_UNSEALED = 24,
                       AG_DECODE_NO_MEMORY = 30,
-                      AG_DECODE_IO = 31, /* see errno */
+                      AG_DECODE_IO = 31, /* reading failed; errno has the cause */
 };
 struct ag_decode_error {
     enum ag_decode_code code;

@@ -82,7 +82,7 @@ struct ag_event_encoder {
     uint32_t n_tuples, tuples_capacity; /* there are 2 * tuples_capacity slots */
     /* tuple of the last allocation; AG_NO_TUPLE before the chunk's first allocation */
     uint32_t last_tuple;
-    uint32_t chunk_number; /* from 1 */
+    uint32_t chunk_number; /* number of the chunk, from 1 */
     uint32_t n_events;
     struct ag_encoder_recent recent[AG_RECENT_SLOTS];
 };
@@ -181,7 +181,8 @@ AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_t
                                  uint64_t serial, enum ag_event_form form, uint8_t *head) {
     const uint64_t distance = track->n - 1 - serial;
     const uint64_t neighbour =
-        serial - track->named_last + AG_NEAR_NEIGHBOURS; /* for a neighbor: 0 to 7, 9 to 16 */
+        serial - track->named_last + AG_NEAR_NEIGHBOURS; /* 0 to 7 or 9 to 16, if the event is a
+                                                          * neighbor */
     const bool is_neighbour =
         (neighbour <= 2 * AG_NEAR_NEIGHBOURS) & (neighbour != AG_NEAR_NEIGHBOURS);
     uint64_t argument = is_neighbour

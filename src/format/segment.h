@@ -168,7 +168,7 @@ struct ag_segment_header {
     uint64_t max_trace_bytes; /* limit of a trace's size, for the writer; 0: none */
     /* the pid namespace of `allogram run`; see pid_namespace of struct ag_process_slot */
     uint64_t pid_namespace;
-    uint32_t free_stacks; /* 1: a free carries the stack of its caller */
+    uint32_t free_stacks; /* 1: the event of a free has the stack of the caller of free */
     uint32_t reserved2;
     uint64_t seed;                           /* seed of the samplers, in mode SAMPLE */
     char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* which blocks are recorded; "": all */
@@ -333,7 +333,7 @@ struct ag_process_slot {
     /* 1: an adapter (the part of the recorder for one runtime) has removed its hooks for the time
      * of a pause; a resume waits until the adapter has set them again */
     _Atomic uint32_t resting;
-    char note[256]; /* one line: why an adapter does not record its runtime; or empty */
+    char note[256]; /* one line that says why an adapter does not record its runtime, or "" */
     char text[AG_SLOT_TEXT_BYTES];
 };
 

@@ -86,7 +86,8 @@ const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
  * again. */
 uint64_t ag_ledger_buried_blocks(const struct ag_ledger *ledger);
 size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums);
-struct ag_live_sum { /* in use at the end, including blocks from before the reader's time window */
+struct ag_live_sum { /* what is in use at the end, including blocks from before the reader's time
+                      * window */
     uint64_t blocks, bytes;
 };
 size_t ag_ledger_live_sums(const struct ag_ledger *ledger,
@@ -144,7 +145,7 @@ struct ag_step {
     uint32_t stack;
     uint32_t thread; /* number of the thread that allocated the block: 0, 1, 2 ... */
     uint8_t via;
-    bool is_temporary; /* only for a death */
+    bool is_temporary; /* set only for a death */
 };
 typedef int ag_step_visit(void *context, const struct ag_step *step);
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit,

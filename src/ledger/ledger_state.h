@@ -86,9 +86,9 @@ struct ag_waiting {
     uint32_t stream, sum;
     /* index of the event's line (struct ag_waiting_line) */
     uint32_t line;
-    uint32_t before, behind; /* neighbours in that line */
+    uint32_t before, behind; /* the previous and the next event in the line */
     uint32_t next_of_expiry;
-    uint32_t free_stack; /* of a free; 0: unknown */
+    uint32_t free_stack; /* if the event is a free: its stack; 0: unknown */
     /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: applied or canceled, to be recycled */
     uint8_t kind;
     uint8_t n_passed_on; /* An event may displace another event at its address, which may displace a
@@ -104,7 +104,7 @@ struct ag_waiting_line { /* the events of one stream that wait at one address */
  * without a free. */
 struct ag_odd {
     bool is_free;
-    uint32_t stream; /* of the free; or of the buried block's allocation */
+    uint32_t stream; /* stream of the free, or of the allocation of the buried block */
     uint32_t next;   /* 1 + index in ag_repair.odd of the next older item at the address; 0: none */
     uint64_t bytes;  /* of the buried block */
 };
@@ -140,7 +140,7 @@ struct ag_open_death {
 struct ag_open_deaths {
     struct ag_open_death *entries; /* by number in `lists` */
     size_t entry_capacity;
-    struct ag_address_lists lists; /* of deaths, in the order in which they were indexed */
+    struct ag_address_lists lists; /* lists of deaths, in the order in which they were indexed */
     uint32_t *unindexed;           /* streams that may have deaths that are not indexed */
     size_t n_unindexed;
 };
@@ -176,7 +176,7 @@ struct ag_ledger {
     bool is_at_start; /* no window of the batch of events has begun yet */
 
     bool is_concurrent;   /* there are several streams, so partners may come in the wrong order */
-    bool deaths_are_kept; /* is_concurrent, or there is a block visitor */
+    bool deaths_are_kept; /* set if is_concurrent is set, or if there is a block visitor */
     uint64_t n_deaths;
     struct ag_repair repair;
     struct ag_open_deaths open_deaths;

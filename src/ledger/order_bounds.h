@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct ag_bounds_stream { /* running sum of the bytes of one stream's events; may be negative */
-    int64_t base;         /* at the start of its window: exact */
+    int64_t base;         /* the exact sum at the start of the stream's window */
     int64_t net;          /* the change over the whole window */
     /* extremes inside the window, with its late events (ag_order_bounds_late) */
     int64_t high, low;

@@ -58,7 +58,7 @@ enum { ENOUGH_SAMPLES = 20, UNSEEN_OF_MANY = 2, UNSEEN_OF_FEW = 4 };
 uint64_t ag_estimate_whole(double estimate) {
     return estimate >= MOST_WHOLE ? UINT64_C(1) << 62
            : estimate > 0         ? (uint64_t)(estimate + 0.5)
-                                  : 0; /* also if estimate is a NaN */
+                                  : 0; /* the result is 0 also if the estimate is a NaN */
 }
 
 float ag_estimate_variance(double variance) {

@@ -232,7 +232,8 @@ static inline const char *ag_base_name(const char *path) {
 }
 
 enum ag_stack_state { AG_STACK_COMPLETE, AG_STACK_INCOMPLETE, AG_STACK_CUT, AG_STACK_NOT_KEPT };
-static inline const char *ag_stack_state_name(enum ag_stack_state state) { /* for JSON and CSV */
+static inline const char *ag_stack_state_name(enum ag_stack_state state) { /* the name of a state in
+                                                                            * JSON and CSV */
     static const char *const names[] = {"complete", "incomplete", "cut", "not_kept"};
     return names[state];
 }

@@ -111,9 +111,11 @@ struct ag_profile {
     struct ag_collections collections; /* collections.c: made by the first query */
     bool has_collections;
 
-    struct ag_profile *mappings; /* of program_mappings.c; NULL: not requested yet */
+    struct ag_profile *mappings; /* the profile of the mappings (program_mappings.c); NULL: not
+                                  * requested yet */
 
-    struct ag_merged_part *parts; /* of a merged profile, which has no file */
+    struct ag_merged_part *parts; /* the profiles of the processes, if this profile is merged from
+                                   * several */
     size_t n_parts;
     const char **part_problems;
 };

@@ -165,7 +165,7 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *ret_value) {
 /* ---- a step by a row --------------------------------------------------------- */
 struct step {
     const struct allogram_registers *from;
-    uint64_t address; /* of the instruction that the frame executes */
+    uint64_t address; /* address of the instruction that the frame executes */
     struct ag_stack_copy *stack;
 };
 

@@ -44,7 +44,8 @@ int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint
     size_t at = mappings_find(ledger, low);
     while (at < ledger->n && ledger->items[at].low < high) {
         struct ag_ledger_range *range = &ledger->items[at];
-        if (range->low < low && range->high > high) { /* a hole in its middle */
+        if (range->low < low && range->high > high) { /* [low, high) is in the middle of the
+                                                       * range */
             const struct ag_ledger_range rest = {high, range->high, range->node};
             range->high = low;
             return mappings_insert(ledger, at + 1, &rest);

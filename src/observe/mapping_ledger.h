@@ -21,7 +21,7 @@ struct ag_ledger_call { /* a system call at its exit */
 struct ag_mapping_ledger {         /* all zero: empty */
     struct ag_ledger_range *items; /* sorted, disjoint */
     size_t n, capacity;
-    struct ag_ledger_call *pending; /* queued in no order, not applied yet */
+    struct ag_ledger_call *pending; /* queued calls, in no order */
     size_t n_pending;
     uint64_t end_of_heap; /* the last result of brk, 0: none yet */
 };

@@ -13,8 +13,9 @@
 #include "remote/remote_process.h"
 
 struct ag_observed_image {
-    uint32_t id;              /* from 1, never used twice */
-    uint64_t low, high, bias; /* of its code; bias: address in memory minus address in the file */
+    uint32_t id;              /* ids begin with 1 and are never used twice */
+    uint64_t low, high, bias; /* low, high: the range of the image's code; bias: address in memory
+                               * minus address in the file */
     uint64_t device, inode;
     char *path;  /* as in /proc/PID/maps of the target, without " (deleted)" */
     char *place; /* the path under which this process opened the file; NULL: opening failed */

@@ -63,7 +63,7 @@ struct event {
 };
 struct ring {
     struct perf_event_mmap_page *head; /* NULL: no such CPU */
-    size_t n_bytes;                    /* of data, a power of two */
+    size_t n_bytes;                    /* bytes of data in the ring, a power of two */
     int fd;                            /* the event that the buffer belongs to */
 };
 struct ag_perf_watch {

@@ -16,7 +16,7 @@
 enum { AG_PERF_SOURCES = 8 };
 struct ag_perf_source {
     uint32_t type;   /* PERF_TYPE_* */
-    uint64_t config; /* which event of that type */
+    uint64_t config; /* the event of that type, as in perf_event_attr */
     uint64_t rate;   /* samples per second of CPU time; 0: `period` is used */
     uint64_t period; /* events per sample, if rate is 0 */
     uint32_t stack_bytes;
@@ -25,12 +25,13 @@ struct ag_perf_sample {
     size_t source; /* index in the array of sources */
     uint32_t thread;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
-    uint64_t address; /* of a page fault: the accessed address */
+    uint64_t address; /* for a page fault: the accessed address */
     bool has_registers;
     struct allogram_registers registers;
-    uint64_t arguments[3]; /* of a system call, at its exit: the first three */
-    uint64_t result;       /* of a system call, at its exit: the result */
-    const uint8_t *stack;  /* from registers.value[ALLOGRAM_RSP] on */
+    uint64_t arguments[3]; /* for a system call at its exit: its first three arguments */
+    uint64_t result;       /* for a system call at its exit: its result */
+    const uint8_t *stack;  /* the bytes of the stack from the address registers.value[ALLOGRAM_RSP]
+                            * on */
     size_t stack_bytes;
 };
 struct ag_perf_sink {

@@ -7,16 +7,16 @@
  * its via, the number of the allocation function.
  *
  * 2. Sizes, types, one thread. Blocks are selected one by one, and only frees of selected blocks
- * may be recorded. So the address of each recorded block is kept in the table of sampled blocks. A
- * free of any other block is ignored: it counts neither as a free of an unknown block nor as a lost
- * event. The table is also used when only some of an adapter's heaps are recorded, because a free
- * does not say which heap its block belongs to. A sampled recording always has this table, and
+ * may be recorded. So the address of each recorded block is kept in the table of sampled_blocks.h.
+ * A free of any other block is ignored: it counts neither as a free of an unknown block nor as a
+ * lost event. The table is also used when only some of an adapter's heaps are recorded, because a
+ * free does not say which heap its block belongs to. A sampled recording always has this table, and
  * applies the filter after the sampler has selected a block.
  *
  * 3. Types. A caller that knows the type of a block when it allocates the block checks the type
- * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. Then, for each
- * allocation function (via) with such blocks, one record in the trace says that the filter's terms
- * about types could not be applied to them. */
+ * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. For each
+ * allocation function (via) with blocks of unknown type, one record in the trace says that the
+ * filter's terms about types could not be applied to these blocks. */
 #ifndef AG_BLOCK_CHOICE_H
 #define AG_BLOCK_CHOICE_H
 
@@ -38,7 +38,8 @@ extern struct ag_block_choice ag_block_choice AG_HIDDEN;
 int ag_block_choice_start(const struct ag_segment_header *header);
 /* Called before the heaps and vias of an adapter are announced. */
 void ag_block_choice_announce(const struct ag_announcement *announcement);
-/* Whether to record only the calling thread, or all threads. Called before the recording begins. */
+/* Sets whether only the calling thread is recorded (true), or all threads. Called before the
+ * recording begins. */
 void ag_block_choice_follow_thread(bool is_this_alone);
 /* Called in a forked child, which has its own trace, before the child announces its heaps. */
 void ag_block_choice_forked(void);

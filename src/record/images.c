@@ -512,7 +512,7 @@ static void take_in(void) {
         struct image *image = &images.moving[slot];
         if (image->seen == images.visit && image->is_used && !image->is_announced) {
             announce_load(image);
-            image->is_announced = true; /* even if the record was lost */
+            image->is_announced = true; /* set even if the record was lost */
             ag_unwind_space_forget_made(ag_recorder.space, image->unwind.low, image->unwind.high);
             add_span(slot);
         }

@@ -96,8 +96,8 @@ enum { SEGMENTS_BITS = 7 };
 struct segment {
     uint32_t recording; /* as in struct merge */
     uint32_t native, caller, from, to;
-    uint32_t site; /* of frame 0, if it differs from the native node's; else 0 */
-    uint32_t node; /* of frame `to` */
+    uint32_t site; /* site of frame 0, if it differs from the site of the native node; else 0 */
+    uint32_t node; /* node of frame `to` */
 };
 
 /* Memory for one walk. Each thread has its own, mapped when the thread first has a source. */

@@ -29,8 +29,8 @@ struct ag_managed_frame {
  * frames are used again, so only frames that changed cost time in a walk. */
 struct ag_run_frame {
     uint32_t function, line; /* as in ag_managed_frame */
-    uint32_t site;           /* of function and line; 0: not interned yet */
-    uint32_t node;           /* of the stack that ends with this frame */
+    uint32_t site;           /* site of function and line; 0: not interned yet */
+    uint32_t node;           /* node of the stack that ends with this frame */
 };
 struct ag_frame_run {
     struct ag_run_frame *frames;

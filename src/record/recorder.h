@@ -37,7 +37,8 @@ enum ag_recorder_state {
 /* Definitions of heaps and vias. A forked child announces (records) them again, because it has its
  * own trace. */
 struct ag_heap_definition {
-    uint32_t heap, domain, is_backing;      /* is_backing: 1: its blocks contain other heaps */
+    uint32_t heap, domain, is_backing;      /* is_backing 1: the heap's blocks contain other
+                                             * heaps */
     const char *name, *allocator, *runtime; /* static strings */
 };
 struct ag_via_definition {
@@ -68,7 +69,7 @@ enum {
      * sessions need only the first window */
     AG_WINDOW_CHUNKS = 1024,
     AG_WINDOW_BYTES = AG_WINDOW_CHUNKS * AG_CHUNK_BYTES,
-    AG_MAX_WINDOWS = 64, /* for 4 GiB of chunks */
+    AG_MAX_WINDOWS = 64, /* the windows have room for 4 GiB of chunks */
 };
 
 /* All global variables of the recorder. They are written once before state becomes ACTIVE

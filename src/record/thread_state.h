@@ -31,7 +31,7 @@ _Static_assert((int)AG_GATE_OPEN == (int)AG_LIFE_BEGUN &&
                    (int)AG_GATE_ABSENT != (int)AG_LIFE_FORKED,
                "a comparison of a gate with the life of the process is valid");
 
-enum { AG_EVENT_MAX_WORDS = 3 }; /* the words of ALLOC_BIG; `limit` leaves room for so many */
+enum { AG_EVENT_MAX_WORDS = 3 }; /* an ALLOC_BIG has 3 words; `limit` leaves room for them */
 
 struct ag_thread {
     /* The first cache line: all fields that an event uses, besides the chunk and the walker. Only

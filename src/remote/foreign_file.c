@@ -27,7 +27,7 @@
 
 enum {
     PATH_BYTES = 64,
-    STORED_UNIT_BYTES = 512, /* of st_blocks, whatever the file system */
+    STORED_UNIT_BYTES = 512, /* the unit of st_blocks, whatever the file system */
     /* limit of the size, in multiples of the stored bytes; holes are less than a tenth of a file
      * that a linker made */
     MOST_HOLES = 16,

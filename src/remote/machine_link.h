@@ -26,7 +26,8 @@ struct ag_link_options {
     const char *live_path; /* path of the session's live file (the file of its shared memory), which
                             * the machine maps */
     bool is_exact;         /* count every call; otherwise only garbage collections are recorded */
-    const char *const *processes, *const *functions; /* as typed by the user; none: all */
+    const char *const *processes, *const *functions; /* the processes and functions to record, as
+                                                      * typed by the user; no element means all */
     size_t n_processes, n_functions;
 };
 
@@ -54,7 +55,8 @@ struct ag_link_kind {
     struct ag_link *(*close)(struct ag_link *link);
     /* the pid of the machine in its own PID namespace */
     uint32_t (*pid)(const struct ag_link *link);
-    int (*fd)(const struct ag_link *link); /* when readable: call next */
+    int (*fd)(const struct ag_link *link); /* the descriptor of the connection; when it is readable,
+                                            * call next */
     /* From now on the machine records. On failure nothing is changed. On success the text holds a
      * remark, or "". */
     int (*start)(struct ag_link *link, const struct ag_link_options *options,

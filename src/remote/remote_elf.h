@@ -20,13 +20,14 @@ struct ag_remote_symbol {
     uint16_t section;
 };
 struct ag_remote_elf { /* all zero: closed */
-    struct Elf *elf;   /* of libelf */
+    struct Elf *elf;   /* the handle of libelf */
     int fd;            /* -1: the file is in `memory` */
     uint8_t *memory;   /* the whole file, if there is no descriptor; owned */
     uint64_t file_bytes;
     uint64_t stored_bytes; /* bytes on disk; less than the size if it has holes */
     uint64_t entry;        /* the program's entry address; 0: a library */
-    bool is_object;        /* not linked: no segments, addresses are relative to sections */
+    bool is_object;        /* an object file, which is not linked: it has no segments, and its
+                            * addresses are relative to sections */
     Elf64_Phdr *segments;
     size_t n_segments;
     char *section_names;

@@ -14,14 +14,14 @@
 struct ag_remote_process {
     pid_t pid;
     uint64_t start_ticks; /* start time, in clock ticks since boot: field 22 of /proc/PID/stat */
-    char name[32];        /* the kernel's name for it */
+    char name[32];        /* the kernel's name of the process */
     /* "" if the process sees the same files as we do, otherwise /proc/PID/root */
     char root[64];
     uid_t user;
 };
 
 /* Returns 0, or a negative errno with one line in ret_message: there is no such process, or it is a
- * zombie, a kernel thread, another user's, or a 32-bit program. */
+ * zombie, a kernel thread or a 32-bit program, or it belongs to another user. */
 int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process, char ret_message[512]);
 /* Whether the process still exists, is not a zombie, and is not another process with the same
  * pid. */

@@ -15,7 +15,7 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-enum { LEAST_NAME_COLUMNS = 24, RATE_WIDTH = 8 /* of "words/us" */ };
+enum { LEAST_NAME_COLUMNS = 24, RATE_WIDTH = 8 /* width of "words/us" */ };
 
 struct tree_columns { /* widths and heads of the text; widths are in characters */
     const char *own_head, *calls_head;

@@ -275,7 +275,8 @@ int ag_heaps_view_json(struct ag_view *view) {
         ag_json_metric(view, "in_use_blocks", &row->metrics, AG_METRIC_IN_USE_BLOCKS);
         ag_json_metric(view, "peak_bytes", &row->metrics, AG_METRIC_PEAK_BYTES);
         ag_json_integer(view->json, "mapped_bytes", row->sum.mapped_bytes);
-        ag_json_null(view->json, "resident_bytes"); /* the kernel reports it only for the process */
+        ag_json_null(view->json, "resident_bytes"); /* the kernel reports the resident size only for
+                                                     * the whole process */
         ag_json_bool(view->json, "backing", row->is_backing);
         ag_json_string(view->json, "kind", row->kind);
         ag_json_string(view->json, "unit", row->unit);

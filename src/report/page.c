@@ -10,7 +10,7 @@
 
 #include "text/utf8.h"
 
-enum { LINE_BYTES = 4096 }; /* of one formatted string; only a crafted trace has longer names */
+enum { LINE_BYTES = 4096 }; /* size of a formatted string; only crafted traces exceed it */
 
 static const char *escape_of(enum ag_style style) {
     switch (style) {

@@ -50,6 +50,6 @@ struct ag_fitted {
     char text[AG_FITTED_BYTES];
 };
 size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns);
-size_t ag_page_columns_of(const char *text); /* of the whole text */
+size_t ag_page_columns_of(const char *text); /* returns the columns of the whole text */
 
 #endif

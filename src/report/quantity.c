@@ -132,7 +132,8 @@ struct ag_unit ag_unit_of_blocks(uint64_t largest) {
 }
 
 const char *ag_quantity_in(struct ag_quantity *buffer, uint64_t value, struct ag_unit unit) {
-    static const double least[] = {1, 0.1, 0.01}; /* by decimals: the smallest number above 0 */
+    static const double least[] = {1, 0.1, 0.01}; /* index: number of decimals; the smallest number
+                                                   * above 0 with these decimals */
     double number = (double)value / unit.size;
     if (value == 0) {
         return strcpy(buffer->text, "0");

@@ -36,8 +36,8 @@ struct ag_report_options {
     uint64_t frames;     /* how many frames of a stack, or levels of a tree, are shown; 0: all */
     uint64_t min_count;  /* rows with fewer blocks are left out */
     double
-        min_share_percent; /* trees: nodes with a smaller share are left out; negative: 1 % in text,
-                            * 0 % in JSON */
+        min_share_percent; /* nodes of a tree with a smaller share are left out; a negative number
+                            * means 1 % in text and 0 % in JSON */
     const char *suppressions_path; /* --view=leaks: a file with patterns of leaks that are left out
                                     * (suppression.h); NULL: none */
     const char *filter;    /* a description of the profile's filters for the heading; NULL: none */

@@ -55,7 +55,8 @@ int ag_sites_rank(struct ag_view *view, enum ag_sites_shown shown,
         uint64_t count = ag_metric_of(&row->total, blocks);
         bool is_shown = shown == AG_SITES_ALL || ag_metric_of(&row->own, blocks) != 0;
         uint64_t second = ag_metric_of(&row->total, view->sort);
-        if (view->is_of_mappings) { /* the table of mappings has several metrics: any may be 0 */
+        if (view->is_of_mappings) { /* the table of mappings has several metrics, of which each may
+                                     * be 0 */
             count = row->own.allocated_blocks;
             is_shown = row->own.allocated_blocks != 0 || row->own.in_use_blocks != 0;
             second = row->own.allocated_bytes;

@@ -31,7 +31,7 @@ struct stack_group {
 struct stacks {
     struct stack_group *groups;
     size_t count;
-    struct ag_metrics total; /* of all groups */
+    struct ag_metrics total; /* sum over all groups */
     struct ag_index_map by_hash;
     struct ag_ranking ranking;
 };

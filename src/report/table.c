@@ -15,7 +15,8 @@ enum { MAX_COLUMNS = 16, INDENT_COLUMNS = 2, GAP_COLUMNS = 2 };
 struct ag_table {
     size_t n_columns;
     struct ag_column columns[MAX_COLUMNS];
-    size_t widths[MAX_COLUMNS]; /* of a column's widest cell or of its head, the greater one */
+    size_t widths[MAX_COLUMNS]; /* width of each column: that of its widest cell or of its head,
+                                 * whichever is wider */
     size_t cell_widths[MAX_COLUMNS];
     size_t n_cells;
     size_t rule_before;        /* index of the first cell below the rule; 0: no rule */

@@ -35,8 +35,8 @@ static void write_chart(struct ag_view *view, enum ag_course course, const char 
     ag_course_sample(points, n_points, span, course, values, count);
     uint64_t largest = ag_course_largest(values, count);
     struct ag_quantity number;
-    if (course == AG_COURSE_ALLOCATED) { /* the values are bytes per step; the head shows bytes per
-                                          * second */
+    if (course == AG_COURSE_ALLOCATED) { /* the values are bytes per column of the chart; the head
+                                          * shows bytes per second */
         double step_s = (double)(span.to_ns - span.from_ns) / 1e9 / (double)count;
         ag_quantity_bytes(&number, step_s > 0 ? (uint64_t)((double)largest / step_s) : 0);
     } else {

@@ -14,9 +14,9 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-struct tree_columns { /* of the text; widths are in characters */
+struct tree_columns { /* the columns of the text; widths are in characters */
     struct ag_unit unit, blocks_unit;
-    int width, blocks_width; /* of the numbers and of their heads */
+    int width, blocks_width; /* widths of the columns of numbers, which also fit their heads */
     uint64_t whole;
 };
 struct tree_walk {

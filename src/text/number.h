@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-void ag_put_number(FILE *out, uint64_t number); /* in decimal */
-void ag_put_hex(FILE *out, uint64_t number);    /* in lower case, without 0x */
+void ag_put_number(FILE *out, uint64_t number); /* writes in decimal */
+void ag_put_hex(FILE *out, uint64_t number);    /* writes in hexadecimal, in lower case, without
+                                                 * 0x */
 
 #endif

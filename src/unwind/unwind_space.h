@@ -38,7 +38,7 @@ struct ag_unwind_space {
     /* Flags by which ag_unwind_space_forget (stack_walker.h) knows where to search. Each flag is
      * set before its condition becomes true, and stays set. uses_level: the level contains pcs. */
     _Atomic bool uses_level[AG_PC_LEVELS];
-    _Atomic bool has_unkept;    /* a pc got no slot: only walkers cache its value */
+    _Atomic bool has_unkept;    /* a pc got no slot; its value is only in the caches of walkers */
     _Atomic bool has_imageless; /* a pc outside of all images got a site */
     /* number of threads that are resolving a pc. If a signal handler leaves a resolution by
      * longjmp, the number stays too high; it is never too low */

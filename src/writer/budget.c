@@ -28,7 +28,7 @@
 
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000,
-    ENOUGH_NS = 5 * 1000 * 1000, /* of the programs' CPU time */
+    ENOUGH_NS = 5 * 1000 * 1000, /* least CPU time of the programs between two adjustments */
     /* bytes. At this interval about one block in ten is sampled. To record more blocks, exact mode
      * (which records all of them) is better. */
     LEAST_INTERVAL = 4096,
@@ -56,7 +56,7 @@ static void move_interval(struct ag_session *session, double factor) {
     struct ag_segment_header *header = session->header;
     const uint64_t was = atomic_load_explicit(&header->interval_bytes, memory_order_relaxed);
     factor = factor < 4 ? factor : 4;
-    factor = factor > 0.8 ? factor : 0.8; /* also when factor is not a number */
+    factor = factor > 0.8 ? factor : 0.8; /* a factor that is not a number becomes 0.8 */
     double wanted = (double)(was < MOST_INTERVAL ? was : MOST_INTERVAL) * factor;
     wanted = wanted > LEAST_INTERVAL ? wanted : LEAST_INTERVAL;
     const uint64_t is = wanted < (double)MOST_INTERVAL ? (uint64_t)wanted : MOST_INTERVAL;

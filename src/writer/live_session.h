@@ -65,7 +65,7 @@ void ag_session_remove_path(const char *path);
  * is reported at once. */
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
-enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its header */
+enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* size of a trace that holds only its header */
 /* Removes the trace at PATH if it holds only its header. */
 void ag_session_remove_empty_trace(const char *path);
 

@@ -81,7 +81,7 @@ struct one_run { /* state of a run */
     struct ag_stack_harvest *stacks;
     struct ag_encoder_run run;
     struct ag_ledger_hot hot;
-    uint32_t index; /* of the stream, in the ledger */
+    uint32_t index; /* index of the stream in the ledger */
 };
 
 AG_FAST int take_alloc(struct one_run *one, uint64_t word, uint64_t second) {
@@ -164,7 +164,7 @@ static int take_run(struct one_run *one, struct ag_chunk_words *words, uint32_t 
 
 struct seen {
     uint64_t address;
-    uint32_t slot; /* of the event's tuple */
+    uint32_t slot; /* slot of the event's tuple */
     uint32_t stack;
     uint8_t via;
     bool is_alloc;

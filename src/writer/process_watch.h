@@ -49,7 +49,8 @@ void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread
 bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid);
 
 bool ag_process_lives(uint32_t pid);           /* false for a zombie */
-uint32_t ag_process_parent(uint32_t pid);      /* also of a zombie; 0: unknown, or none */
+uint32_t ag_process_parent(uint32_t pid);      /* works for a zombie, too; 0: the parent is unknown,
+                                                * or there is none */
 uint64_t ag_process_start_ticks(uint32_t pid); /* as ag_process_boot_ticks; UINT64_MAX: unknown */
 /* A process sets its name itself, so the name may contain any bytes. ret_name is unchanged when the
  * process is gone. */
@@ -65,10 +66,10 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path);
 /* CPU time and largest resident memory of the calling process so far. */
 void ag_process_own_usage(uint64_t *ret_cpu_ns, uint64_t *ret_max_rss_bytes);
 
-struct ag_process_watch { /* of one process */
+struct ag_process_watch { /* the watch of one process */
     uint32_t pid;         /* 0: the process ended before the watch began, or its pid is unknown */
     int pidfd;            /* readable when the process has ended; -1: none, so /proc is polled */
-    int statm_fd;         /* of /proc/PID/statm; -1: not open */
+    int statm_fd;         /* descriptor of /proc/PID/statm; -1: not open */
 };
 void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid);
 void ag_process_watch_done(struct ag_process_watch *watch);

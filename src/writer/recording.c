@@ -87,7 +87,8 @@ struct ag_stream {
     /* indexes of the raw chunks whose events are in the encoder, in order */
     uint32_t pending[SEAL_CHUNKS];
     uint32_t n_pending;
-    uint64_t next_sequence; /* of the next raw chunk; the pending ones end before it */
+    uint64_t next_sequence; /* sequence number of the next raw chunk, which follows the pending
+                             * chunks */
     uint64_t first_ns;      /* first stamp in the encoder */
     uint64_t encoded_ns;    /* last stamp that went to the encoder */
     uint64_t totaled_ns;    /* last stamp in the totals */
@@ -102,9 +103,9 @@ struct ag_stream {
     /* Stamps that the writer added to the totals, in chunk next_sequence. */
     uint32_t n_window_ends;
     struct {
-        uint32_t words; /* of the chunk, before the stamp */
+        uint32_t words; /* number of words of the chunk before the stamp */
         uint64_t ns;
-    } * window_ends; /* WINDOW_ENDS_MOST of them; NULL while there are none */
+    } * window_ends; /* an array of WINDOW_ENDS_MOST elements; NULL if there are no such stamps */
 };
 
 /* ---- streams ---- */

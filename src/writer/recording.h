@@ -34,7 +34,7 @@ struct ag_recording {
     uint32_t found_pid;    /* the process' pid in the writer's PID namespace; 0: unknown */
     bool shares_namespace; /* the process is in the writer's PID namespace */
     uint64_t start_ns;     /* when the process began, in ns since the session began */
-    char program[16];      /* the start of its executable's file name; "": unknown */
+    char program[16];      /* the start of the file name of the process' executable; "": unknown */
 
     struct ag_trace_writer *writer; /* NULL: there is no file, or a previous writer sealed it */
     int trace_fd;                   /* a second descriptor of the file; -1: there is no file */
@@ -57,7 +57,7 @@ struct ag_recording {
     /* streams that have data to be written and whose threads have ended */
     uint32_t ended_streams[64];
     uint32_t n_ended_streams;
-    struct ag_event_encoder *spare_encoders[8]; /* in use by no stream */
+    struct ag_event_encoder *spare_encoders[8]; /* encoders that no stream uses */
     uint32_t n_spare;
     uint8_t heap_of_via[256]; /* the heap of each allocation function */
 
@@ -76,9 +76,9 @@ struct ag_recording {
     uint32_t n_runtimes;
     /* events that the writer lost; the slot counts those that the recorder lost */
     uint64_t lost[AG_LOST_CAUSES];
-    uint64_t n_collections; /* of the program's garbage collectors */
+    uint64_t n_collections; /* number of collections by the program's garbage collectors */
     uint64_t last_event_ns, rss_peak_bytes;
-    uint64_t reset_ns;         /* of the last reset event: reports begin there; 0: none */
+    uint64_t reset_ns;         /* time of the last reset event, at which reports begin; 0: none */
     struct ag_index_sums sums; /* set by ag_recording_finish */
 };
 
@@ -90,7 +90,7 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording);
 struct ag_chunk_ready { /* a copy of a chunk's control (segment.h) */
     uint32_t chunk, slot, stream, thread_id, used_words;
     bool is_full;
-    uint64_t sequence; /* of the chunk in its stream */
+    uint64_t sequence; /* sequence number of the chunk in its stream */
     /* raw clock value of the chunk's first stamp, a clock value among its events */
     uint64_t first_raw;
 };
@@ -135,8 +135,9 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
 struct ag_recording_end {
     uint32_t how; /* enum ag_slot_end */
     uint64_t time_ns;
-    uint64_t profiler_rss_bytes, profiler_cpu_ns; /* of the writer process */
-    uint64_t target_cpu_ns;                       /* of the recorded process */
+    uint64_t profiler_rss_bytes, profiler_cpu_ns; /* resident memory and CPU time of the writer
+                                                   * process */
+    uint64_t target_cpu_ns;                       /* CPU time of the recorded process */
 };
 /* Seals the trace: writes the remaining data, the end, the sums and the index. */
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);

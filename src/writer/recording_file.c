@@ -254,7 +254,8 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
 
 enum {
     END_BYTES = 24 * 1024, /* timeline, heaps, threads, end and footer, compressed */
-    BYTES_PER_STACK = 16,  /* of the sums of one stack, compressed: 10 to 14 were measured */
+    BYTES_PER_STACK = 16,  /* compressed size of the sums of one stack: 10 to 14 bytes were
+                            * measured */
     /* size of a trace divided by that of its list of chunks, which has 10 bytes for each chunk of 5
      * KiB or more */
     TRACE_BYTES_PER_LIST_BYTE = 512,

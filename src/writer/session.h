@@ -31,7 +31,8 @@ struct ag_session {
     bool has_free_stacks;
     uint64_t interval_bytes, seed;                      /* mode SAMPLE: as requested */
     uint64_t least_interval_bytes, most_interval_bytes; /* the range of intervals so far */
-    double budget_percent; /* of the processes' CPU time, for allogram; 0: the interval is fixed */
+    double budget_percent; /* limit for allogram's share of the processes' CPU time, in percent;
+                            * 0: the interval is fixed */
     uint32_t clock_kind;
     uint64_t clock_origin, clock_origin_realtime_ns;
     /* CLOCK_MONOTONIC at clock_origin. 0: this process has opened a session that another process
@@ -52,7 +53,7 @@ struct ag_session {
     /* lower limit of the start time of every process of the session, in the unit of
      * ag_process_boot_ticks (process_watch.h); 0: unknown */
     uint64_t begun_ticks;
-    uint64_t pid_namespace; /* of the process that made the session; 0: unknown */
+    uint64_t pid_namespace; /* PID namespace of the process that made the session; 0: unknown */
     bool is_attached;       /* the first process continues after it has left the session */
     int stop_error;         /* negative errno that ended the recording of all processes */
     /* The first process: the program that `run` starts or `attach` records. */

@@ -31,14 +31,14 @@ struct ag_snapshot_requests {
     uint32_t n_begun;
     _Atomic uint32_t n_done; /* set to n_begun when the trace is complete or has failed */
     uint64_t until_ns;       /* moment of the last trace, in ns since the process started */
-    char path[4096];         /* of the requested trace */
+    char path[4096];         /* path of the requested trace */
 };
 
 /* ---- the writer's part ---- */
 
 struct ag_writer;
 
-struct ag_dump_state {               /* of one recording */
+struct ag_dump_state {               /* the dumps of one recording */
     uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump */
     uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* value of n_signals up to which signals were handled */

@@ -17,7 +17,7 @@ struct ag_index_facts {        /* facts that the events do not contain */
 };
 
 struct ag_index_sums {
-    struct ag_summary summary; /* as in the index */
+    struct ag_summary summary; /* the summary for the index */
     /* blocks whose frees were not recorded (ag_ledger_buried_blocks in ledger/ledger.h); not in the
      * index */
     uint64_t buried_blocks;

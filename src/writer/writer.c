@@ -63,7 +63,7 @@ enum {
     STATUS_PATIENCE_NS = 500 * 1000 * 1000,
     LOOK_EVERY_NS = 20 * 1000 * 1000,    /* checks of locks, and of /proc if there are no pidfds */
     SEARCH_EVERY_NS = 250 * 1000 * 1000, /* searches of /proc for a process whose pid is unknown */
-    N_WOKEN = 64,                        /* events of one epoll_wait */
+    N_WOKEN = 64,                        /* the most events that one epoll_wait returns */
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for the first process; other numbers are slots */
 };
 
@@ -557,7 +557,7 @@ static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_p
 
 static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
                                      const struct ag_process_slot *slot) {
-    enum { SIGNAL_BITS = 0x7f }; /* of a wait status */
+    enum { SIGNAL_BITS = 0x7f }; /* the bits of a wait status that contain the signal */
     if (atomic_load_explicit(&writer->session->header->stop, memory_order_relaxed)) {
         return AG_END_CUT;
     }

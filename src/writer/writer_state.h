@@ -71,11 +71,12 @@ struct ag_writer {
     int epoll_fd;
 
     struct ag_strangers strangers;
-    struct ag_process_watch first_watch; /* of the program that `run` started */
+    struct ag_process_watch first_watch; /* the watch of the program that `run` started */
     bool first_has_ended, has_reported;
     bool knows_ends_before_first;   /* note_ends_before_first (writer.c) was called */
     uint64_t first_ended_ns;        /* CLOCK_MONOTONIC when the end of the first process was seen */
-    struct ag_writer_report report; /* about the last program that the first process executed */
+    struct ag_writer_report report; /* the report on the last program that the first process
+                                     * executed */
     /* about the other trace that may become the main trace; path "": there is none */
     struct ag_writer_report other;
 };

@@ -18,7 +18,8 @@ struct ag_call_difference_row {
     struct ag_call_counts before, after;
 };
 struct ag_call_difference {
-    const struct ag_functions *before, *after; /* all functions of each profile, and its totals */
+    const struct ag_functions *before, *after; /* all functions and totals of the first and of the
+                                                * second profile */
     struct ag_call_difference_row *rows;
     size_t n_rows;
 };

@@ -25,7 +25,7 @@ struct ag_collection_row {
                                * native function if no function is managed; UINT32_MAX: unknown */
     uint64_t allocated_bytes; /* allocated since the previous collection */
     uint64_t weight_bytes;    /* if only some collections are recorded: the allocated bytes that
-                               * this one represents */
+                               * this collection represents */
     uint64_t promoted_bytes;
 };
 /* the sum of the collections of a runtime, of a cause, or of a process of a runtime */

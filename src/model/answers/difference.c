@@ -76,7 +76,7 @@ static int difference_take(struct difference *difference, struct ag_profile *pro
     const int r = ag_profile_sites(profile, by, &sites, &n);
     for (size_t i = 0; i < n && r == 0; i++) {
         if (ag_metrics_are_empty(&sites[i].own)) {
-            continue; /* the site allocates nothing itself, it only calls */
+            continue; /* the site allocates nothing itself: it only calls functions that allocate */
         }
         struct ag_difference_row *row = row_of(difference, profile, by, &sites[i]);
         if (!row) {

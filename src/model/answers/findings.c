@@ -202,8 +202,8 @@ struct evidence_pass {
         uint64_t slice_serial[COURSE_SLICES]; /* `serial` at the end of each slice */
     } * threads;
     size_t n_threads;
-    uint64_t dead_address, dead_size; /* of the block of the last step; has_dead: the last step was
-                                       * a death */
+    uint64_t dead_address, dead_size; /* address and size of the block of the last step, valid if
+                                       * has_dead: the last step was a death */
     bool has_dead;
     struct chain chains[CHAINS];
     uint64_t ghosts[GHOSTS]; /* by hash: address of the newest ghost; 0: none */
@@ -477,7 +477,7 @@ enum {
     PEAK_BYTES = 2 << 20,
     PEAK_PERCENT = 50,
     UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
-    UNSEEN_PERCENT = 5,   /* of all frees, or of all freed blocks */
+    UNSEEN_PERCENT = 5,   /* percentage of all frees, or of all freed blocks */
     FOUND_MOST = 32,
     /* limits the memory for evidence to 76 MiB; large programs have some thousand blamed lines */
     BLAMED_LINES_MOST = 1 << 16,

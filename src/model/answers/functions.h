@@ -28,7 +28,7 @@ struct ag_function_row {
     uint32_t frame; /* a frame of the profile, which has the function's name and runtime */
     struct ag_call_counts counts;
     bool is_group;
-    uint32_t n_trees; /* of a group: number of its processes or threads */
+    uint32_t n_trees; /* if the row is a group: number of the group's processes or threads */
     /* name with file and line, such as "new list.vm:7", if the runtime has several functions named
      * "new"; NULL: the function's name in `frame` is distinct */
     const char *name;

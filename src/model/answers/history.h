@@ -72,7 +72,7 @@ struct ag_history {
     size_t n_threads; /* includes the row for all other threads, if has_other_threads */
     bool has_other_threads;
     struct ag_history_pair *pairs;
-    struct ag_history_leak *leaks; /* sorted by slice, then group */
+    struct ag_history_leak *leaks; /* sorted by slice, then by group */
     size_t n_pairs, n_leaks;
 };
 

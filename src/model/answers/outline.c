@@ -125,7 +125,8 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
     if (fits(cutting, 0, most_nodes, most_groups)) {
         return;
     }
-    double low = 0, high = 0; /* high: above the weight of every node, so that no node is kept */
+    double low = 0, high = 0; /* high: at first above the weight of every node, so that no node is
+                               * kept */
     for (size_t i = 0; i < cutting->profile->definitions.nodes.count; i++) {
         high = greatest(high, cutting->weight[i] * 2);
     }

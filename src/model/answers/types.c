@@ -133,7 +133,8 @@ static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
 /* ---- stacks whose blocks are objects of the recorded number ---- */
 
 struct object_size {
-    uint64_t bytes, blocks; /* of one object; the sum of all stacks with this number and size */
+    uint64_t bytes, blocks; /* bytes: size of one object. blocks: sum over all stacks with this
+                             * number and size */
 };
 struct object_sizes {
     struct object_size *list;

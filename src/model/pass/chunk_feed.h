@@ -23,7 +23,8 @@ struct ag_feed_map { /* a MAP or UNMAP record between the events */
     uint64_t time_ns, address, bytes;
     /* rises in the order in which records are delivered; set by the consumer */
     uint64_t number;
-    uint32_t stream, thread_id; /* of the thread that made the call; set by the consumer */
+    uint32_t stream, thread_id; /* stream and id of the thread that made the call; set by the
+                                 * consumer */
     uint32_t stack, via, protection, flags;
     uint32_t kind; /* enum ag_record_kind */
 };

@@ -30,7 +30,7 @@ enum {
      * chunk ag_straight_pass_run stops at most this many events before the end */
     REST_EVENTS = 64,
     MANY_STREAMS = 256,
-    AHEAD = 16, /* how many events before its use the slot of a group is prefetched */
+    AHEAD = 16, /* the slot of a group is prefetched this many events before it is used */
     /* in the key of a group: stands for the via (allocation function) of a block whose type became
      * known after the allocation, because the event with the type does not contain the via */
     VIA_UNKNOWN = AG_MODEL_VIAS,

@@ -28,7 +28,8 @@ struct mapping_pass {
     struct ag_definitions *definitions;
     const struct ag_pass_options *options;
     struct ag_mapped_memory *memory;
-    uint32_t unmapped_via, unmapped_stream; /* of the last record, if it is an UNMAP */
+    uint32_t unmapped_via, unmapped_stream; /* via and stream of the last record, if that record is
+                                             * an UNMAP */
     bool has_restarted;
     int r;
 };
