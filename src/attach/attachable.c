@@ -1,6 +1,6 @@
 /* attachable.c: checks, for `attach`, whether the agent (the shared library that records
- * allocations) can be loaded into a process: by /proc, by the files that the process has mapped,
- * and by the functions of its libc. */
+ * allocations) can be loaded into a process. The checks use /proc, the files that the process has
+ * mapped, and the functions of its libc. */
 #include "attachable.h"
 
 #include <dirent.h>

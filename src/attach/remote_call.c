@@ -16,8 +16,9 @@
  *
  * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
  * thread is stopped and its registers are restored. Locks that the called function holds at that
- * moment stay held; the loader's lock may be one of them. That is a small risk, because a function
- * that returns at all returns within milliseconds. A thread that never continues would be worse.
+ * moment stay held; the loader's lock may be one of them. This is a small risk, because a function
+ * that returns at all returns within milliseconds. Without the abort, the thread might never
+ * continue.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -227,7 +228,7 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
     /* prevents the kernel from restarting a system call here */
     registers.orig_rax = (unsigned long long)-1;
     registers.eflags &= ~(unsigned long long)(DIRECTION_FLAG | TRAP_FLAG);
-    /* as after a call instruction, with an aligned stack */
+    /* as after a call instruction: the return address is below an aligned address */
     registers.rsp = call->stack - sizeof(uint64_t);
     int r =
         ag_attach_write_memory(call->thread->pid, registers.rsp, &call->trap, sizeof call->trap);

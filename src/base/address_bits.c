@@ -25,7 +25,8 @@ enum {
 };
 
 struct ag_address_slot {
-    /* number of the region plus 1; 0: free. Release: the slot is listed. */
+    /* number of the region plus 1; 0: free. The key is stored with release after the slot was
+     * listed. */
     _Atomic uint64_t key;
     /* array of n_sets * REGION_WORDS words: first the words of set 0, then those of set 1 ... */
     _Atomic(_Atomic uint64_t *) region;

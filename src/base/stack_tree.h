@@ -8,9 +8,9 @@
  * created together are neighbors. A stack is identified by the id of its innermost frame's node.
  * The parent of its outermost frame is a root (enum ag_root), which says how the walk ended.
  *
- * The tables live in up to AG_TREE_BYTES of shared memory and never move: several processes (a
- * process and its forks) and their signal handlers intern at the same time, while the process that
- * writes the trace reads sites and the words of nodes. stack_tree.c explains the algorithm. */
+ * The tables live in up to AG_TREE_BYTES of shared memory and never move. Several processes (a
+ * process and its forks) and their signal handlers intern at the same time. Meanwhile the process
+ * that writes the trace reads sites and the words of nodes. stack_tree.c explains the algorithm. */
 #ifndef AG_STACK_TREE_H
 #define AG_STACK_TREE_H
 

@@ -32,7 +32,7 @@ struct pool {
 };
 static struct {
     struct ag_host_lock lock;
-    /* this and the following members are under the lock */
+    /* the lock protects this member and the following members */
     struct pool pools[2]; /* index: enum ag_counter_chunk */
     uint32_t recording, slot, slot_generation;
 } all;

@@ -29,7 +29,8 @@ struct freed {
 };
 static struct {
     struct ag_host_lock lock;
-    /* free lists by log2 of the size; this and the following members are under the lock */
+    /* free lists; index: log2 of the size. The lock protects this member and the following
+     * members. */
     struct freed *freed[LARGEST_LOG2 + 1];
     char *piece; /* the newest mapping of 1 MiB, from which blocks are cut */
     size_t left;

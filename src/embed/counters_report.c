@@ -17,7 +17,7 @@
 /* Static, because 6 KiB may not fit on the stack of the calling thread. */
 static struct {
     struct ag_host_lock lock;
-    /* this and the following members are under the lock */
+    /* the lock protects this member and the following members */
     struct ag_call_path rows[AG_WORD_RECORD_MOST_ROWS];
     uint32_t n_rows;
 } batch;

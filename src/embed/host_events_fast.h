@@ -1,6 +1,6 @@
-/* host_events_fast.h: inline checks whether an event has to be reported at all: for adapters (the
- * code for one runtime each) whose runtimes allocate as often as C programs call malloc, and for
- * recordings that sample.
+/* host_events_fast.h: inline checks whether an event has to be reported at all. They are for
+ * adapters (the code for one runtime each) whose runtimes allocate as often as C programs call
+ * malloc, and for recordings that sample.
  *
  * A sampled recording records about one block per 512 KiB of allocations. ag_host_wants_alloc and
  * ag_host_wants_free check inline whether a block is a sample, as allogram.h does for programs. A

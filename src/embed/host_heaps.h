@@ -40,7 +40,7 @@ extern struct ag_host ag_host AG_HIDDEN;
  * signal handler. */
 AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
     const uint32_t index = heap - AG_VIA_HOST;
-    /* acquire: pairs with the release of its registration */
+    /* acquire: pairs with the release at the end of the heap's registration */
     if (index >= atomic_load_explicit(&ag_host.n_heaps, memory_order_acquire)) {
         return NULL;
     }

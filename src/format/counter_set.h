@@ -50,7 +50,8 @@ enum {
     AG_COUNTER_APARTS = 3,
     AG_COUNTER_BLOCK_BYTES = 1024, /* the smallest block, and the size of a set */
     AG_COUNTER_BLOCKS_A_CHUNK = AG_CHUNK_BYTES / AG_COUNTER_BLOCK_BYTES,
-    /* a table of so many functions takes 32 MiB, plus texts; a trace could define 16,777,215 */
+    /* limit of registered functions: a table of this many functions takes 32 MiB, plus texts. (A
+     * trace could define 16,777,215.) */
     AG_REGISTERED_FUNCTIONS_MOST = 1048575,
     /* number of the frame for calls and words that belong to no registered function */
     AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,

@@ -151,7 +151,7 @@ struct ag_segment_header {
     uint32_t node_limit;
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
 
-    /* configuration, written before any process maps the file */
+    /* The next members are the configuration, which is written before any process maps the file. */
     uint32_t mode;  /* enum ag_mode */
     uint32_t depth; /* maximum number of frames of a stack */
     uint32_t follow_children;
@@ -180,7 +180,8 @@ struct ag_segment_header {
     uint32_t has_locks; /* 1: processes hold locks on the file while they live, see section 6 */
     char reserved1[328];
 
-    /* written by the writer, read by every thread: a cache line of its own */
+    /* The next members are written by the writer and read by every thread, so they have a cache
+     * line of their own. */
     /* incremented about every millisecond; does not change if there is no writer */
     AG_CACHE_ALIGNED _Atomic uint64_t tick;
     _Atomic uint32_t writer_pid; /* 0: none */
@@ -376,7 +377,7 @@ struct ag_chunk_control {
     uint32_t stream;
     /* kernel tid; with AG_THREAD_NESTED for the stream of its signal handlers */
     uint32_t thread_id;
-    uint64_t sequence;          /* number of this chunk in its stream, from 0 */
+    uint64_t sequence;          /* number of the chunk in its stream, from 0 */
     _Atomic uint32_t next_free; /* index + 1 of the next chunk in the free list; 0: none */
     _Atomic uint32_t populated;
     uint64_t reserved[2];

@@ -47,7 +47,7 @@ struct ag_attachment {
     /* number of runtimes that have to finish, each at a moment that is safe for it, before a
      * detach */
     uint32_t n_leaving;
-    _Atomic uint32_t n_left;     /* number of these runtimes that have finished */
+    _Atomic uint32_t n_left;     /* how many of the n_leaving runtimes have finished */
     _Atomic uint32_t is_leaving; /* set to 1 by the tool when the tool wants to detach */
     struct ag_attachment_range pages[AG_ATTACHMENT_PAGES]; /* pages with the code of the detours */
     /* code in which no thread may be when the runtimes are switched */

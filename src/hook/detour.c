@@ -31,8 +31,8 @@
 
 enum {
     LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
-    WAY_OFFSET = 0,           /* of the jump to the replacement; offsets are from the start of the
-                               * entry, the part of a page that belongs to one detour */
+    WAY_OFFSET = 0,           /* offset of the jump to the replacement; offsets are from the start
+                               * of the entry, the part of a page that belongs to one detour */
     ORIGINAL_OFFSET = 48,
 };
 _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&

@@ -7,10 +7,11 @@
  * path that may read them.
  *
  * Computing the peak, and the share of every stack in the peak, costs O(1) per event. peak_version
- * counts how often the total (the bytes in use) has left its highest value. A sum whose own
- * peak_version is lower has not changed since the total last left its highest value, so the sum's
- * live bytes are its share of the peak: the first change of a sum after the peak stores its share
- * (take_share_fast), and ag_ledger_close stores the shares of the sums that did not change.
+ * counts how often the total (the bytes in use) has left its highest value. Each sum has a
+ * peak_version, too. If it is lower than that of the total, the sum has not changed since the total
+ * last left its highest value, so the sum's live bytes are its share of the peak. The first change
+ * of a sum after the peak stores this share (take_share_fast). ag_ledger_close (ledger.h) stores
+ * the shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far, then a free
  *     peak_version     0   0   0   1   1   1   2        incremented by the free after a *

@@ -8,20 +8,20 @@
  *
  * 2. Moves happen while the threads that use the heap are stopped. After a collection the recorder
  *    (the code inside the program) writes a stamp (a clock value) before each thread's next event,
- *    so windows of these threads (a window: the events between two stamps) lie completely before or
- *    after the moves. If a window overlaps the moves nevertheless, an event may have been put aside
- *    because its address was in the wrong state (a free at an address without a block, or an
- *    allocation at the address of a live block). Such events are tried again when a move empties or
- *    fills their address.
+ *    so the windows of these threads lie completely before or after the moves. (A window is the
+ *    events between two stamps.) If a window overlaps the moves nevertheless, an event may have
+ *    been put aside because its address was in the wrong state (a free at an address without a
+ *    block, or an allocation at the address of a live block). Such events are tried again when a
+ *    move empties or fills their address.
  *
  * 3. A type that becomes known after the allocation moves the block to another sum (the counts of
  *    one stack and allocation function), since a stack with a type as its innermost frame is a
  *    stack of its own. The new sum counts the block as if it had been allocated with the type. If a
- *    report is limited to a range of time (--from, --to), a block that was allocated before the
- *    range also moves from the base of the old sum to the base of the new sum (a base is the value
- *    of a sum at the start of the range). The stacks' shares of a past peak do not change, since
- *    the ledger does not know which blocks were live at that time. A step visitor (a callback for
- *    each birth and death) gets the birth as undone, and then the birth with the new stack. */
+ *    report is limited to a range of time (--from, --to), each sum has a base, its value at the
+ *    start of the range. A block that was allocated before the range then also moves from the base
+ *    of the old sum to the base of the new sum. The stacks' shares of a past peak do not change,
+ *    since the ledger does not know which blocks were live at that time. A step visitor (a callback
+ *    for each birth and death) gets the birth as undone, and then the birth with the new stack. */
 #include "ledger/apply_fast.h"
 
 static struct ag_heap_collected *heap_of(struct ag_ledger *ledger, uint64_t address) {

@@ -102,10 +102,10 @@ size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
                               const struct ag_thread_pair **ret_pairs);
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 
-/* For callers that need single blocks (the views blocks and lifetimes): the visit is called for
- * each death when the window of the free is over (until then a failed realloc can undo the free),
- * and in ag_ledger_close for each live block. freed_by UINT32_MAX: the block is live, or its free
- * was lost. */
+/* For callers that need single blocks (the views blocks and lifetimes). The visit is called for
+ * each death when the window of the free is over, because a failed realloc can undo the free until
+ * then. ag_ledger_close calls the visit for each live block. freed_by UINT32_MAX: the block is
+ * live, or its free was lost. */
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: still live */
     uint32_t stack, allocated_by, freed_by;

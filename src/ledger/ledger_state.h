@@ -283,8 +283,8 @@ void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, 
 /* Finds the death with this number in the stream's window; NULL: the window has no such death. */
 struct ag_death *ag_ledger_find_death(const struct ag_stream *stream, uint64_t number);
 /* Finds the oldest death at ADDRESS in the open window of another stream than STREAM, preferably of
- * a block that STREAM did not allocate: two threads that pass blocks back and forth free each
- * other's blocks. *ret_death is NULL if there is no such death. Returns 0 or -ENOMEM. */
+ * a block that STREAM did not allocate, because two threads that pass blocks back and forth free
+ * each other's blocks. *ret_death is NULL if there is no such death. Returns 0 or -ENOMEM. */
 int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                                const struct ag_death **ret_death, uint32_t *ret_freed_by);
 /* Finds the newest death at ADDRESS in the open window of another stream than STREAM. */

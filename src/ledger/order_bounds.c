@@ -60,10 +60,10 @@
  *
  * The D_k are exact only if each free is applied to the block that it really freed. Where the order
  * at one address cannot be known (order_repair.c, section 5) and the blocks differ in size, the
- * total is wrong by the difference while the wrong block counts as live, and the true peak can lie
- * outside the bounds. The true peak was outside the bounds in 13 of 900 simulated runs, by at most
- * 2 % of the peak, and in none of 900 runs with blocks of one size. To bound this error, too, the
- * ledger would have to remember each address where the order is not known.
+ * total is wrong by the difference of the sizes while the wrong block counts as live. Then the true
+ * peak can lie outside the bounds. The true peak was outside the bounds in 13 of 900 simulated
+ * runs, by at most 2 % of the peak, and in none of 900 runs with blocks of one size. To bound this
+ * error, too, the ledger would have to remember each address where the order is not known.
  *
  * Sums are kept in wrapping arithmetic: a crafted trace may overflow them, which makes the bounds
  * wrong but has no other effect. */

@@ -35,9 +35,9 @@
  *
  * and no later event frees the block of B's alloc. B's two events fit between A's. So when a free
  * and an alloc of one stream wait at a dead address whose block died in another stream's open
- * window, that death is undone, the waiting free and alloc are applied, and the death is applied
- * again, to the new block. For this, the deaths of open windows are kept when there are several
- * streams (ledger.deaths_are_kept). The mirror image is
+ * window, that death is undone. Then the waiting free and alloc are applied, and the death is
+ * applied again, to the new block. For this, the deaths of open windows are kept when there are
+ * several streams (ledger.deaths_are_kept). The mirror image is
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
@@ -71,9 +71,9 @@
  *
  * Where an address is reused twice inside overlapping windows, allocs and frees can alternate in
  * more than one order. Allocation counts are right in any case. The ledger may be wrong about which
- * of two blocks died first (and so about the stack and size of the block that lives on), and about
- * which thread freed a block (and so whether the block was temporary, which means freed by its own
- * thread soon after the allocation).
+ * of two blocks died first, and so about the stack and size of the block that lives on. It may also
+ * be wrong about which thread freed a block, and so about whether the block was temporary (freed by
+ * its own thread soon after the allocation).
  *
  * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
  * 64 events; blocks of 1 to 200 bytes; the recording ends while all threads run): with 100 blocks

@@ -8,8 +8,8 @@
  * 2. Resident sizes. The resident size is measured at regular times, but events arrive in chunks,
  *    which may come minutes later if the program records few events. So a measurement waits until
  *    the events up to its time have arrived. When the list is full, each pair of neighbours in the
- *    whole list is replaced by the higher one of the two: so the list contains the peak, its
- *    items stay evenly spaced, and the list does not grow in days of inactivity. */
+ *    whole list is replaced by the higher one of the two. So the list still contains the peak, its
+ *    items stay evenly spaced, and it does not grow in days of inactivity. */
 #include "ledger/timeline.h"
 
 #include <errno.h>

@@ -14,9 +14,9 @@
  *
  * A marked call may never return: it is left by longjmp or by an exception, or its thread is
  * cancelled. Then the mark stays in the list until a lookup comes from an outer frame, or finds
- * that the mark was overwritten. One error remains: a later frame that surrounds the stale mark and
- * leaves the memory of the mark unchanged is taken for the marked call, until a lookup from an
- * outer frame removes the mark. */
+ * that the mark was overwritten. One error remains. A later frame may surround the stale mark and
+ * leave the memory of the mark unchanged. Then this frame is taken for the marked call, until a
+ * lookup from an outer frame removes the mark. */
 #ifndef AG_CALL_MARKS_H
 #define AG_CALL_MARKS_H
 

@@ -2,10 +2,10 @@
  * the thread's chunk, a piece of memory that is shared with the writer process.
  *
  * Budget (see docs/explanation/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture
- * of its stack. An event takes one thread-local pointer, one compare for the gate (whether the
- * thread is inside a hook, the code that records a call), one for the chunk's end, one for the tick
- * (a counter that the writer increments every millisecond); no lock, no atomic read-modify-write,
- * no system call.
+ * of its stack. An event takes one thread-local pointer and three compares: for the gate (which
+ * says whether the thread is inside a hook, the code that records a call), for the chunk's end, and
+ * for the tick (a counter that the writer increments every millisecond). It takes no lock, no
+ * atomic read-modify-write and no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
  * writer's acquire). So used_words counts only complete events, even if the process is killed

@@ -1,6 +1,6 @@
-/* forked_hook.c: prevents a hook (the code that records a call of malloc, free or the like) that
- * continues in a forked child from writing to the parent's chunk, the shared memory for the events
- * of one thread. The thread's gate shows that the thread is inside a hook.
+/* forked_hook.c: keeps the parent's chunk unchanged if a hook continues in a forked child. A hook
+ * is the code that records a call of malloc, free or the like. A chunk is the shared memory for the
+ * events of one thread. The thread's gate shows that the thread is inside a hook.
  *
  *     hook:  thread->gate = closed;  capture;  cursor = thread->cursor;  | signal
  *                                                                         handler: fork

@@ -1,7 +1,7 @@
-/* mapping_events.c: records mmap and similar calls and the sizes of heaps, and captures stacks that
- * belong to no block, for hooks (code that runs when the program calls such a function) and for
- * adapters (the code for one runtime each). Mappings and sizes are rare, so they are encoded as
- * records. */
+/* mapping_events.c: records mmap and similar calls, records the sizes of heaps, and captures stacks
+ * that belong to no block. Hooks (code that runs when the program calls such a function) and
+ * adapters (the code for one runtime each) call it. Mappings and sizes are rare, so they are
+ * encoded as records. */
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"

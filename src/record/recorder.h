@@ -1,6 +1,6 @@
-/* recorder.h: the recorder, the part of allogram inside of a recorded process: the functions that
- * adapters call (an adapter is the code for one runtime or allocator), and the recorder's state, of
- * which each process has one.
+/* recorder.h: the interface and the state of the recorder, the part of allogram inside of a
+ * recorded process. Adapters (an adapter is the code for one runtime or allocator) call its
+ * functions. Each process has one recorder.
  *
  * Life: an adapter calls ag_recorder_start with the path of the live segment, the memory that the
  * processes of a session (a recording) share with the writer of the traces. The adapter announces

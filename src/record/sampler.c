@@ -85,9 +85,9 @@ bool ag_sampler_takes_free(enum ag_word_kind kind, uintptr_t key) {
     return is_ours;
 }
 
-/* Begins the sampler of the forking thread at once, not at its next use: a signal handler that
- * interrupted the sampler may have forked, and then the interrupted code continues in the child
- * with the new state. */
+/* Begins the sampler of the forking thread at once, not at its next use. A signal handler that
+ * interrupted the sampler may have forked; then the interrupted code continues in the child with
+ * the new state. */
 void ag_sampler_forked(void) {
     sampler_begin(&ag_thread_skip);
 }

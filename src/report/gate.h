@@ -37,9 +37,9 @@ struct ag_gate_result {
 };
 
 struct ag_gate;
-/* 0, -ENOMEM, or -EINVAL with a message: an expression is wrong, an expression needs a base trace
- * (a trace to compare with) but HAS_BASE is false, or HAS_BASE is true but no expression uses the
- * base trace. The expressions have to outlive the gate. */
+/* Returns 0, -ENOMEM, or -EINVAL with a message. -EINVAL: an expression is wrong; an expression
+ * needs a base trace (a trace to compare with) but HAS_BASE is false; or HAS_BASE is true but no
+ * expression uses the base trace. The expressions have to outlive the gate. */
 int ag_gate_new(const char *const *expressions, size_t n_expressions, bool has_base,
                 struct ag_gate **ret_gate, char ret_message[1024]);
 struct ag_gate *ag_gate_free(struct ag_gate *gate);

@@ -1,14 +1,14 @@
-/* decoder.h: the interface that the adapter of a runtime (a virtual machine, or a language with its
- * own symbol names) implements for reports: it says which functions of an image belong to the
- * runtime, what their names are as programmers write them, and which frames the native tables do
- * not contain.
+/* decoder.h: the interface of a decoder, the part of a runtime's adapter (base/runtimes.h) that
+ * reports use. A runtime is a virtual machine, or a language with its own symbol names. A decoder
+ * says which functions of an image belong to the runtime, what their names are as programmers write
+ * them, and which frames the native tables do not contain.
  *
- * A decoder is a part of a runtime's adapter (base/runtimes.h). The symbolizer passes the file of
- * each image (a loaded program or library) to the decoders in turn. The first decoder that
- * recognizes the image is called for each address of the image, before DWARF and the symbol table
- * ("the native tables") are read, and for each linker symbol that the native tables return. A frame
- * that `frames` or `name` returns belongs to the runtime: reports show it as "[vm] Module.f", with
- * the runtime's name. All other frames are native.
+ * The symbolizer passes the file of each image (a loaded program or library) to the decoders in
+ * turn. The first decoder that recognizes the image is used for this image. It is called for each
+ * address, before DWARF and the symbol table ("the native tables") are read, and also for each
+ * linker symbol that the native tables return. A frame that `frames` or `name` returns belongs to
+ * the runtime: reports show it as "[vm] Module.f", with the runtime's name. All other frames are
+ * native.
  *
  * No file is trusted: a decoder reads the file through the functions below, checks every length in
  * the file, and returns 0 for data that it does not understand. The cost of a decoder is counted

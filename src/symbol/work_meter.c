@@ -38,9 +38,9 @@ static uint64_t limit_of(uint64_t own, uint64_t left, uint64_t lent) {
     return own + (left + lent) / SHARE;
 }
 
-/* If the image used (USED) more than its own amount (OWN), raises LENT, what the image has taken
- * from the reserve, to the difference, and lowers LEFT, the rest of the reserve, by the same
- * number. */
+/* USED is what the image has used; OWN is its own amount. If USED is more than OWN, the difference
+ * is taken from the reserve: LENT, what the image has taken so far, rises to the difference, and
+ * LEFT, the rest of the reserve, falls by as much as LENT rises. */
 static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
     const uint64_t wanted = used > own ? used - own : 0;
     if (wanted > *lent) {

@@ -16,9 +16,9 @@
  *     words    the words that frame [0] read | those that frame [1] read | ...
  *
  * The words of a frame are the return address into its caller (the previous frame in the array),
- * and then the other words that the step to its caller read: saved values of rbp that matter
- * (section 2), stack pointers that a function saved before it realigned the stack, and words of
- * signal frames.
+ * and then the other words that the step to its caller read. These are saved values of rbp that
+ * matter (section 2), stack pointers that a function saved before it realigned the stack, and words
+ * of signal frames.
  *
  * The stack from frames[known] outward depends on the first AG_NEEDED_WORDS(frames[known].needs)
  * elements of words.

@@ -145,8 +145,8 @@ uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Returns the CPU time of the process: from the kernel's CPU clock of the process, which counts
- * nanoseconds, or, if the kernel has no such clock, from /proc, which counts hundredths of a
+/* Returns the CPU time of the process. The kernel's CPU clock of the process counts nanoseconds. If
+ * the kernel has no such clock, the time is read from /proc, which counts hundredths of a
  * second. */
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
     clockid_t clock;

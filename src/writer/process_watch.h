@@ -1,6 +1,6 @@
-/* process_watch.h: the writer (the process that writes the traces of a session, the recording of
- * several processes) asks the kernel whether the recorded processes live, and for their memory, CPU
- * time and names.
+/* process_watch.h: functions by which the writer asks the kernel whether the recorded processes
+ * live, and for their memory, CPU time and names. The writer is the process that writes the traces
+ * of a session, a recording of one or several processes.
  *
  * A process in a PID namespace of its own has several pids. In this file, `pid` is its pid in the
  * writer's namespace, and `own_pid` is the pid in its own namespace, which the process reports. */

@@ -15,16 +15,17 @@
  *    different tuples (stack, size, allocation function) once, and zstd starts anew with each
  *    chunk. With 16 instead of 4 raw chunks, the trace of cfrac is a sixth smaller and that of
  *    espresso a twelfth, and zstd takes a fifth less time. But larger trace chunks hold more memory
- *    of the segment. If a thread has ended, its stream is written as soon as there are a few such
- *    streams: an encoder and a raw chunk for every thread that ever existed would be gigabytes in a
- *    program that creates many threads.
+ *    of the segment. If a thread has ended, its stream is written as soon as there are a few
+ *    streams of ended threads. Otherwise a program that creates many threads would need an encoder
+ *    and a raw chunk for every thread that ever existed, which can be gigabytes.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
- *    raw chunks, the next writer returns a raw chunk whose sequence is in the file without reading
- *    it, and reads all others again. Definitions (nodes, images, threads ...) are written before
- *    the events that need them. If a writer died, definitions may be in the trace twice, which is
- *    harmless. Mappings are written among the events.
+ *    raw chunks, the next writer compares sequence numbers. It returns a raw chunk without reading
+ *    it if the chunk's number is in the file, and reads all other chunks again. Definitions (nodes,
+ *    images, threads ...) are written before the events that need them. If a writer died,
+ *    definitions may be in the trace twice, which is harmless. Mappings are written among the
+ *    events.
  *
  * 3. The totals may be ahead of the trace. The merge waits until all threads have delivered their
  *    events up to a time, so a thread that rarely allocates would delay the totals. Therefore the

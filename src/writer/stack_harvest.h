@@ -43,7 +43,8 @@ enum ag_mark {
 /* Makes any number from outside a valid stack id: an invalid one becomes AG_ROOT_INCOMPLETE. */
 static inline uint32_t ag_stack_checked(uint32_t stack) {
     const bool is_node = stack - AG_NODE_FIRST < AG_NODE_SLOTS;
-    const bool is_fine = is_node | (stack <= AG_ROOT_LAST); /* no branch: both are common */
+    const bool is_fine = is_node | (stack <= AG_ROOT_LAST); /* no branch, because both cases are
+                                                             * common */
     return is_fine ? stack : AG_ROOT_INCOMPLETE;
 }
 

@@ -4,14 +4,14 @@
  *
  * 1. Processes. The kernel lists the children of each thread (/proc/PID/task/TID/children).
  * Starting from the first process and from every recorded process (whose parent may have ended),
- * these lists give the process tree. A process of the tree that has no slot is about to take one,
- * or was forked and has not allocated yet (then it has the live file mapped), or is a stranger. The
- * process is counted as a stranger if a look PATIENCE_NS later still finds it without a slot and
- * without the live file in its mappings. A process that was recorded and then executed another
- * program is counted even if it ends before that look. Looks are LOOK_EVERY_NS apart, so strangers
- * that live for 0.4 s (2 s in mode SAMPLE) are found, with their names. A look takes some
- * microseconds per process. The next look follows after at least 200 times its duration, which
- * limits the cost to half a percent of a CPU.
+ * these lists give the process tree. A process of the tree that has no slot may be about to take
+ * one; it may have been forked and not have allocated yet (then it has the live file mapped); or it
+ * is a stranger. The process is counted as a stranger if a look PATIENCE_NS later still finds it
+ * without a slot and without the live file in its mappings. A process that was recorded and then
+ * executed another program is counted even if it ends before that look. Looks are LOOK_EVERY_NS
+ * apart, so strangers that live for 0.4 s (2 s in mode SAMPLE) are found, with their names. A look
+ * takes some microseconds per process. The next look follows after at least 200 times its duration,
+ * which limits the cost to half a percent of a CPU.
  *
  * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
@@ -67,7 +67,8 @@
 enum {
     PATIENCE_NS = 300 * 1000 * 1000,
     LOOK_EVERY_NS = 100 * 1000 * 1000,
-    SAMPLES_LOOK_EVERY_NS = 1000 * 1000 * 1000, /* in mode SAMPLE, where the writer sleeps longer */
+    SAMPLES_LOOK_EVERY_NS = 1000 * 1000 * 1000, /* time between two looks in mode SAMPLE, where the
+                                                 * writer sleeps longer */
     REST_FACTOR = 200,
     PROCESSES_MOST = 4096,
     SEEN_SLOTS = 4 * PROCESSES_MOST,

@@ -18,21 +18,24 @@ enum { AG_STRANGERS_NAMES_BYTES = 96 };
 void ag_program_names_add(char names[AG_STRANGERS_NAMES_BYTES], const char *name);
 struct ag_process_ids {  /* what is known of a recorded process; 0: unknown */
     uint32_t pid;        /* in the writer's PID namespace */
-    uint32_t parent;     /* pid of its parent in the writer's PID namespace */
+    uint32_t parent;     /* pid of the parent in the writer's PID namespace */
     uint32_t own_pid;    /* in its own PID namespace */
-    uint32_t own_parent; /* pid of its parent in its own PID namespace */
+    uint32_t own_parent; /* pid of the parent in the PID namespace of the process */
     uint64_t pid_namespace;
-    bool namespace_is_inherited; /* pid_namespace is that of its parent, and may not be its own */
+    bool namespace_is_inherited; /* pid_namespace is that of the parent; the process itself may be
+                                  * in another namespace */
 };
 struct ag_stranger {              /* a process that is a stranger, or may become one */
     uint32_t pid;                 /* in the writer's PID namespace */
-    struct ag_process_ids before; /* its ids before it executed another program, if has_executed */
+    struct ag_process_ids before; /* the process' ids before it executed another program, if
+                                   * has_executed */
     uint64_t start_ticks;         /* start time of the process, as ag_process_start_ticks
                                    * (process_watch.h) returns it */
-    uint64_t since_ns;            /* CLOCK_MONOTONIC when it was first seen without a recording */
-    bool has_executed;            /* it was recorded and executed another program */
-    bool is_counted;              /* it is a stranger */
-    bool is_seen;                 /* the current ag_strangers_look has found it */
+    uint64_t since_ns;            /* CLOCK_MONOTONIC when the process was first seen without a
+                                   * recording */
+    bool has_executed;            /* the process was recorded and executed another program */
+    bool is_counted;              /* the process is counted as a stranger */
+    bool is_seen;                 /* the current ag_strangers_look has found the process */
     char name[16];
 };
 /* Programs that a recorded process executed, or started in children, and whose recorders
@@ -42,7 +45,7 @@ struct ag_missing_programs {
     struct ag_process_ids ids; /* of the recorded process */
     uint32_t n_programs;
     uint64_t since_ns; /* CLOCK_MONOTONIC when this struct was made */
-    char name[16];     /* name of the program that executed these programs */
+    char name[16];     /* name of the program that executed the missing programs */
 };
 struct ag_strangers { /* zero-initialize */
     struct ag_stranger *known;

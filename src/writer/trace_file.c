@@ -5,8 +5,9 @@
  *    use by another trace, a number is inserted: PATH-2, PATH-3 ...
  *
  * 2. Problem. If a file were created first and its 64-byte header written afterwards, a SIGKILL
- *    between the two would leave a file that readers do not recognize as a trace, and that does not
- *    lead to the session whose live file (the file of its shared memory) has the events.
+ *    between the two would leave a file without a header. Readers would not recognize it as a
+ *    trace, and it would not lead to the session whose live file (the file of its shared memory)
+ *    has the events.
  *
  * 3. Solution. The header is written first, and the file gets its name afterwards. Three ways are
  *    tried in this order until the file system supports one:

@@ -20,9 +20,11 @@ enum ag_phase {        // writer.c, section 2
 struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
     struct ag_recording *recording; /* NULL except in phase OPEN */
-    struct ag_process_watch watch;  /* pid 0: its pid in the writer's namespace is unknown */
-    struct ag_process_ids ids;      /* as they were when it was adopted (ag_writer_adopt) */
-    uint32_t tree;                  /* index of its stack tree */
+    struct ag_process_watch watch;  /* pid 0: the process' pid in the writer's namespace is
+                                     * unknown */
+    struct ag_process_ids ids;      /* the ids of the process when it was adopted
+                                     * (ag_writer_adopt) */
+    uint32_t tree;                  /* index of the process' stack tree */
     uint32_t n_joined; /* recorders that joined in programs that the process executed or started */
     /* more recorders were attributed to the process than it counted executions: the process
      * executes programs by system calls of its own (strangers.c, section 2) */

@@ -130,8 +130,8 @@ struct function {
 };
 struct walk {
     struct ag_profile *profile;
-    /* by row of the profile, which is a stack with its sums: the current position. If its `node` is
-     * AG_NODE_ROOT(...), the stack has no frames */
+    /* index: row of the profile (a stack with its sums); the current position in the stack. If
+     * `node` of the position is AG_NODE_ROOT(...), the stack has no frames */
     struct position *positions;
     enum ag_frame_owner *least;  /* by row: frames whose owner has a lower value are skipped */
     uint8_t *owner_of_frame;     /* 1 + enum ag_frame_owner; 0: not determined yet */

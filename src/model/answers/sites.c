@@ -153,7 +153,7 @@ static void enter(struct walk *walk, uint32_t node) {
 }
 
 /* Called when the sum of NODE is complete: adds it to the sum of the parent, and to the keys of the
- * node's frames, except those that also occur in a caller on the path. */
+ * node's frames, except keys that also occur in a caller on the path. */
 static void leave(struct walk *walk, uint32_t node) {
     const uint32_t depth = walk->profile->definitions.nodes.nodes[node].depth;
     const struct ag_metrics *below = &walk->below[depth];

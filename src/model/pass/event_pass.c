@@ -31,8 +31,8 @@ enum {
     REST_EVENTS = 64,
     MANY_STREAMS = 256,
     AHEAD = 16, /* the slot of a group is prefetched this many events before it is used */
-    /* in the key of a group: stands for the via (allocation function) of a block whose type became
-     * known after the allocation, because the event with the type does not contain the via */
+    /* the via (allocation function) in the key of a group for a block whose type became known after
+     * the allocation: the event with the type does not contain the via */
     VIA_UNKNOWN = AG_MODEL_VIAS,
 };
 

@@ -1,5 +1,5 @@
-/* mapped_memory.h: sums of the memory that a program mapped, for each call stack: how many mappings
- * it made, their bytes, and the bytes that were mapped at the peak and at the end.
+/* mapped_memory.h: sums of the memory that a program mapped. For each call stack, these are the
+ * number and bytes of its mappings, and the bytes that were mapped at the peak and at the end.
  *
  * A mapping is what one call made: mmap, mremap, brk or sbrk. Later calls may unmap a part of a
  * mapping, or map over a part of it. A mapping counts as in use until the last of its bytes is

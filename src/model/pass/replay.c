@@ -194,9 +194,9 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
  * lifetimes of its blocks.
  *
  * The lifetime of a block that is still in use ends with the recording: the sum of the lifetimes of
- * these blocks is (number of blocks) * (end of the recording) - (sum of the times of their births).
- * The sums have 128 bits, because in units of 1 / AG_REPLAY_ONE_BLOCK the sum over a hundred
- * million blocks that live for minutes exceeds 64 bits. */
+ * all blocks in use is (number of these blocks) * (end of the recording) - (sum of the times of
+ * their births). The sums have 128 bits, because in units of 1 / AG_REPLAY_ONE_BLOCK the sum over a
+ * hundred million blocks that live for minutes exceeds 64 bits. */
 
 struct life { /* sums of one row; blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK */
     /* lifetime_ns: sum of the lifetimes of freed blocks; born_ns: sum of the times of the births of

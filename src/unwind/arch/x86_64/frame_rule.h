@@ -1,6 +1,6 @@
-/* frame_rule.h (x86-64): makes a packed rule (32 bits that say how to get from a frame to its
- * caller) from a CFI row (a row of the DWARF call frame table), or from code bytes if there is no
- * row. */
+/* frame_rule.h (x86-64): makes a packed rule, 32 bits that say how to get from a frame to its
+ * caller. The rule is made from a CFI row (a row of the DWARF call frame table), or from code bytes
+ * if there is no row. */
 #ifndef AG_FRAME_RULE_H
 #define AG_FRAME_RULE_H
 
