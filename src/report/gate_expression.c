@@ -559,7 +559,7 @@ static struct ag_gate_range product(struct ag_gate_range left, struct ag_gate_ra
         range.low = corners[i] < range.low ? corners[i] : range.low;
         range.high = corners[i] > range.high ? corners[i] : range.high;
         if (corners[i] != corners[i]) {
-            return (struct ag_gate_range){corners[i], corners[i]}; /* not a number */
+            return (struct ag_gate_range){corners[i], corners[i]}; /* NaN */
         }
     }
     return range;

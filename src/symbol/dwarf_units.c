@@ -224,7 +224,7 @@ int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *
         }
     }
     if (units->meter != NULL && units->meter->is_spent) {
-        /* sorting the ranges may cost as much as reading them */
+        /* the ranges are dropped, because sorting them may cost as much as reading them */
         ag_address_ranges_clear(&units->ranges);
     }
     ag_address_ranges_sort(&units->ranges);
@@ -401,7 +401,7 @@ static void read_unit(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit, 
     }
     ag_die_walk(&root, units->meter, dwarf_units_visit, &reading);
     if (units->meter != NULL && units->meter->is_spent) {
-        /* sorting the ranges may cost as much as reading them */
+        /* the ranges are dropped, because sorting them may cost as much as reading them */
         ag_address_ranges_clear(&unit->ranges);
     }
     ag_address_ranges_sort(&unit->ranges);

@@ -38,7 +38,7 @@ struct ag_image_file {
     void *decoder_state;
     bool has_shortfall; /* the result of ag_image_file_shortfall is already in the list of problems
                          * that is made for the user */
-    /* a reason why some addresses have no names is already in that list */
+    /* a reason why some addresses have no names is already in the list of problems */
     bool has_gap;
 };
 

@@ -43,8 +43,8 @@ struct ag_dump_state {               /* the dumps of one recording */
     uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* value of n_signals up to which signals were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */
-    bool is_for_request; /* that child writes the trace that ag_snapshot_requests has requested */
-    /* that child writes a dump that was requested through the live segment, the memory that the
+    bool is_for_request; /* the child writes the trace that ag_snapshot_requests has requested */
+    /* the child writes a dump that was requested through the live segment, the memory that the
      * recorded processes share with the writer */
     bool is_for_control;
 };

@@ -17,16 +17,16 @@ enum { AG_STRANGERS_NAMES_BYTES = 96 };
  * no room, the list ends with "...". */
 void ag_program_names_add(char names[AG_STRANGERS_NAMES_BYTES], const char *name);
 struct ag_process_ids {  /* what is known of a recorded process; 0: unknown */
-    uint32_t pid;        /* in the writer's PID namespace */
+    uint32_t pid;        /* pid of the process in the writer's PID namespace */
     uint32_t parent;     /* pid of the parent in the writer's PID namespace */
-    uint32_t own_pid;    /* in its own PID namespace */
+    uint32_t own_pid;    /* pid of the process in its own PID namespace */
     uint32_t own_parent; /* pid of the parent in the PID namespace of the process */
     uint64_t pid_namespace;
     bool namespace_is_inherited; /* pid_namespace is that of the parent; the process itself may be
                                   * in another namespace */
 };
 struct ag_stranger {              /* a process that is a stranger, or may become one */
-    uint32_t pid;                 /* in the writer's PID namespace */
+    uint32_t pid;                 /* pid of the process in the writer's PID namespace */
     struct ag_process_ids before; /* the process' ids before it executed another program, if
                                    * has_executed */
     uint64_t start_ticks;         /* start time of the process, as ag_process_start_ticks

@@ -6,7 +6,7 @@
  *     kind       CFA (= the caller's sp)                 caller's pc     caller's rbp
  *     SP         sp + offset                             *(CFA - 8)      slot
  *     BP         rbp + offset                            *(CFA - 8)      slot
- *     BP_DEREF   *(rbp + offset), offset signed (DRAP)   *(CFA - 8)      slot
+ *     BP_DEREF   *(rbp + offset), offset signed          *(CFA - 8)      slot
  *     PLT        sp + 8, or sp + 16 if (pc - 1) & 15     *(CFA - 8)      rbp
  *                >= offset / 8 (a PLT entry that a signal interrupted)
  *     SIGNAL     *(sp + 160), from the kernel's ucontext *(sp + 168)+1   *(sp + 120)
@@ -14,6 +14,9 @@
  *     OTHER      offset / 8 is an enum ag_rule_other; FRAME_POINTER steps like BP with offset 16
  *
  *     slot         0: rbp is unchanged; AT_BP: *rbp; else *(CFA - 8 * slot)
+ *
+ * BP_DEREF is for functions that realign their stack: GCC's code for them stores the CFA (the
+ * "dynamic realign argument pointer", DRAP) in the frame, at rbp + offset.
  *
  * For every frame, pc - 1 lies inside the instruction that the frame is executing
  * (base/stack_tree.h). Therefore the step out of a signal frame adds one.
