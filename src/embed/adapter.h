@@ -48,7 +48,7 @@ struct ag_adapter {
 
 /* The phases of an adapter in a running program (`allogram attach`), in this order:
  *
- *     attach Other threads run, and may be anywhere. ag_detour_install (hook/detour.h) only
+ *     attach       Other threads run, and may be anywhere. ag_detour_install (hook/detour.h) only
  *                  prepares; the jumps are written later. Memory comes from ag_own_memory_take
  *                  (base/own_memory.h). The adapter must not call anything that takes a lock of the
  *                  runtime, since another thread can hold that lock.

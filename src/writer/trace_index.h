@@ -12,7 +12,7 @@ struct ag_blob;
 struct ag_ledger;
 struct ag_stack_harvest;
 struct ag_index_facts {        /* facts that the events do not contain */
-    uint64_t start_ns, end_ns; /* of the process, since the session (the recording) began */
+    uint64_t start_ns, end_ns; /* start and end of the process, since the session began */
     uint64_t rss_peak_bytes;
 };
 
