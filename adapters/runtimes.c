@@ -1,5 +1,6 @@
-/* runtimes.c: the table of runtimes (base/runtimes.h) in allogram itself. It has the parts that
- * work outside of the profiled process: decoders, inspectors and links. */
+/* runtimes.c: the table of runtimes (base/runtimes.h) in the program allogram. Each row has the
+ * parts of a runtime that work outside of the profiled process: decoder, inspector and link (see
+ * runtimes.def). */
 #include "base/runtimes.h"
 
 #include <stddef.h>

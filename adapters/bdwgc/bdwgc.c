@@ -30,7 +30,8 @@ static const char *const needed[] = {"GC_base",
                                      "GC_get_all_interior_pointers"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    /* All but the last four, which a linker leaves out of a program that does not call them. */
+    /* The last four functions may be absent: a linker leaves them out of a program that does not
+     * call them. */
     N_INDISPENSABLE = N_NEEDED - 4,
     EXCLUDE = N_INDISPENSABLE, /* GC_exclude_static_roots */
     IS_REGISTERED = EXCLUDE + 1,
@@ -51,7 +52,7 @@ static const char *name_of(size_t at) {
 }
 
 static int read_program_bias(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size; /* only a field that every glibc has is read */
+    (void)size; /* every glibc has the field that is read here */
     *(uintptr_t *)context = info->dlpi_addr;
     return 1; /* the first object is the program */
 }
@@ -148,7 +149,6 @@ static void note_lists(void) {
     }
 }
 
-/* The adapter relies on gc.h of these versions. */
 static bool is_known_version(unsigned number) {
     const unsigned major = number >> 16 & 255, minor = number >> 8 & 255;
     return major == 8 && minor <= 2;
@@ -167,9 +167,9 @@ static void take_needed(const struct places *places) {
 }
 
 /* Excludes the agent's static memory from collections. Otherwise every collection would scan all of
- * it for pointers. The scan takes time (a small heap is collected thousands of times a second), and
- * an address stored in this memory would keep a block alive. The exclusion is permanent. It does no
- * harm, because this agent is never unloaded, so no other memory is ever mapped at these
+ * this memory for pointers. The scan takes time (a small heap is collected thousands of times a
+ * second), and an address stored in this memory would keep a block alive. The exclusion is
+ * permanent. The preloaded agent is never unloaded, so no other memory is ever mapped at these
  * addresses. */
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) = (void (*)(void *, void *))places->place[EXCLUDE].address;
@@ -235,12 +235,12 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return answer;
 }
 
-/* ---- in a program that is running ----
+/* ---- attaching to a running program ----
  *
  * 1. The hooked functions of the collector may take its lock, and so may the function that sets the
- * listener. So the hooks are installed and removed while no thread is in the collector's library:
- * no thread holds the lock then. The adapter can only do this if it knows where the collector's
- * code is. So a collector that is linked into the program is not hooked.
+ * listener. So the hooks are installed and removed while no thread executes code of the collector's
+ * library: then no thread holds the lock. This needs the address range of the collector's code, so
+ * a collector that is linked into the program is not hooked.
  *
  * 2. The agent's data is not excluded from collections: the collector cannot undo an exclusion, and
  * memory that is mapped at the agent's addresses after the agent is unloaded would be excluded as
@@ -320,11 +320,11 @@ static void count_at_end(struct ag_runtime_definition *ret_runtime) {
 static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     note_lists();
     if (ag_recorder.pid != recorded_pid) {
-        return; /* a forked child knows only its own blocks */
+        return; /* the trace of a forked child lacks its parent's blocks */
     }
     ag_bdwgc_memory_report();
     if (ag_recorder_is_sampling() || was_late) {
-        return; /* such a recording does not have all blocks */
+        return; /* this recording does not have all blocks */
     }
     count_at_end(ret_runtime);
 }

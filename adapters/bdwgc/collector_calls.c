@@ -1,16 +1,16 @@
-/* collector_calls.c: the hooks of the Boehm collector's functions: each calls the original and
- * records the event.
+/* collector_calls.c: the hooks of the Boehm collector's functions. Each hook calls the original
+ * function and records the event.
  *
  * 1. The collector's functions call each other by their public names, so only the outermost call of
  * a thread is recorded. Finalizers run inside of calls but are the program's code, so a thread that
  * runs finalizers is outside of the collector (SHAPE_LEAVES).
  *
- * 2. A batch is a list of blocks that GC_malloc_many returns, or GC_generic_malloc_many when the
- * program calls it (as the macros of gc_inline.h do). Each block of a batch is recorded: from then
- * on the blocks belong to the program, even while it keeps them in a free list. In an exact
- * recording, GC_generic_malloc_many makes lists of one block instead, so that each block is
- * recorded when the program allocates it, with the stack of this moment. In a sample the program
- * gets whole lists, because the calls would cost more than the sample.
+ * 2. A batch is a list of blocks that the program gets from GC_malloc_many or
+ * GC_generic_malloc_many (which the macros of gc_inline.h call). Each block of a batch is recorded
+ * when the program gets the batch, even if the program keeps the block in a free list. In an exact
+ * recording, GC_generic_malloc_many makes lists of one block, so that each block is recorded when
+ * the program allocates it, with the stack of that moment. A sampling recorder leaves the lists
+ * whole, because the additional calls would cost more time than the sampling.
  *
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
  * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
@@ -19,14 +19,14 @@
  * of live blocks (held_blocks.h) records the death.
  *
  * 4. Coverage. At the end the recorded bytes are compared with the collector's own counter
- * (GC_get_total_bytes), in bytes of the collector's blocks. That counter includes a batch when a
- * thread's own free list is refilled with it, not when a block is handed out. So the adapter keeps
- * the blocks of a refill as waiting (held_blocks.h) until they are handed out. At the end, a
- * waiting block that still begins with a link to another block of a list was never handed out, so
- * it is not missing in the trace; a block that was handed out does not begin with such a link. In
- * some calls the collector allocates for itself (finalizers, links; SHAPE_OWN). The growth of the
- * counter in these calls is not missing in the trace either, nor is the collector's record of a
- * thread, which it allocates when the thread starts. */
+ * (GC_get_total_bytes), in bytes of the collector's blocks. That counter includes a list of blocks
+ * when the collector puts it into a thread's free list (a refill), not when a block is handed out.
+ * So the adapter keeps the blocks of a refill in a set of waiting blocks (held_blocks.h) until they
+ * are handed out. At the end, a waiting block that still begins with a link to another block of a
+ * list was never handed out, so it is not missing in the trace; a block that was handed out does
+ * not begin with such a link. In some calls the collector allocates for itself (finalizers, links;
+ * SHAPE_OWN). The growth of the counter in these calls is not missing in the trace either, nor is
+ * the collector's record of a thread, which it allocates when the thread starts. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -51,10 +51,10 @@ enum shape {                     /* what the arguments mean */
              SHAPE_FREE,         /* (block) */
              SHAPE_LIST,         /* (bytes), a list of blocks */
              SHAPE_REFILL,       /* (bytes, kind, ret_list) */
-             SHAPE_LEAVES,       /* runs the program's code */
+             SHAPE_LEAVES,       /* runs the program's code: the thread leaves the collector */
              SHAPE_INSIDE,       /* not recorded; the thread is inside of the collector */
              SHAPE_OWN,          /* may allocate for the collector itself */
-             SHAPE_REGISTER,     /* the same: the record of the calling thread */
+             SHAPE_REGISTER,     /* allocates the collector's record of the calling thread */
              SHAPE_SET_LISTENER, /* (listener) */
              SHAPE_GET_LISTENER, /* () */
 };
@@ -82,7 +82,7 @@ extern uint32_t ag_bdwgc_keeps_vectors AG_HIDDEN; /* 1: the entries save vector 
                                                    * ag_bdwgc_call */
 uint32_t ag_bdwgc_keeps_vectors;
 static struct ag_detour detours[N_ROWS];
-static original_fn *make_block; /* GC_malloc_kind; NULL: the collector does not have it */
+static original_fn *make_block; /* GC_malloc_kind, or NULL if the collector does not have it */
 
 struct ag_bdwgc_functions ag_bdwgc;
 struct ag_address_bits ag_held;
@@ -96,7 +96,7 @@ _Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8,
 /* ---- sums ---- */
 
 enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
-struct sum { /* the sum of one thread; all further threads share the last struct */
+struct sum { /* one for each thread; the threads after the first SUM_SHARED share the last one */
     AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
 static struct sum *sums; /* mapped; zeroed in a forked child */
@@ -158,11 +158,11 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
 }
 
 /* After a sampled block, this many calls of its thread do not take the short path of
- * collector_entry.S, so that a language's adapter can read the object's type number. An object is
- * initialized long before its thread has made so many calls. */
+ * collector_entry.S. So a language's adapter can read the object's type number at these calls. The
+ * object is initialized long before the last of these calls. */
 enum { LOOKS_MOST = 64 };
 
-/* The collector's block that the program's pointer points into. */
+/* The address of the collector's block that contains ADDRESS. */
 static uintptr_t block_of(uintptr_t address) {
     void *base = ag_bdwgc.base((void *)address);
     return base ? (uintptr_t)base : address;
@@ -171,8 +171,8 @@ static uintptr_t block_of(uintptr_t address) {
 /* Whether the collector's record of the calling thread was counted. */
 static __thread bool is_thread_counted __attribute__((tls_model("initial-exec")));
 
-/* Counts the collector's record of the calling thread. That of the program's first thread is no
- * block. */
+/* Counts the collector's record of the calling thread. The record of the program's first thread is
+ * not a block of the collector's heap. */
 AG_COLD static void count_thread(void) {
     void *stack_base[4]; /* struct GC_stack_base of gc.h has one or two pointers */
     is_thread_counted = true;
@@ -185,7 +185,7 @@ AG_COLD static void count_thread(void) {
 }
 
 static void report_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
-    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* `run --filter` does not exclude
+    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* false: `run --filter` excludes
                                                                    * the heap */
     if (address == 0) {
         return;
@@ -221,8 +221,8 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
 /* The code of the collector's library; empty if the collector is linked into the program. */
 static struct ag_loaded_segment own_code;
 
-/* Whether the collector itself makes this call of a free function. It does so when a thread ends,
- * to free memory that it allocated for itself and that was not recorded. */
+/* Whether the collector itself makes this call of a free function. When a thread ends, the
+ * collector frees memory that it allocated for itself. That memory was not recorded. */
 static bool is_by_collector(const struct ag_kept_call *call) {
     return call->return_address - own_code.low < own_code.high - own_code.low;
 }
@@ -266,8 +266,9 @@ static void report_list(const struct ag_kept_call *call, uintptr_t first, size_t
     atomic_fetch_add_explicit(&listed_blocks, blocks, memory_order_relaxed);
 }
 
-/* Called when a thread's own free list was refilled. The collector counts all blocks of a refill.
- * Blocks that wait already are in the list of a thread that ended, and were counted before. */
+/* Called when a thread's own free list was refilled. The collector counts all blocks of a refill. A
+ * block that is in the set of waiting blocks already comes from the list of a thread that ended,
+ * and was counted before. */
 static void note_refill(uintptr_t first) {
     if (ag_recorder_is_sampling() || first == 0) {
         return;
@@ -318,10 +319,10 @@ static uintptr_t call_own(struct ag_kept_call *call) {
 }
 
 /* Stores a list of one block into *RET_LIST, in place of the longer list that the program requests.
- * So the program calls again for each block, and each block is recorded with its own stack. Returns
- * false if the original function has to make the list. */
+ * So the program makes a call for each block, and each block is recorded with its own stack.
+ * Returns false if the original function has to make the list. */
 static bool single_block(struct ag_kept_call *call, uintptr_t *ret_list) {
-    enum { KINDS = 2 }; /* memory without and with pointers, GC_I_PTRFREE and GC_I_NORMAL */
+    enum { KINDS = 2 }; /* GC_I_PTRFREE (memory without pointers) and GC_I_NORMAL */
     const size_t bytes = call->arguments[0], kind = call->arguments[1];
     if (kind >= KINDS || !make_block || !ag_bdwgc.adds_byte) {
         return false;

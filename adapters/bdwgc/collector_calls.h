@@ -34,16 +34,16 @@ struct ag_bdwgc_functions {
     int (*is_registered)(void);
     void *(*my_thread)(void *ret_stack_base);
     /* GC_get_all_interior_pointers: 1 if the collector adds a byte to each block, so that a pointer
-     * to the end of a block keeps the block alive. NULL: as above. */
+     * to the end of a block keeps the block alive. NULL: the program has no such function. */
     int (*adds_byte)(void);
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 
 /* State of the calling thread; collector_entry.S uses its layout. */
 struct ag_bdwgc_thread {
-    uintptr_t inside;   /* the sp of the outermost call of the collector, at its return address;
-                         * lowest bit set: the call took the short path; 0: none */
-    uint64_t attention; /* number of calls that may not take the short path */
+    uintptr_t inside;   /* the address of the return address of the outermost call of the collector,
+                         * or 0; the lowest bit is set if that call took the short path */
+    uint64_t attention; /* the number of further calls that may not take the short path */
     const struct ag_kept_call *outermost; /* the outermost call, unless it took the short path */
 };
 extern __thread struct ag_bdwgc_thread ag_bdwgc_thread __attribute__((tls_model("initial-exec")))
@@ -54,14 +54,14 @@ AG_HIDDEN;
 struct ag_bdwgc_cause {
     const uintptr_t *sp;
     uintptr_t rbp;
-    uint64_t needed_bytes; /* 0: the call is no allocation */
+    uint64_t needed_bytes; /* the requested bytes; 0 if the call is no allocation */
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
 /* ag_bdwgc_hook installs the detours. It returns 0, or a negative errno and a reason. After an
- * error nothing is changed. places: the functions of the rows of collector_functions.def.
- * in_program: the collector is linked into the program, so its callers may have been compiled
- * together with it. */
+ * error no function is hooked. places: the functions, in the order of collector_functions.def.
+ * in_program: the collector is linked into the program, so callers may have been compiled together
+ * with it. */
 struct ag_bdwgc_place {
     uintptr_t address; /* 0: not found */
     size_t bytes;      /* 0: unknown */
@@ -71,12 +71,12 @@ const char *ag_bdwgc_call_name(size_t row);
 int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const char **ret_reason,
                   const char **ret_name);
 
-/* Sums of the sizes of the collector's blocks: the first of the recorded blocks, the second of the
- * blocks that the collector allocated for itself. */
+/* ag_bdwgc_reported_bytes returns the sum of the sizes of the recorded blocks; ag_bdwgc_own_bytes
+ * that of the blocks that the collector allocated for itself. */
 uint64_t ag_bdwgc_reported_bytes(void);
 uint64_t ag_bdwgc_own_bytes(void);
-/* The first function adds to, and the second returns, the number of bytes that the collector's
- * statistics count although the program never got them. */
+/* Bytes that the collector's statistics count although the program never got them: the first
+ * function adds to their number, the second returns it. */
 void ag_bdwgc_not_handed_out(uint64_t bytes);
 uint64_t ag_bdwgc_left_bytes(void);
 /* The number of blocks that were handed out in lists that the program requested. The program keeps
@@ -89,7 +89,7 @@ void ag_bdwgc_listen(ag_collection_listener *listener);
 /* Sets the collector's listener, and keeps calling the listener that the program may have set
  * before. */
 void ag_bdwgc_listen_also(ag_collection_listener *listener);
-/* The program's own listener; may be NULL. */
+/* The listener that the program set, or NULL. */
 extern _Atomic(ag_collection_listener *) ag_program_listener AG_HIDDEN;
 
 #endif

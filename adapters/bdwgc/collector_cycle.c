@@ -1,13 +1,14 @@
-/* collector_cycle.c: records the collections of the Boehm collector, and the deaths of the blocks
- * that they find dead. The collector calls this file at each of its events.
+/* collector_cycle.c: records the collections of the Boehm collector, and the blocks that a
+ * collection finds dead. The collector calls a function of this file (its listener) at each step of
+ * a collection.
  *
- * 1. Deaths. At the event RECLAIM_END the mark bits say which blocks live. Marking is over, and the
- * finalizer queue is marked as well, so the death of a block that a finalizer will see is not
- * recorded before the finalizer has run. GC_base returns NULL for memory without live blocks, which
- * the collector has released. The collector reuses no memory before this file has recorded the
- * deaths, since it holds its lock until then. The collector also marks the blocks in the free lists
- * of threads. The adapter checks all blocks that are live in the trace, in the order of their
- * addresses.
+ * 1. Deaths. At the event RECLAIM_END the mark bits say which blocks live. The collector has also
+ * marked the blocks in its finalizer queue, so the death of a block is not recorded before its
+ * finalizer has run. GC_base returns NULL for memory without live blocks, which the collector has
+ * released. The collector reuses no memory before this file has recorded the deaths, since it holds
+ * its lock until then. The adapter checks all blocks that are live in the trace, in the order of
+ * their addresses. It ignores the marks of other blocks: the collector also marks the blocks in the
+ * free lists of threads.
  *
  * 2. While the collector has stopped all threads, the adapter only reads the clock: a thread may be
  * stopped inside of the recorder.
@@ -43,12 +44,12 @@ enum event { /* GC_EventType of gc.h */
 
 /* The current collection; protected by the collector's lock. */
 static struct {
-    /* the times of the first and the last stop of the threads (0: none yet), and the duration of
-     * all stops; in units of ag_host_elapsed_raw */
+    /* the times of the first and the last stop of the threads (0: not stopped yet), and the total
+     * duration of the stops; in units of ag_host_elapsed_raw */
     uint64_t begun_raw, stopped_raw, paused_raw;
     uint64_t before_bytes;
     bool is_stopped, is_swept;
-    bool is_begun; /* the event START was seen, so the event END will follow */
+    bool is_begun; /* the event START was seen; an incremental collection has none */
 } now;
 
 static uint64_t used_bytes(void) {
@@ -164,8 +165,8 @@ void ag_bdwgc_cycle_event(int event) {
 
 /* ---- at the end ---- */
 
-/* A block that waits in a list begins with a link to another one, or with the end of the list (the
- * collector stores small numbers there). */
+/* A block in a free list begins with the address of the next block of the list. The last block
+ * begins with 0 or a small number of the collector. */
 static void count_waiting(void *context, uintptr_t address) {
     enum { NUMBERS_MOST = 4096 }; /* above any counter of gc_inline.h or thread_local_alloc.h */
     uint64_t *bytes = context;

@@ -1,11 +1,11 @@
-/* collector_memory.c: records the memory that the Boehm collector maps, as memory of its heap and
- * not of the program.
+/* collector_memory.c: records the memory that the Boehm collector maps as memory of the collector's
+ * heap, and not as a mapping of the program.
  *
- * The collector takes memory with mmap, for its heap and for tables, and never gives the addresses
- * back: it maps them again without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the collector is
- * linked into the program, the collector and the program call mmap through the same import slot. A
- * mapping is the collector's if the thread is inside of a call of the collector. The size of
- * mappings from before the hook was installed comes from the collector's own statistics. */
+ * The collector takes memory with mmap, for its heap and for tables, and never unmaps it: the
+ * collector maps unused memory again, without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the
+ * collector is linked into the program, the collector and the program call mmap through the same
+ * import slot. A mapping is the collector's if the thread is inside of a call of the collector. The
+ * size of mappings from before the hook was installed comes from the collector's own statistics. */
 #include "collector_memory.h"
 
 #include <stdatomic.h>
@@ -49,9 +49,9 @@ static void *hooked_mmap64(void *address, size_t bytes, int protection, int flag
                : next_mmap64(address, bytes, protection, flags, fd, offset);
 }
 
-/* A slot that is not bound yet points to the loader, which would overwrite the hook. So the
- * original is looked up by name, and not taken from the slot. If the library has no such import,
- * the collector takes its memory in another way, and its memory is recorded as the program's. */
+/* The original is looked up by name and not taken from the import slot: a slot that is not bound
+ * yet points to code of the loader, which would overwrite the hook. If the library has no import of
+ * this name, nothing is hooked, and the collector's memory is recorded as the program's. */
 static void follow(const char *name, map_fn *hooked, map_fn **next) {
     struct ag_symbol_place place;
     void *unused = NULL;

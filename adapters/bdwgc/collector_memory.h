@@ -2,8 +2,8 @@
 #ifndef AG_BDWGC_MEMORY_H
 #define AG_BDWGC_MEMORY_H
 
-/* From here on, the collector's mappings belong to its heap and are not recorded as the
- * program's. */
+/* Hooks the collector's calls of mmap: after this call its mappings are recorded as memory of its
+ * heap, and not as the program's. */
 void ag_bdwgc_memory_follow(void);
 /* Records how much memory the collector holds. Callable anywhere, with or without the collector's
  * lock. */

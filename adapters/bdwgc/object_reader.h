@@ -1,6 +1,7 @@
 /* object_reader.h: the interface that the Boehm collector's adapter offers to the adapter of a
- * language whose objects live in the collector's heap. The language's adapter is called at the
- * steps of a block's life, by the thread that makes the step, and can read the type from the
+ * language whose objects live in the collector's heap. The collector's adapter calls the functions
+ * of struct ag_object_reader when a block is allocated, initialized or freed, and when a collection
+ * begins, in the thread that does this. The language's adapter can then read the type from the
  * object. This is the only header of an adapter that other adapters include. */
 #ifndef AG_OBJECT_READER_H
 #define AG_OBJECT_READER_H
@@ -14,7 +15,7 @@
 struct ag_object_reader {
     /* The collector handed out memory that it does not clear; the program does not have it yet. */
     void (*uncleared)(uintptr_t address, size_t bytes);
-    /* The allocation of this block was recorded, as the last event of the thread so far. */
+    /* The allocation of this block was recorded: it is the newest event of the thread. */
     void (*allocated)(uintptr_t address);
     /* The thread calls the collector again, so the last object that it allocated is initialized by
      * now. */

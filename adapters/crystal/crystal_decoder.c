@@ -1,6 +1,6 @@
 /* crystal_decoder.c: decodes Crystal's functions and types offline, for reports (symbol/decoder.h).
- * Crystal programs are native code with DWARF and ELF symbols. Only the form of the symbols' names
- * and the type numbers at the beginning of objects are special. */
+ * Crystal programs are native code with DWARF and ELF symbols. So this file decodes only the form
+ * of the symbols' names, and the type numbers at the beginning of objects. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -46,8 +46,8 @@ static size_t method_bytes(const char *method) {
     while (is_operator(method[n])) {
         n++;
     }
-    /* if neither ":" nor "<" follows, the last "<" is not part of the name, but opens the list of
-     * types */
+    /* If neither ":" nor "<" follows a "<", this "<" is not part of the name but opens the list of
+     * types. */
     while (n > 1 && method[n] != ':' && method[n] != '<' && method[n - 1] == '<') {
         n--;
         if (method[n] == '<') {
@@ -114,8 +114,8 @@ static bool proc_name(const char *linkage, char *ret_text, size_t capacity) {
 }
 
 /* If the arguments of a generic type are inferred from those of `new` (Pair.new(1, "s")), TYPE has
- * the type's parameters, and RESULT is the type that is made. Returns where RESULT begins; 0: the
- * arguments of TYPE are not inferred. */
+ * the type's parameters, and RESULT is the type that is made. Returns the position of RESULT, or 0
+ * if the arguments of TYPE are not inferred. */
 static size_t made_type(const char *text, const struct parts *parts, size_t method) {
     const size_t length = strlen(text);
     const char *open = memchr(text, '(', parts->type_end);

@@ -7,7 +7,7 @@
 
 /* "*Hash(Int32, String)@Hash(K, V)#[]=<Int32, String>:String" becomes "Hash(Int32, String)#[]=".
  * Class methods have a dot; procs are named by file and line. Returns false if the symbol is not
- * Crystal's, or the name does not fit. */
+ * Crystal's, or if the name is longer than CAPACITY. */
 bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity);
 
 enum ag_crystal_place {

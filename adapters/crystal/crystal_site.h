@@ -1,5 +1,5 @@
-/* crystal_site.h: reads the code of a place that allocates, to find out whether it makes an object
- * of a certain type. */
+/* crystal_site.h: reads the machine code around a call that allocates, to find out whether this
+ * code makes an object of a certain type. */
 #ifndef AG_CRYSTAL_SITE_H
 #define AG_CRYSTAL_SITE_H
 

@@ -3,9 +3,10 @@
  *
  *     {lo - hi}: Name
  *
- * indented by its depth in the type hierarchy. hi is the type's number, with which its objects
- * begin; lo is less than hi if the type has subclasses. All other lines are output of the compiler
- * or of the program. The user supplies the file, so lengths and numbers are checked. */
+ * indented by its depth in the type hierarchy. hi is the type's number, and each object of the type
+ * begins with this number; lo is less than hi if the type has subclasses. All other lines are
+ * output of the compiler or of the program. The user supplies the file, so lengths and numbers are
+ * checked. */
 #include "crystal_table.h"
 
 #include <errno.h>

@@ -5,23 +5,24 @@
  * 1. When the type is read. An object's type number is its first 32 bits. The program writes it
  * after the allocation and after the initializers of instance variables, which may allocate
  * themselves. The number of a String is written after the contents of the String. So each block is
- * read twice: when its thread calls the collector again, and, if there was no number yet, 32 blocks
- * later. Until the second reading, the block's address is in a ring buffer of the thread. The
- * address is stored inverted, so that it does not keep the block alive. After a collection only
+ * read when its thread calls the collector again, and, if it had no number then, once more 32
+ * blocks later. Until the second reading, the block's address is in a ring buffer of the thread.
+ * The address is stored inverted, so that it does not keep the block alive. After a collection only
  * live blocks are read.
  *
  * 2. What is recorded. A piece of code makes objects of one type, so the type is recorded once for
  * a stack and holds for all blocks of the stack: an event needs no room for its type and never
  * waits for it. A block that deviates (compilers merge the allocations of two branches) gets a
- * stack of its own: the stack's node with a further node for the type. That stack is written into
- * the block's event, while the event's chunk (a part of the shared memory) still belongs to the
- * thread. A stack with too many deviating types makes no objects: the numbers are elements of
- * buffers. Reports recognize such stacks by their frames and do not use the number.
+ * stack of its own: the stack's node with a further node for the type. The id of that stack is
+ * written into the block's event, as long as the event's chunk (a part of the shared memory with
+ * the writer) still belongs to the thread. If a stack has too many deviating types, its blocks are
+ * not objects but buffers, whose first elements look like type numbers. Reports recognize such a
+ * stack by its frames and ignore the numbers.
  *
  * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
- * are not used, nor is the number of String if the block is not a String. Other numbers do no harm,
- * because reports use a number only if the code that allocated the block stores it
- * (crystal_site.c). */
+ * are not used, nor is the number of String if the block is not a String. Other numbers may be
+ * recorded by mistake, but reports use a number only if the code that allocated the block stores
+ * this number (crystal_site.c). */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -84,7 +85,8 @@ static struct ring *ring_of_thread(void) {
     return own_ring;
 }
 
-/* The file of `run --crystal-types`, as crystal_table.c describes it; NULL: none. */
+/* The contents of the file of `run --crystal-types` (crystal_table.c describes its form), or
+ * NULL. */
 static struct {
     const char *bytes;
     size_t length;
@@ -106,8 +108,8 @@ static void map_table(const char *path) {
     }
 }
 
-/* The name that the table has for the number DIGITS; the name ends at the end of its line. NULL:
- * none. */
+/* The name that the table has for the number DIGITS, or NULL. The name ends at the end of its
+ * line. */
 static const char *name_in_table(const char *digits, size_t n_digits, size_t *ret_length) {
     static const char before[] = " - ", behind[] = "}: ";
     const size_t head = strlen(before) + n_digits + strlen(behind);
@@ -160,8 +162,8 @@ static void report_stack(uint32_t stack, uint32_t type) {
     ag_recorder_append(&record);
 }
 
-/* Whether the pair is new; stores it. If the table is full, the pair is not stored and counts as
- * new again. */
+/* Stores the pair and returns whether it is new. If the table is full, the pair is not stored, and
+ * the function returns true. */
 static bool is_new_pair(uint32_t stack, uint32_t type) {
     const uint64_t pair = (uint64_t)stack << 32 | type;
     uint32_t at = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 50);
@@ -208,7 +210,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
         return;
     }
     if (TYPE_OF(word) == type) {
-        return; /* another thread was faster */
+        return; /* another thread has stored this type first */
     }
     if (is_new_pair(block->stack, type)) {
         atomic_fetch_add_explicit(known, UINT32_C(1) << 24, memory_order_relaxed);
@@ -226,7 +228,8 @@ static bool is_string(uintptr_t address, uint32_t block_bytes) {
             head[2] <= head[1] && ((const volatile char *)address)[block_bytes - 1] == '\0');
 }
 
-/* Reads the type number; 0: not written yet. If the block is dead, removes it from the ring. */
+/* Returns the type number, or 0 if the program has not written it yet. If the block is dead,
+ * removes it from the ring. */
 static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
@@ -264,7 +267,7 @@ static void settle(const struct ring *ring, struct pending *place) {
 }
 
 /* A tracker of the program is called for each object while the object is live, so all waiting
- * blocks are read at each call. At a later call some of the objects could be dead. */
+ * blocks are read at each call. */
 AG_COLD static void look_at_all(struct ring *ring) {
     for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {
         if (ring->blocks[i].hidden != 0) {
@@ -333,10 +336,11 @@ static void take_block(uintptr_t address) {
     struct pending before = *place;
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && before.hidden != 0 &&
         ag_tracker_is_inside() && read_number(&before) == 0 && before.hidden != 0) {
-        return; /* a block made by a callback does not replace an uninitialized one */
+        return; /* a block made by a callback must not replace a block without a number */
     }
     ring->n++;
-    before.words = ring->thread == thread ? before.words : NULL; /* the event is not in our chunk */
+    before.words = ring->thread == thread ? before.words : NULL; /* the event is in the chunk of
+                                                                  * another thread */
     ring->thread = thread;
     *place = block;
     if (before.hidden != 0) {
@@ -420,9 +424,9 @@ static void crystal_end(struct ag_runtime_definition *runtime) {
     }
 }
 
-/* Attaches in a running program, after the collector's adapter, like at a program's start. But the
- * environment is not read, because another thread may be changing it: users pass the file of type
- * names to the reports instead. */
+/* Attaches to a running program, after the collector's adapter. The environment is not read,
+ * because another thread may be changing it: users pass the file of type names to the reports
+ * instead. */
 static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
                                           struct ag_late_start *ret_start) {
     (void)ret_start;

@@ -2,13 +2,14 @@
  * count.
  *
  * mallinfo2 (glibc 2.33 and later; the older mallinfo counts in 32 bits) takes the lock of each
- * arena. Another thread that holds such a lock releases it soon. The calling thread itself can hold
- * such a lock only if a signal handler that interrupted malloc has called exit. A thread that runs
- * a handler has a signal blocked, so nothing is read if any signal is blocked.
+ * arena. If another thread holds such a lock, the call only waits. The calling thread itself holds
+ * such a lock only if a signal handler interrupted malloc and called exit: mallinfo2 would then
+ * wait forever. A thread that runs a signal handler has a signal blocked, so mallinfo2 is not
+ * called if any signal is blocked.
  *
- * glibc reserves address space for its arenas other than the first, but does not count it. So the
- * record has the same number for reserved and committed bytes. The chunks that a thread caches
- * (tcache) are not part of glibc's count of free memory. */
+ * glibc does not count the address space that it reserves for its further arenas. So the record has
+ * the same number for reserved and committed bytes. The chunks that a thread caches (tcache) are
+ * not part of glibc's count of free memory. */
 #include "arena_sizes.h"
 
 #include <stdint.h>
@@ -20,13 +21,13 @@
 #include "record/process_life.h"
 #include "record/recorder.h"
 
-struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
+struct malloc_sizes { /* struct mallinfo2 of malloc.h */
     size_t arena_bytes, n_chunks, n_fast_chunks, n_mapped, mapped_bytes, unused, fast_bytes,
         used_bytes, free_bytes, top_bytes;
 };
 static struct malloc_sizes (*ask)(void);
-/* The process that records its arenas. A forked child does not record its arenas, because its trace
- * lacks the blocks of its parent. */
+/* The number of the process that started the recorder. A forked child does not record its arenas,
+ * because its trace lacks the blocks of its parent. */
 static uint32_t recorded_process;
 
 void ag_libc_arenas_find(void) {

@@ -1,30 +1,31 @@
-/* attached.c: the agent in a process that is already running: installs hooks by detours and removes
- * them again.
+/* attached.c: the agent (allogram's library) in a process that is already running. The agent
+ * installs hooks by detours, jumps at the start of functions, and removes them again.
  *
  * 1. The agent uses detours, not the import slots through which images (loaded objects) call
  * malloc. A program may read the address of free from such a slot and keep it (a destructor in a
  * struct). After the agent is removed, that address would be invalid. A detour changes the code at
- * malloc's address and not the address. So it catches callers in every image, in images that dlopen
- * loads later, calls through old function pointers, and the libc's own calls. It leaves no address
- * of the agent in the program's data. The agent only prepares the detours; `allogram attach` (the
- * tool), which can stop the threads, writes the bytes (hook/attachment.h).
+ * malloc's address and not the address. So a detour catches calls from every image, from images
+ * that dlopen loads later, through old function pointers, and from the libc itself. It leaves no
+ * address of the agent in the program's data. The agent only prepares the detours; `allogram
+ * attach` (the tool), which can stop the threads, writes the bytes (hook/attachment.h).
  *
- * 2. The agent calls the original functions through the page of the detours. The originals may call
- * each other by their public addresses (realloc(NULL, n) calls malloc, a failed mremap ends in
- * malloc and free), and those calls now reach the agent. So an original that may do this is called
- * with recording suspended in the thread. Calls that the allocator itself makes are recognized by
- * the address of the caller (attached_entry.S).
+ * 2. An original is a hooked function without its detour; the agent calls it through the page of
+ * the detours. The originals may call each other by their public addresses (realloc(NULL, n) calls
+ * malloc; a realloc whose mremap fails calls malloc and free), and those calls reach the agent. So
+ * an original that may do this is called with recording suspended in the thread. Calls that the
+ * allocator itself makes are recognized by the address of the caller (attached_entry.S).
  *
  * Allocators other than the C library's have entries of their own: static_allocator.c.
  *
  * 3. C++ operators are recorded as the malloc that they call. Mappings of the program are not
  * recorded: in a libc, mmap is also the function that malloc itself calls.
  *
- * 4. This object exports only the names that the tool needs, so no symbol of the process ever binds
- * to it. It has no constructor, so loading it changes nothing.
+ * 4. The agent exports only the names that the tool needs, so no symbol of the process ever binds
+ * to it. The agent has no constructor, so loading it changes nothing.
  *
- * 5. There are two objects: one with the adapters of runtimes (attached_runtimes.c), for processes
- * that have a runtime, and one without (attached_alone.c), which loads in half the time. */
+ * 5. There are two builds of the agent. The one with the adapters of runtimes (attached_runtimes.c)
+ * is for processes that have a language runtime. The other one (attached_alone.c) loads in half the
+ * time. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -52,7 +53,8 @@ struct ag_next_functions ag_next;
 _Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3,
                "attached_entry.S uses the same offset");
 
-/* From attached_entry.S: the code of the libc's allocator; 0 bytes: it is not known. */
+/* Read by attached_entry.S: the address and size of the code of the libc's allocator. The size is 0
+ * if the code was not found. */
 extern uintptr_t ag_own_low AG_HIDDEN, ag_own_bytes AG_HIDDEN;
 uintptr_t ag_own_low, ag_own_bytes;
 
@@ -103,19 +105,19 @@ static void say_and_exit(int status) {
     originals._exit(status);
 }
 
-/* From entry.S, under names that only the agent has. */
+/* The agent's functions, from entry.S. */
 extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_realloc[] AG_HIDDEN, ag_entry_attached_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
     ag_entry_valloc[] AG_HIDDEN, ag_entry_pvalloc[] AG_HIDDEN;
 
-/* If two names belong to one function, the trace names the allocation function of its blocks (the
- * via) by the first of the two rows. */
+/* The via is the allocation function that the trace names for a block. If two names belong to one
+ * function, the via of the first of the two rows is used. */
 static const struct {
     const char *name;
     const void *entry;
     void **original;
-    bool is_needed; /* if it cannot be hooked, nothing is recorded */
+    bool is_needed; /* if this function cannot be hooked, nothing is recorded */
 } hooked[] = {
     {"malloc", ag_entry_malloc, (void **)&originals.malloc, true},
     {"free", ag_entry_attached_free, (void **)&originals.free, true},
@@ -164,8 +166,8 @@ static void note_answer(void) {
     }
 }
 
-/* Hooks a malloc that is not the C library's, with its relatives. Callers in its own object may
- * rely on more registers than the ABI keeps, so such a malloc is hooked by other entries
+/* Hooks a malloc that is not the C library's, with its relatives. Callers in the same object as
+ * such a malloc may rely on more registers than the ABI keeps, so its detours lead to other entries
  * (static_allocator.c). Returns whether there is such a malloc. *ret_r: 0, or -ENOTSUP with the
  * reason in the note. */
 static bool hook_own_allocator(int *ret_r) {
@@ -178,8 +180,7 @@ static bool hook_own_allocator(int *ret_r) {
     return !is_libc;
 }
 
-/* Returns 0, or -ENOTSUP with the reason in the note: a function that is needed cannot be
- * hooked. */
+/* Returns 0, or -ENOTSUP if a needed function cannot be hooked; the note has the reason. */
 static int hook_all(void) {
     const void *targets[N_HOOKED];
     size_t n_targets = 0;
@@ -215,7 +216,7 @@ static int hook_all(void) {
     return 0;
 }
 
-/* Describes to the tool the bytes that it has to write, and the pages of the detours' code. */
+/* Lists the bytes that the tool has to write, and the pages of the detours' code. */
 static void fill_sites(void) {
     struct ag_attachment *attachment = &ag_agent_attachment;
     struct ag_detour *const *prepared;

@@ -11,8 +11,8 @@
 
 AG_EXPORT extern struct ag_attachment ag_agent_attachment;
 
-/* Attaches the adapters. Called when the recorder is on. The detours (jumps at the start of hooked
- * functions) are then prepared, but not yet written into the code. */
+/* Attaches the adapters. Called when the recorder is on, and before the detours (jumps at the start
+ * of hooked functions), which are already prepared, are written into the code. */
 void ag_attached_runtimes_begin(void);
 /* Reports what the runtimes counted. Called once. */
 void ag_attached_runtimes_end(void);

@@ -1,5 +1,5 @@
-/* attached_alone.c: the part of the attached agent that is for runtimes, in an agent without
- * adapters. `allogram attach` loads that agent into processes that have no supported runtime. */
+/* attached_alone.c: the functions of attached.h in an agent without adapters of runtimes: they do
+ * nothing. `allogram attach` loads this agent into processes that have no supported runtime. */
 #include "attached.h"
 
 void ag_attached_runtimes_begin(void) {

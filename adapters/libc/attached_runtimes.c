@@ -1,6 +1,5 @@
-/* attached_runtimes.c: the part of the attached agent that is for runtimes: starts and ends the
- * adapters. `allogram attach` loads the agent that has it into processes with a supported
- * runtime. */
+/* attached_runtimes.c: starts and ends the adapters of runtimes in the attached agent. `allogram
+ * attach` loads an agent with this file into processes that have a supported runtime. */
 #include <errno.h>
 #include <stdatomic.h>
 

@@ -1,9 +1,12 @@
-/* executed_environment.c: takes the agent out of LD_PRELOAD if the executed program cannot load it.
+/* executed_environment.c: removes the agent (allogram's library) from LD_PRELOAD if the program
+ * that is executed cannot load the agent.
  *
  * A program such as bwrap, chroot or a container runtime changes its root or its mounts and then
  * executes another program. If the agent's file does not exist there, the loader of that program
- * prints "ERROR: ld.so: object ... cannot be preloaded" to the standard error of the program. The
- * file is looked for before the environment is read, so an invalid pointer still gives EFAULT. */
+ * prints "ERROR: ld.so: object ... cannot be preloaded" to the standard error of the program. This
+ * file looks for the agent's file first, and reads the environment only if that file does not
+ * exist. So the kernel usually checks the pointer to the environment, and execve with an invalid
+ * pointer fails with EFAULT. */
 #include "executed_environment.h"
 
 #include <fcntl.h>
@@ -19,7 +22,7 @@
 
 static const char variable[] = "LD_PRELOAD=";
 
-/* The path of the agent's file. The loader's string; it remains, because the agent is not
+/* The path of the agent's file, a string of the loader. It stays valid, because the agent is not
  * unloaded. */
 static const char *agent_path;
 
@@ -37,7 +40,7 @@ void ag_agent_file_find(void) {
     (void)ag_objects_visit(note_agent, NULL);
 }
 
-/* The last LD_PRELOAD is the one that the loader uses. NULL: there is none. */
+/* Returns the last LD_PRELOAD, because the loader uses the last one; or NULL. */
 static char *const *find_preload(char *const environment[], size_t *ret_entries) {
     char *const *preload = NULL, *const *entry = environment;
     for (; *entry; entry++) {

@@ -5,11 +5,11 @@
  *
  * The call is counted before it is made, because a successful exec does not return. If the call
  * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.
- * The C library's own calls of these functions, such as that of execve in system, do not pass
- * through the hooks. The program is executed without the agent if it cannot load the agent
- * (executed_environment.c), except by system and popen. A library that the user preloads may
- * replace such a function by one that calls another of them; the call inside of a counted call is
- * not counted (record/call_marks.h). */
+ * Calls inside of the C library, such as that of execve in system, do not pass through the hooks.
+ * The program is executed without the agent if it cannot load the agent (executed_environment.c),
+ * except by system and popen. A library that the user preloads may replace such a function by one
+ * that calls another of them; the call inside of a counted call is not counted
+ * (record/call_marks.h). */
 #include <alloca.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -48,14 +48,14 @@ static __thread ag_call_marks executions __attribute__((tls_model("initial-exec"
 
 struct execution { /* a call that executes a program; in the frame of its hook */
     struct ag_call_mark mark;
-    /* A successful call in a child of vfork leaves its mark in the list, which the child shares
-     * with its parent. The thread id distinguishes the parent's later calls from calls inside of
-     * that call. */
+    /* The parent and the child of vfork share the list of marks, and a successful call in the child
+     * leaves its mark in the list. With the thread id, later calls of the parent are not taken for
+     * calls inside of that call. */
     uint32_t thread_id;
     bool is_counted;
 };
 
-/* Is this call made by another function that executes a program, and that was counted? */
+/* Whether this call is made inside of another call that executes a program and was counted. */
 static bool is_inside_another(const struct execution *execution) {
     if (!ag_call_is_inside(&executions, (uintptr_t)execution)) {
         return false;
@@ -87,7 +87,7 @@ static int execution_failed(struct execution *execution, int result) {
     return result;
 }
 
-/* Pass the environment of the program, or a changed copy. */
+/* Passes the environment of the program, or a changed copy. */
 static int call_execv(const char *path, char *const arguments[]) {
     AG_EXECUTED_ENVIRONMENT(executed, __environ);
     return executed == __environ ? ag_next.execv(path, arguments)
@@ -167,7 +167,8 @@ static void take_arguments(char **arguments, size_t n, const char *first, va_lis
 
 /* The variadic functions call those with an array, as the C library does. The array is on the
  * stack, because these functions are called in children of fork and vfork and in signal handlers,
- * where malloc is not allowed. A macro, because memory of alloca ends with the function. */
+ * where malloc is not allowed. This is a macro, because memory of alloca is valid only until the
+ * function that calls alloca returns. */
 #define AG_ARGUMENTS_ON_STACK(arguments, first, rest)                  \
     va_list rest;                                                      \
     va_start(rest, first);                                             \
@@ -225,10 +226,10 @@ int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_action
     return r;
 }
 
-/* Was the shell executed? If the shell could not be executed, the C library returns the status of a
- * shell that did not find the command (newer versions: -1), and errno says why. If another thread
- * waited for the shell, or SIGCHLD is ignored, system returns -1 with ECHILD. EINTR comes from an
- * earlier call of waitpid. */
+/* Whether the shell was executed. If the shell could not be executed, system returns -1, or in
+ * older versions the status of a shell that did not find the command, and errno is set. If another
+ * thread waited for the shell, or SIGCHLD is ignored, system returns -1 with ECHILD although the
+ * shell was executed. An interrupted waitpid inside of system sets EINTR. */
 static bool has_run_shell(int status, int error) {
     enum { NOT_FOUND = 127 << 8 };
     return (status != -1 && status != NOT_FOUND) || error == 0 || error == ECHILD || error == EINTR;

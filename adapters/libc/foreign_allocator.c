@@ -1,23 +1,25 @@
-/* foreign_allocator.c: prevents that a block is recorded twice if the malloc that the agent calls
- * comes from a library other than the libc, linked or preloaded.
+/* foreign_allocator.c: prevents that a block is recorded twice if the malloc that the agent
+ * (allogram's library in the program) calls comes from a linked or preloaded library other than the
+ * libc.
  *
  * The calloc of such a library may call malloc by its public name, which is the agent's: the block
- * would be recorded as malloc's, and then as calloc's. So this file replaces the import slots
- * through which the library calls the malloc family by functions of this file, and the pointers in
- * ag_next by functions that mark the thread as inside the allocator. If the thread is inside the
- * allocator, the library's call goes to the function that it would reach without the agent.
- * Otherwise the call goes to the agent's function, because a library may contain more than an
- * allocator.
+ * would be recorded as malloc's, and then as calloc's. So this file replaces two kinds of pointers.
+ * The import slots through which the library calls the malloc family get functions of this file.
+ * The pointers in ag_next, through which the agent calls the library, get functions that mark the
+ * thread as inside the allocator. If the thread is inside the allocator, a call of the library goes
+ * to the function that it would reach without the agent. Otherwise the call goes to the agent's
+ * function, because a library may contain more than an allocator.
  *
- * Only calls of the library pass through here. Other callers that allocate meanwhile (a signal
- * handler, the libc) reach the agent's functions and are recorded as usual. A sampling
- * recorder counts the bytes of a block once, in entry.S, because no call from inside gets there.
- * After a longjmp out of the allocator the mark is stale; the next call detects that.
+ * Only calls of the library pass through this file. Allocations of others during such a call (a
+ * signal handler, the libc) reach the agent's functions and are recorded as usual. A sampling
+ * recorder counts the bytes of a block in entry.S. It counts them once, because calls from inside
+ * the allocator do not reach entry.S. After a longjmp out of the allocator the mark is stale; the
+ * next call detects that.
  *
- * Libraries without such slots (tcmalloc's, all that are linked with -Bsymbolic) and the libc
- * itself are not changed. Two kinds of objects are not handled: objects that the loader searches
- * before the agent, because their calls do not reach the agent, and objects after the libc (the
- * loader of an older glibc has a malloc for itself). */
+ * Libraries without import slots for the malloc family (tcmalloc, libraries that are linked with
+ * -Bsymbolic) and the libc itself are not changed. Two kinds of objects are not handled: objects
+ * that the loader searches before the agent, because their calls do not reach the agent, and
+ * objects after the libc (the loader of an older glibc has a malloc for itself). */
 #include "foreign_allocator.h"
 
 #include <elf.h>
@@ -33,9 +35,9 @@
 
 enum { LIBRARIES_MOST = 8 };
 
-static struct ag_next_functions behind; /* the original pointers of ag_next */
+static struct ag_next_functions behind; /* the pointers that ag_next had before */
 
-/* From entry.S: the agent's functions, under names that only the agent has. */
+/* The agent's functions, from entry.S. */
 extern void *ag_entry_malloc(size_t bytes) AG_HIDDEN;
 extern void *ag_entry_calloc(size_t count, size_t bytes) AG_HIDDEN;
 extern void *ag_entry_realloc(void *block, size_t bytes) AG_HIDDEN;
@@ -51,8 +53,8 @@ AG_FAST bool is_inside(void) {
 }
 
 /* guarded_NAME replaces NAME in ag_next. called_NAME replaces NAME in the library's import slots
- * and makes only a tail call, so that the agent's function sees the library's stack. PARAMETERS
- * and ARGUMENTS are given in parentheses. */
+ * and makes only a tail call, so that the agent's function sees the library as its caller.
+ * PARAMETERS and ARGUMENTS are given in parentheses. */
 #define FUNCTION(name, result, parameters, arguments)                           \
     static result guarded_##name parameters {                                   \
         struct ag_call_mark mark;                                               \
@@ -105,7 +107,7 @@ struct libraries {
 };
 
 static bool is_libc(const struct ag_symbol_tables *tables) {
-    static const char name[] = "libc."; /* so.6, musl-x86_64.so.1 */
+    static const char name[] = "libc."; /* libc.so.6, libc.musl-x86_64.so.1 */
     return tables->own_name && strncmp(tables->own_name, name, sizeof(name) - 1) == 0;
 }
 

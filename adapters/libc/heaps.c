@@ -1,5 +1,5 @@
-/* heaps.c: defines the heaps and the allocation functions of the libc in the trace. Both agents,
- * the preloaded and the attached one, do this at their start. */
+/* heaps.c: defines the heaps and the allocation functions of the libc in the trace. The preloaded
+ * agent and the attached agent (allogram's libraries in the program) do this at their start. */
 #include "heaps.h"
 
 #include "next.h"

@@ -4,8 +4,8 @@
 
 #include "record/recorder.h"
 
-/* Defines the libc's heaps, its vias (allocation functions) and RUNTIME in the trace. Called when
- * the recorder is on. RUNTIME must stay valid. */
+/* Defines the libc's heaps, its vias (allocation functions) and RUNTIME in the trace. Called after
+ * the recorder was turned on. RUNTIME must stay valid. */
 void ag_libc_announce(const struct ag_runtime_definition *runtime);
 
 #endif

@@ -16,8 +16,8 @@ AG_EXPORT void quick_exit(int status);
 AG_EXPORT int dlclose(void *handle);
 
 /* fork is hooked so that a child that never allocates has a trace too, and so that the trace of a
- * child forked in a signal handler begins before the handler returns. A child made in another way
- * is noticed at its first event. */
+ * child forked in a signal handler begins before the handler returns. A child that is made by
+ * another function is noticed when it first allocates or frees. */
 static pid_t fork_by(pid_t (*function)(void)) {
     const uint32_t parent_tid = ag_thread_tid_in_memory();
     const pid_t pid = function();
@@ -43,8 +43,8 @@ pid_t _Fork(void) {
  *
  * These functions run no destructors, so what the agent does at the end of a process (ag_libc_end)
  * is done here. A child of vfork, which shares the memory of the process, must not do it. Only
- * getpid distinguishes such a child from its parent, and a sandbox may forbid that system call, so
- * getpid is called only if there is something to report (ag_libc_has_last_words). */
+ * getpid distinguishes such a child from its parent. A sandbox may forbid getpid, so it is called
+ * only if the agent has something to record at the end (ag_libc_has_last_words). */
 static void lifecycle_end(void) {
     ag_libc_start();
     if (ag_libc_has_last_words() && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
@@ -72,8 +72,9 @@ void quick_exit(int status) {
 }
 
 /* Usually the loader reports the objects that it loads and unloads (ag_recorder_watch_images). If
- * it does not, this hook notices that an object was unloaded. dlopen needs no hook and must not
- * have one: it searches the RUNPATH of the object that calls it, which would be the agent. */
+ * it does not, this hook notices that an object was unloaded. dlopen must not have a hook: it
+ * searches the RUNPATH of the object that calls it, and with a hook that object would be the
+ * agent. */
 int dlclose(void *handle) {
     ag_libc_start();
     const int r = ag_next.dlclose(handle);

@@ -1,10 +1,10 @@
-/* malloc_family.c: malloc and its relatives: each calls the function of the host (the profiled
- * program with its libraries) and records the event.
+/* malloc_family.c: the agent's malloc and its relatives. Each calls the function of the host (the
+ * profiled program with its libraries) and records the event.
  *
- * Order: an alloc is recorded after the host's function, a free before it, so no other thread can
- * record an address while this thread still owns it. realloc is a free recorded before and an alloc
- * recorded after; when it fails, a further record takes the free back. Sizes are those requested.
- * free(NULL) and failed calls are not recorded. */
+ * Order: an alloc is recorded after the call of the host's function, a free before the call. So no
+ * other thread can record an address while this thread still owns it. realloc is a free recorded
+ * before and an alloc recorded after; when it fails, a further record takes the free back. The
+ * recorded size is the requested one. free(NULL) and failed calls are not recorded. */
 #include <errno.h>
 
 #include "next.h"
@@ -59,9 +59,9 @@ void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp) 
     return reallocate(block, bytes, VIA_REALLOC, sp, rbp);
 }
 
-/* The host's reallocarray is not called: it would call realloc, which is the agent's, and the event
- * would be recorded twice. If the program defines realloc, the detour of that realloc records the
- * event (static_allocator.c). */
+/* The host's reallocarray is not called, because it would call the agent's realloc, and the event
+ * would be recorded twice. If the program defines realloc, the detour (a jump at the start) of that
+ * realloc records the event (static_allocator.c). */
 void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     size_t total = 0;
     if (__builtin_mul_overflow(count, bytes, &total)) {
@@ -88,7 +88,7 @@ int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const ui
     const int r = ag_next.posix_memalign(ret_block, alignment, bytes);
     if (r == 0) {
         (void)report_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp,
-                           rbp); /* NULL for 0 bytes is not an allocation */
+                           rbp); /* a NULL for 0 bytes is not recorded */
     }
     return r;
 }
@@ -117,7 +117,7 @@ AG_FAST void report_free(void *block, enum ag_libc_via via) {
     }
 }
 
-/* Also called before the start, when ag_next.free starts the agent. */
+/* May be called before the agent has started: ag_next.free then starts the agent. */
 AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
     report_free(block, via);
     ag_next.free(block);

@@ -1,7 +1,7 @@
-/* mappings.c: records the program's calls of mmap, munmap, mremap, brk and sbrk. malloc's own
- * mappings do not pass through here, because the libc calls its internal functions for them; so
- * nothing is counted twice. The kernel maps and unmaps whole pages, so sizes are rounded up to
- * whole pages; those of brk and sbrk are exact. */
+/* mappings.c: records the program's calls of mmap, munmap, mremap, brk and sbrk. For the mappings
+ * of malloc the libc calls internal functions, which are not hooked. So no memory is counted twice.
+ * The kernel maps and unmaps whole pages, so sizes are rounded up to whole pages. The sizes of brk
+ * and sbrk are not rounded. */
 #include <stdarg.h>
 #include <sys/mman.h>
 
@@ -9,8 +9,8 @@
 #include "next.h"
 #include "record/recorder.h"
 
-/* These calls are rare, so they have no entries in entry.S: the stack walk starts at the frame of
- * the function in this file, whose frame pointer leads to the caller's sp and rbp. */
+/* These calls are rare, so they have no entries in entry.S. The stack walk starts at the frame of
+ * the function in this file: its frame pointer leads to the caller's sp and rbp. */
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
@@ -53,7 +53,7 @@ void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     void *mapped = ag_next.mremap(address, bytes, new_bytes, flags, new_address);
     const size_t kept = ag_page_after(new_bytes), old = ag_page_after(bytes);
     if (mapped == address && kept <= old) {
-        /* A range that becomes shorter keeps its mappings, and its holes if it has any. */
+        /* A range that becomes shorter may consist of several mappings with holes. */
         if (kept < old) {
             ag_record_unmap_late(VIA_MREMAP, time_ns, (uintptr_t)address + kept, old - kept);
         }

@@ -1,6 +1,5 @@
-/* next.h: the functions of the host (the profiled program with its libraries) that the agent
- * (allogram's library in it) calls, and the start of the recorder at the first call of any of
- * them. */
+/* next.h: the functions that the agent (allogram's library in the program) calls in the host, which
+ * is the profiled program with its libraries. The first call of any of them starts the recorder. */
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 
@@ -22,8 +21,8 @@ enum ag_libc_via {
     VIA_COUNT
 };
 
-/* Filled by ag_libc_start. Before that, the pointers that early code calls point to functions that
- * start the agent first. */
+/* Filled by ag_libc_start. Before that, the pointers lead to functions that start the agent and
+ * then call the host's function. */
 struct ag_next_functions {
 #define AG_NEXT(function, result, arguments) result(*function) arguments;
 #include "next_functions.def"
@@ -32,9 +31,9 @@ struct ag_next_functions {
 extern struct ag_next_functions ag_next AG_HIDDEN;
 
 /* The functions of a program that defines malloc itself. Such a program may call related functions
- * that only libraries define: reallocarray, the operators of C++. Those library functions call the
- * program's malloc, realloc and free. The agent's replacements of these functions do this, too.
- * NULL: the program does not define the function. */
+ * that only libraries define: reallocarray, the operators of C++. These library functions call the
+ * program's malloc, realloc and free, and so do the agent's functions that replace them. A pointer
+ * is NULL if the program does not define the function. */
 struct ag_program_functions {
     void *(*malloc)(size_t bytes);
     void *(*realloc)(void *block, size_t bytes);

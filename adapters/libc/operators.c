@@ -2,17 +2,16 @@
  * program imports them.
  *
  * Without this file all blocks of a C++ program are recorded as blocks of malloc, called by
- * operator new. With it their via (the allocation function that was called) is the operator, and
- * they have a heap of their own.
+ * operator new. With this file the via of these blocks (the allocation function that the trace
+ * names) is the operator, and the blocks have a heap of their own in the trace.
  *
  * The agent allocates in place of the operator of the host (the profiled program with its
  * libraries) only if that operator is known to call malloc, check the result, and do nothing else.
  * That holds for the operators of libstdc++ and libc++, and for operators in the object whose
- * malloc the agent calls (tcmalloc, jemalloc, mimalloc as libraries). The block then comes from the
- * host's malloc directly: no operator calls the agent's malloc, and nothing is recorded twice. If
- * malloc fails, the agent calls the host's operator after all, which runs the new handler, retries
- * and throws. No exception ever passes through a frame of the agent, because that call is a tail
- * call.
+ * malloc the agent calls (tcmalloc, jemalloc, mimalloc as libraries). The agent then calls the
+ * host's malloc directly, so no operator calls the agent's malloc, and no block is recorded twice.
+ * If malloc fails, the agent calls the host's operator, which runs the new handler, retries and
+ * throws. No exception ever passes through a frame of the agent, because that call is a tail call.
  *
  * If the program itself defines malloc, the agent calls the host's operators: they call the
  * program's malloc, whose detour records the block. Any other operator is the program's own: the
@@ -95,7 +94,8 @@ AG_COLD static int look_up(struct operator_behind *behind) {
                              malloc_place.bias == place.bias));
     const int kind = is_malloc ? OPERATOR_IS_MALLOC : OPERATOR_IS_OWN;
     atomic_store_explicit(&behind->address, place.address, memory_order_relaxed);
-    /* release: pairs with the acquire in kind_of; the address is stored before */
+    /* The release pairs with the acquire in kind_of: a thread that sees the kind also sees the
+     * address. */
     atomic_store_explicit(&behind->kind, kind, memory_order_release);
     return kind;
 }
@@ -111,7 +111,7 @@ AG_FAST void *address_of(struct operator_behind *behind) {
 
 /* ---- new ---- */
 
-/* Returns the block, recorded; NULL: call the host's operator. */
+/* Returns a block that is recorded; or NULL: the caller has to call the host's operator. */
 AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_libc_via via,
                         const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
@@ -146,7 +146,8 @@ AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, si
 }
 
 /* Called from entry.S, which passes the caller's sp and rbp after the operator's own arguments.
- * PARAMETERS and ARGUMENTS are given in parentheses; REQUEST: the arguments that MAKE takes. */
+ * PARAMETERS and ARGUMENTS are given in parentheses; REQUEST: the arguments of MAKE, the function
+ * that allocates. */
 #define UNPACK(...) __VA_ARGS__
 #define NEW(name, via, make, request, parameters, arguments)                     \
     void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp);      \

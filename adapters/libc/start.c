@@ -4,13 +4,15 @@
  * The loader calls the agent's constructor before those of all other objects, because the agent is
  * linked with -z initfirst. So libraries that allocate when they are initialized (libstdc++ takes
  * 72,704 bytes for emergencies) are recorded also if the program defines malloc itself. The libc
- * has not set the environment at that time. In glibc before 2.34, libpthread has the same flag and
- * is called first instead. The agent's constructor then comes late, but libraries allocate before
- * it. So the pointers in ag_next begin as functions that start the agent and then call the host's.
- * After the start they are the host's own functions, and this file costs nothing.
+ * has not set the environment at that time. In glibc before 2.34, libpthread is linked with the
+ * same flag, and its constructor is called first. Libraries may then allocate before the agent's
+ * constructor is called. So before the start the pointers in ag_next lead to functions that start
+ * the agent and then call the host's function. After the start they lead to the host's own
+ * functions, so calls cost no extra time.
  *
- * Finding the host's functions calls only the libc's dl_iterate_phdr, which does not allocate. A
- * process whose environment names no session gets the pointers and no recorder. */
+ * To find the host's functions, this file calls only dl_iterate_phdr of the libc, which does not
+ * allocate. If the environment names no session (recording), the pointers are filled and the
+ * recorder is not started. */
 #include "next.h"
 
 #include <errno.h>
@@ -87,8 +89,9 @@ static void find_program_functions(void) {
     ag_program.free = (void (*)(void *))(uintptr_t)program_function("free");
 }
 
-/* The self-check compares each stack with that of a second unwinder. It is on if an object with
- * such an unwinder, the function allogram_judge, is preloaded together with the agent. */
+/* The self-check compares each stack with the stack that a second unwinder, the function
+ * allogram_judge, finds. The self-check is on if an object that defines this function is preloaded
+ * together with the agent. */
 static void start_self_check(void) {
     struct ag_symbol_place judge;
     if (ag_symbol_find("allogram_judge", AG_SYMBOL_FIRST, NULL, &judge)) {
@@ -119,7 +122,7 @@ static void start_recording(void) {
     ag_static_allocator_hook(earlier_malloc, own);
     runtime.is_hooked = own->n_program == 0; /* otherwise note_own_allocator sets is_hooked at the
                                               * first call */
-    if (own->n_program == 0) {               /* else malloc is the program's own */
+    if (own->n_program == 0) {               /* the program does not define malloc */
         ag_libc_arenas_find();
     }
     if (own->n_program >= 0) {
@@ -155,8 +158,8 @@ AG_COLD void ag_libc_start(void) {
     ag_agent_file_find();
     char **const host_environment = __environ;
     if (!host_environment) {
-        __environ = ag_first_environment(); /* adapters call functions of the runtimes, which may
-                                             * call getenv */
+        __environ = ag_first_environment(); /* adapters call functions of the runtimes, and these
+                                             * may call getenv */
     }
     start_recording();
     if (!host_environment) {
@@ -174,8 +177,8 @@ bool ag_libc_has_last_words(void) {
 }
 
 void ag_libc_end(void) {
-    static _Atomic uint32_t ended; /* the pid that this function was called in; a forked child
-                                    * calls it once more */
+    static _Atomic uint32_t ended; /* the pid of the process that called this function last; a
+                                    * forked child has another pid */
     const uint32_t pid = ag_libc_has_last_words() ? ag_recorder.pid : 0;
     if (pid != 0 && atomic_exchange_explicit(&ended, pid, memory_order_relaxed) != pid) {
         ag_adapters_end();

@@ -1,33 +1,34 @@
-/* static_allocator.c: detours into functions of allocators that cannot be interposed.
+/* static_allocator.c: hooks functions of allocators that the agent (allogram's library in the
+ * program) cannot interpose, by detours: jumps at the start of a function.
  *
  * 1. A program that defines malloc (jemalloc, mimalloc, tcmalloc or its own, linked statically)
  * calls it without a symbol lookup, so interposing malloc is not enough. Such functions are found
  * by name in the program's symbol tables, and their first instructions are replaced by a jump to an
- * entry of the agent. The replaced instructions move to a trampoline, through which the original is
- * called.
+ * entry of the agent. The replaced instructions are copied to a trampoline, through which the agent
+ * calls the original function.
  *
- * 2. Allocators have functions besides malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also if
- * they are libraries. The blocks of these functions are freed by free: without a hook, these frees
- * would be of unknown blocks. Each loaded object is searched for the names of static_functions.def
+ * 2. Allocators also have functions of their own (mallocx, mi_heap_malloc, moz_arena_malloc).
+ * Programs free their blocks by free, so without a hook of these functions the trace would have
+ * frees of unknown blocks. Each loaded object is searched for the names of static_functions.def
  * after AG_STATIC_OTHERS.
  *
  * 3. Every row of static_functions.def has its own detour. One entry (static_entry.S) and two
  * functions, ag_static_begin and ag_static_end, serve all rows; the row's shape says what the
- * arguments mean (static_shapes.def). These hooks are slower than those of malloc_family.c: callers
- * that were compiled together with the function may rely on more registers than the ABI keeps. So
- * the entry keeps all registers (hook/kept_call.h), and this file is compiled for general registers
- * only.
+ * arguments mean (static_shapes.def). Callers that were compiled together with the function may
+ * rely on more registers than the ABI keeps. So the entry keeps all registers (hook/kept_call.h),
+ * which makes these hooks slower than those of malloc_family.c, and this file is compiled for
+ * general registers only.
  *
  * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc).
  * Calls inside of a recorded call are not recorded (ag_record_suspend_call). An operator new is
  * different: the hooked malloc that it calls records the block and notes this in the operator's
- * call, which then records nothing. Both cases find the surrounding calls by marks in their frames
- * (record/call_marks.h), so signal handlers that interrupt an allocator, and calls that never
- * return, are no special case. If an allocator has functions that only this file hooks,
+ * call, which then records nothing. In both cases a mark in the stack frame of the outer call
+ * (record/call_marks.h) leads to that call. Marks also work if a signal handler interrupts an
+ * allocator, and if a call never returns. If an allocator has functions that only this file hooks,
  * foreign_allocator.c also marks the calls that the agent passes on to a library's allocator
  * (through ag_next, the table of the functions that the agent replaced). The C++ operators of the
- * program are hooked only if it also defines malloc: otherwise they are libstdc++'s, linked
- * statically, and call the malloc that is hooked already. */
+ * program are hooked only if the program also defines malloc. Otherwise the operators are those of
+ * a static libstdc++, and call the malloc that is hooked already. */
 #include "static_allocator.h"
 
 #include <link.h>
@@ -104,10 +105,10 @@ static struct ag_detour detours[N_FUNCTIONS];
 /* One call of a function in static_functions.def. The struct is in the stack frame of the
  * function's detour. */
 struct static_call {
-    struct ag_call_mark mark; /* in the list ag_suspended_calls; for an operator new, in the list
-                               * operators */
-    uintptr_t recorded;       /* of an operator new: the last block that a call inside
-                               * it recorded */
+    struct ag_call_mark mark; /* an element of the list ag_suspended_calls, or of the list
+                               * `operators` for an operator new */
+    uintptr_t recorded;       /* for an operator new: the last block that a call inside of the
+                               * operator recorded */
     uintptr_t unused;
     struct ag_kept_call kept;
 };
@@ -177,8 +178,8 @@ static size_t product(size_t count, size_t bytes) {
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-/* The requested size; SIZE_MAX if a product overflows. The result must not be 0 in that case: if
- * realloc returns NULL for 0 bytes, ag_static_end takes the block for freed. */
+/* The requested size; SIZE_MAX if a product overflows. If a product overflows, the result must not
+ * be 0: when realloc returns NULL for 0 bytes, ag_static_end records that the block was freed. */
 static size_t bytes_of(const struct ag_kept_call *call) {
     const enum shape shape = functions[call->datum].shape;
     const size_t bytes = call->arguments[shapes[shape].bytes];
@@ -293,7 +294,8 @@ void ag_static_end(struct ag_kept_call *call) {
 
 /* ---- searching and hooking ---- */
 
-struct entries {                             /* by row; address 0: the function was not found */
+struct entries {                             /* indexed by row; the address is 0 if the function was
+                                              * not found */
     struct ag_elf_symbol found[N_FUNCTIONS]; /* addresses in memory */
 };
 
@@ -326,7 +328,7 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
     }
 }
 
-/* The program need not export its functions: its file has all symbols, unless it was stripped. */
+/* Also finds functions that the program does not export, unless its file was stripped. */
 static void look_into_program(const struct dl_phdr_info *info, struct entries *entries) {
     const char *names[N_FUNCTIONS];
     struct ag_elf_symbols symbols;
@@ -386,9 +388,9 @@ static void write_note(struct ag_static_answer *answer, const char *first, const
 }
 
 /* Compilers put small functions into their callers, if both are in one source file or the program
- * is optimized as a whole. A function of this length has about 60 instructions. With -O3 gcc
- * inlines functions of up to 30 (its parameter max-inline-insns-auto, gcc 12), as counted before it
- * optimizes them. */
+ * is optimized as a whole. A function of this length has about 60 instructions. With -O3, gcc 12
+ * inlines functions of up to 30 instructions (its parameter max-inline-insns-auto), counted before
+ * optimization. So a function that is longer than this number of bytes is probably not inlined. */
 enum { INLINED_BYTES_MOST = 256 };
 
 static void unhook_all(void) {
@@ -398,8 +400,8 @@ static void unhook_all(void) {
     }
 }
 
-/* Hooks rows [first, end). Returns how many were hooked; negative: a needed function cannot be
- * hooked, and none is. */
+/* Hooks rows [first, end). Returns the number of functions that were hooked; or a negative errno if
+ * a needed function cannot be hooked, and then no function is hooked. */
 static int hook(const struct entries *entries, size_t first, size_t end,
                 struct ag_static_answer *answer) {
     int count = 0;
@@ -412,7 +414,8 @@ static int hook(const struct entries *entries, size_t first, size_t end,
         const int r =
             ag_detour_install_kept(&detours[i], (void *)(uintptr_t)found->address,
                                    found->size_bytes, ag_static_enter, /* datum= */ i, &original);
-        if (r < 0 && i < FIRST_OTHER) { /* hooking half an allocator would give wrong numbers */
+        if (r < 0 && i < FIRST_OTHER) { /* with half of an allocator hooked, the numbers would be
+                                         * wrong */
             write_note(answer, "the program's own allocator is not recorded: ", functions[i].name,
                        detours[i].reason);
             unhook_all();

@@ -11,8 +11,8 @@
 #include "record/recorder.h"
 
 struct ag_static_answer {
-    /* The number of functions of the program's malloc family that were hooked; negative: one of
-     * them cannot be hooked, so none of them is recorded. */
+    /* The number of functions of the program's malloc family that were hooked. Negative if one of
+     * them cannot be hooked; then none of them is hooked. */
     int n_program;
     int n_others;   /* functions that only certain allocators have, in the program and
                      * in libraries */
@@ -21,9 +21,9 @@ struct ag_static_answer {
 
 /* Looks for allocation functions that the program defines itself and puts detours (jumps at the
  * start of a function) into them. malloc_address: the address of a library's malloc that is hooked
- * like the program's; or NULL. Called once. In a program that starts, this must be before its
- * second thread. In a running program, the detours are only prepared by this function, and written
- * into the code later (hook/detour.h). */
+ * like the program's; or NULL. Called once. In a program that is starting, the call must come
+ * before the program's second thread. In a running program, this function only prepares the
+ * detours; they are written into the code later (hook/detour.h). */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
 /* Hooks the functions that only certain allocators have, in all objects. Called after
@@ -32,8 +32,9 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
  * important. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
-/* Calls CALL once, in the first thread that enters a detour. The compiler may have inlined a
- * program's malloc into all its callers: then the detour of malloc is never entered. */
+/* Calls CALL once, in the first thread that enters a detour. If the compiler has inlined the
+ * program's malloc into all its callers, no thread ever enters the detour of malloc, and CALL is
+ * not called. */
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 
@@ -41,9 +42,8 @@ void ag_static_allocator_on_first_call(ag_static_first_call *call);
  * (foreign_allocator.c). */
 extern __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
-/* Whether a call with this stack pointer is made from inside of an allocator's function whose call
- * is recorded as a whole. The calls between the allocator's functions are not recorded. Callable
- * from any thread and signal handler. */
+/* Whether a call with this stack pointer is made from inside of a recorded call of an allocator's
+ * function. Such inner calls are not recorded. Callable from any thread and signal handler. */
 AG_FAST bool ag_is_inside_allocator(uintptr_t sp) {
     return ag_record_is_suspended_call(sp) || ag_call_is_inside(&ag_foreign_calls, sp);
 }

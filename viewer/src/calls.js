@@ -7,8 +7,8 @@ import { quoted, shellWord } from "./shell.js";
 import { Table } from "./table.js";
 import { count, share, short, time } from "./quantity.js";
 
-const OFF = 3; // a function is marked if its words per time differ from the plot's line by this factor
-const LEAST_SHARE = 0.01; // of all words or of all time; functions with less of both are not marked
+const OFF = 3; // a function is marked if its words per time are this factor above or below the plot's line
+const LEAST_SHARE = 0.01; // a function with a smaller share of all words, and of all time, is not marked
 
 // Formats words per microsecond.
 export function rate(words, ns) {
@@ -34,9 +34,8 @@ export function callRows(app) {
   return app.callRows;
 }
 
-// The line of the plot: the median of words per time over all functions. The median does not depend on a
-// function that waited long for the CPU, or that takes most of the time. Functions without words, or without
-// a measurable time, are left out.
+// The line of the plot: the median of words per time of all functions that have words and a measurable time.
+// A single function changes the median little, even if it waited long for the CPU or takes most of the time.
 export function middleOf(rows) {
   const rates = rows.filter(({ words, ns }) => words > 0 && ns > 0)
     .map(({ words, ns }) => words / ns).sort((a, b) => a - b);
@@ -156,8 +155,8 @@ export function showCalls(app, host) {
 
 // ---- the page of one function ----
 
-// The pairs of caller and callee in which function CALL has the role OF ("caller" or "callee"). A row shows
-// the other function of the pair.
+// The rows of the pairs of caller and callee in which function CALL has the role OF ("caller" or "callee").
+// A row shows the other function, which has the role OTHER.
 function pairsOf(app, of, other, call) {
   const { edges } = app.trace.calls;
   const rows = callRows(app);

@@ -1,5 +1,5 @@
-// difference.js: the tab Diff: what grew and what shrank between two traces, by function. A change is after
-// minus before. A change has a sign and a word, so that it is readable without colors.
+// difference.js: the tab Diff: what grew and what shrank between two traces, by function. A change is the value after minus the value
+// before. It is shown with a sign and a word, so that it is readable without colors.
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { boundsText, intervalOfChange } from "./estimate.js";

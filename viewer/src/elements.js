@@ -14,8 +14,8 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Makes an SVG element. Unlike make, it sets all attributes as they are: do not pass listeners or undefined
-// values, and no "style", because the page's Content-Security-Policy forbids style attributes.
+// Makes an SVG element. Unlike make, draw sets all attributes as they are: do not pass listeners or undefined values. Do not pass "style",
+// because the page's Content-Security-Policy forbids style attributes.
 export function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);

@@ -1,6 +1,6 @@
-// estimate.js: the 95 % intervals of a sampled trace, computed as in src/model/interval.c, which explains the
-// formulas and the constants. The intervals depend on the variances of groups: the stacks with one call path,
-// type and label. In a part of the recording, a group's variance is assumed to be proportional to its value.
+// estimate.js: the 95 % intervals of a sampled trace, computed as in src/model/interval.c, which explains the formulas and the constants.
+// The intervals depend on the variances of groups. A group is the blocks that have the same call path, type and label. In a part of the
+// recording, a group's variance is assumed to be proportional to its value.
 import { bytes, count, short } from "./quantity.js";
 
 const NORMAL_QUANTILE = 1.959963985;
@@ -29,8 +29,8 @@ function lowerBound(n, scale) {
   return scale * (isEnough(n) ? gammaQuantile(n + 0.5, -NORMAL_QUANTILE) : lowestMean(n));
 }
 
-// The upper bound of the interval. The mean and the variance include PART (0 to 1) of one more sample that
-// stands for WEIGHT.
+// The upper bound of the interval. One more sample, which stands for WEIGHT, is added to the mean and the variance with the factor PART
+// (0 to 1).
 function upperBound(value, variance, weight, part) {
   const mean = value + part * weight;
   const spread = variance + part * weight * weight;
@@ -61,8 +61,8 @@ function intervalOfBlocks(value, variance, heaviest) {
     upperBound(value, variance, unseen, isMany ? 0.5 : 1));
 }
 
-// The interval of a sum. WEIGHTS is { heaviest, portion } of the groups in the sum: the most blocks that one
-// of their samples stands for, and the bytes that a sample of a small block stands for.
+// The interval of a sum over groups. WEIGHTS is { heaviest, portion }: the most blocks that a sample of these groups stands for, and the
+// bytes that a sample of a small block stands for.
 export function interval(value, variance, { heaviest, portion }, unit) {
   if (!(portion > 0)) return [value, value];
   if (unit === "bytes") return intervalOfBytes(value, variance, portion);
@@ -74,7 +74,7 @@ export function interval(value, variance, { heaviest, portion }, unit) {
     : [0, Math.ceil(NOTHING_SEEN * heaviest)];
 }
 
-// The weights of a sum of the groups for which IS_ONE is true.
+// The weights, as interval takes them, for the sum of the groups for which IS_ONE is true.
 export function weightsOf(groups, isOne) {
   const weights = { heaviest: 0, portion: 0 };
   for (let i = 0; i < groups.count; i++) {
@@ -97,13 +97,13 @@ export function boundsText([low, high]) {
   return low === high ? "" : `95 %: ${count(low)} to ${count(high)}`;
 }
 
-// The interval of the difference of two estimates with independent errors (after: is, before: was).
+// The interval of the difference of two estimates with independent errors (IS after, WAS before).
 export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
   return [is - was - Math.hypot(is - isLow, wasHigh - was),
     is - was + Math.hypot(isHigh - is, was - wasLow)];
 }
 
-// The weights of the own and of the total value of each key (function, line or image) of a tree.
+// For each key (function, line or image) of a tree the weights, as interval takes them, for its own value and for its total.
 export function weightsByKey(tree, groups, keyCount) {
   const both = { own: {}, total: {} };
   for (const name of ["heaviest", "portion"]) {

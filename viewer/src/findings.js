@@ -1,17 +1,18 @@
-// findings.js: the findings at the top of the page: the functions that hold most at the peak, leak most, make
-// most temporary blocks, and allocate most. Each finding shows the number that is its reason.
+// findings.js: the findings at the top of the page: the functions that hold most at the peak, leak most, make most
+// temporary blocks (blocks freed before their thread allocated again), and allocate most. Each finding shows the
+// number that is its reason.
 import { bytes, share, short, shortName, time } from "./quantity.js";
 
-const LEAST_SHARE = 0.1; // of the whole; a function with less is not reported
-const LEAST_LEAK = 0.02; // of the peak: leaks are reported from this share on, or from LEAST_LEAKED_BLOCKS blocks on
+const LEAST_SHARE = 0.1; // a function with a smaller share of the whole is not reported
+const LEAST_LEAK = 0.02; // a leak is reported if it has this share of the peak, or LEAST_LEAKED_BLOCKS blocks
 const LEAST_LEAKED_BLOCKS = 20;
 // A function that allocates at least this share of the whole for at least this many callers is a wrapper. Its
 // callers are reported instead.
 const WRAPPERS = [{ share: 0.5, callers: 3 }, { share: 0.05, callers: 12 }];
 const WRAPPERS_MOST = 12;
 
-// For each function of the program's own code: what it allocates itself, through libraries, or through
-// wrappers such as xmalloc. If wrappers kept their own bytes, a wrapper would be in every finding.
+// For each function of the program's own code: what it allocates itself, through libraries, or through wrappers such as
+// xmalloc. These bytes count for the wrapper's callers; otherwise every finding would name a wrapper.
 function ownBeyondWrappers(app, values) {
   const { trace, tree } = app;
   const placeOf = app.ownPlaces;

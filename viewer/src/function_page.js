@@ -62,9 +62,9 @@ function neighbourTable(app, title, map, whole, empty) {
   return make("section", {}, make("h3", {}, title), host);
 }
 
-// The lines of the function, with what they allocate directly and through callees (in C++, a line of the
-// program often allocates through five functions of the library). A stack with several frames of the function
-// counts for the line of the innermost frame.
+// The lines of the function, with their own values and the totals that include callees (in C++, a line of
+// the program often allocates through five functions of the library). A stack with several frames of the
+// function counts for the line of the innermost frame.
 function lineTable(app, fn, values, isWanted) {
   const { trace, unitOfMetric: unit } = app;
   const { nodes, groups } = trace;
@@ -149,7 +149,8 @@ async function drawHistory(app, host, isWanted) {
   }, [seconds, Array.from(curve)], host);
 }
 
-// The command line that shows the function. Its name is quoted for a regular expression and for a shell.
+// The command line that shows the function. The function's name is quoted for a regular expression and for
+// a shell.
 function command(app, name) {
   const pattern = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const { range, trace } = app;

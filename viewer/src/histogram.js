@@ -66,7 +66,8 @@ export function barsText(title, rows, unit) {
     `  ${label.padEnd(24)} ${inUnit(value, unit).padStart(12)}`)].join("\n");
 }
 
-// Shows the histograms of one label, over the whole recording: counts of labels are not stored by slice.
+// Shows the histograms of one label. They cover the whole recording, because the counts of labels are not
+// stored by slice.
 function showLivesOfLabel(app, host, counts) {
   const { trace, range } = app;
   const isWanted = trace.groups.label.map((_, group) => (range.hasGroup(group) ? 1 : 0));
@@ -103,8 +104,8 @@ export async function showLives(app, host) {
     barsText("lifetimes", lives, unit)}`;
 }
 
-// Adds up the blocks of the groups for which IS_WANTED is 1, over the whole recording. A group is the stacks
-// with one call path, type and label.
+// Adds up the blocks of the groups for which IS_WANTED is 1, over the whole recording. A group is the blocks that have the same call path,
+// type and label.
 export function groupSums(sparse, isWanted) {
   const sums = new Float64Array(ORDERS);
   const { place, blocks } = sparse;

@@ -13,7 +13,7 @@ const COLUMNS = [
   ["allocated_bytes", "allocated"], ["allocated_blocks", "blocks allocated"],
 ];
 
-// For each label the sums of the metrics NAMES.
+// For each label, the sums of the metrics in the list NAMES.
 function sumsOf(range, names) {
   const { label: labelOf, count } = range.trace.groups;
   const sums = new Map(range.trace.labels.map((label) => [label, {}]));
@@ -33,7 +33,7 @@ function boundsOf(range, metricName, label, value) {
   return interval(value, variance, weightsOf(groups, isOne), unitOf(metricName));
 }
 
-// The rows of all labels in the range, whichever label is selected: { label, name, sums, value, bounds }
+// The rows of all labels in the range, also while one label is selected: { label, name, sums, value, bounds }
 export function labelRows(app) {
   const { trace, metricName } = app;
   const range = app.range.all;
@@ -71,7 +71,8 @@ export function showLabels(app, host) {
   app.copyText = () => table.text();
 }
 
-// "label request 1" for a label; only the name for the sum of small labels, and for blocks without a label.
+// "label request 1" for the label "request 1". For the sum of small labels, and for blocks without a label,
+// only their name.
 export function labelText(trace, label) {
   return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
 }

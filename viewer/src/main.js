@@ -80,7 +80,7 @@ class App {
   // ---- state ----
 
   set(changes, { replaces = false } = {}) {
-    Object.assign(this.state, this.typed, changes); // including text that was typed but not applied yet
+    Object.assign(this.state, this.typed, changes); // with text that was typed but not applied yet
     this.typed = {};
     const fragment = write(this.state);
     history[replaces ? "replaceState" : "pushState"](null, "", fragment === "#" ? " " : fragment);
@@ -147,16 +147,16 @@ class App {
     this.set(this.state.tab === "leaks" ? { metric, tab: "stacks" } : { metric, ...this.counterState("") });
   }
 
-  // The counter of functions that the flame graph shows; "" if it shows blocks, or another tab is open. If the
-  // trace has no blocks, the flame graph shows call paths.
+  // The name of the function counter that the flame graph shows: "words", "calls" or "ns". "" if the flame graph shows blocks, or
+  // another tab is open.
   get counter() {
     const { state, trace, counters } = this;
     if (state.tab !== "flame" || state.fn || state.call || !trace.hasCalls) return "";
     return state.counter in counters ? state.counter : trace.hasBlocks ? "" : Object.keys(counters)[0] ?? "";
   }
 
-  // The changes of the state for another counter. The flame graphs of blocks and of call paths have different
-  // nodes, so no node remains zoomed.
+  // The changes of the state that select another counter. The zoom is reset, because the flame graphs of blocks and of call paths have
+  // different nodes.
   counterState(counter) {
     return { counter, zoom: (counter === "") === (this.counter === "") ? this.state.zoom : 0 };
   }
@@ -436,7 +436,7 @@ class App {
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
       make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
       range.isOfLabel ? make("button", { class: "link", onclick: () => this.set({ label: 0 }) },
-        "all labels") // the peak is known for all labels together only
+        "all labels") // the peak of a single label is not stored
         : make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
       range.isWhole ? null : make("button", { class: "link", onclick: () =>
         this.set({ from: 0, to: 0 }) }, "show all"));
@@ -559,7 +559,7 @@ class App {
         make("dt", {}, "total"), make("dd", { title: count(this.values[node]) },
           make("b", {}, text(this.values[node])), ` ${
             share(this.values[node], this.values[0])}`),
-        // In the tree from counted functions to their callers, callers have no own value.
+        // If the tree shows counters from the counted functions to their callers, a node has no own value.
         ...(this.state.side === "callees" && this.counter ? [] : [
           make("dt", {}, this.state.side === "callees" ? "allocated here" : "own"),
           make("dd", { title: count(own) }, text(own))])),
@@ -570,8 +570,8 @@ class App {
       list(this.state.side === "callees" ? "on the way to" : "called by", path));
   }
 
-  // The largest functions of the program's own code, including what they allocate through libraries:
-  // for the panel when no function is selected.
+  // For the panel when no function is selected: the functions of the program's own code that allocate most, including what they
+  // allocate through libraries.
   allocators() {
     const { tree } = this;
     const values = this.range.values(this.metricName);
@@ -584,7 +584,7 @@ class App {
       text, open);
   }
 
-  // The functions with the largest own values of the counter, for the panel when no function is selected.
+  // For the panel when no function is selected: the functions with the largest own values of the counter.
   greatest() {
     const { functions, values, text, open } = this.source;
     const { own } = this.paths.tree("callers").byKey(values, functions.length);

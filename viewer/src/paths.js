@@ -1,5 +1,5 @@
-// paths.js: the flame graph of call paths, by the counters of functions: words, calls, time. The counters cover
-// the whole recording, whatever range is selected.
+// paths.js: the flame graph of call paths. A box shows a counter of a function: words, calls or time. The
+// counters cover the whole recording, whatever range is selected.
 import { callRows } from "./calls.js";
 import { OTHER, ROOT } from "./trace.js";
 import { Tree } from "./tree.js";
@@ -29,8 +29,8 @@ function moduleOf({ name, runtime }) {
   return end > 0 ? name.slice(0, end) : runtime;
 }
 
-// What the flame graph of call paths shows. The trees have the keys of this.functions: 0 is the root, 1 is
-// the sum of small paths, and N + 1 is function N of calls.js.
+// What the flame graph of call paths shows. The keys of the trees are indexes of this.functions: 0 is the
+// root, 1 is the sum of small paths, and N + 1 is the function with the number N in calls.js.
 export class Paths {
   constructor(app) {
     this.app = app;
@@ -44,8 +44,8 @@ export class Paths {
     this.trees = {};
   }
 
-  // SIDE "callers": from the outermost functions down to their callees; "callees": from the counted functions
-  // to their callers.
+  // The tree for SIDE "callers" leads from the outermost functions to their callees; the tree for
+  // "callees" leads from the counted functions to their callers.
   tree(side) {
     this.trees[side] ??= side === "callees" ? this.callees() : this.callers();
     return this.trees[side];

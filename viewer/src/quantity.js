@@ -59,7 +59,8 @@ export function trim(text) {
   return text.replace(/\.0+ /, " ");
 }
 
-// Formats times on an axis, in one unit and with as many digits as the distance between them needs.
+// Formats the times at the ticks of an axis, in one unit and with the digits that distinguish
+// neighboring ticks.
 export function timeTicks(moments) {
   const last = moments[moments.length - 1] ?? 0;
   const [scale, unit] = last >= 0.9995e9 ? [1e9, "s"] : last >= 0.9995e6 ? [1e6, "ms"]

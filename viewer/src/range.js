@@ -1,5 +1,5 @@
-// range.js: the metrics of each group in a range of slices. A group is the stacks with one call path, type
-// and label; a slice is one of up to 256 equal parts of the recording.
+// range.js: the metrics of each group in a range of slices. A group is the blocks that have the same call path, type and label; a slice is
+// one of up to 256 equal parts of the recording.
 //
 // The sums over the whole recording are stored with the groups, so that the first screen does not wait for
 // the history. For any other range, entries of the history (what each group did in each slice) are added up:
@@ -16,9 +16,9 @@ export const METRICS = {
   leaked: { label: "Never freed", hint: "allocated in the range, in use at the very end", bytes: true },
 };
 
-// The slice in [from, to) with the highest peak. Among slices with equal peaks, this is the latest slice in
-// which the bytes in use rise to the peak. In other slices the bytes in use only fall: the peak is their value
-// at the start of the slice, and the recorded time of the peak is before that start.
+// The slice in [from, to) with the highest peak. If slices have equal peaks, it is the last slice in which the bytes in use rise to the
+// peak. In a slice where the bytes in use only fall, the peak is their value at the start of the slice, and the recorded time of the peak
+// is before the slice.
 export function peakSlice(facts, from, to) {
   const { peak_bytes: peaks, peak_time_ns: times, slice_ns: sliceNs } = facts.slices;
   let best = from;
@@ -38,8 +38,8 @@ function addUp(history, field, from, to, into, sign = 1) {
 }
 
 export class Range {
-  // Slices [from, to) of a trace; the range of the whole recording needs no history. LABEL limits the range
-  // to one label; ALL is then the same range with all labels.
+  // The slices [from, to) of a trace. LABEL limits the range to one label; ALL is then the same range with all labels. The range of the
+  // whole recording needs no history.
   constructor(trace, from, to, { label = ALL_LABELS, all } = {}) {
     this.label = label;
     this.all = all ?? this;

@@ -1,6 +1,5 @@
-// scatter.js: a plot of points on two logarithmic axes, with a line of constant quotient y / x. Points far
-// from the line have another shape and a name. The pointer selects the nearest point; arrow keys go from one
-// point to the next.
+// scatter.js: a plot of points on two logarithmic axes, with the line of one quotient y / x. Points far from the line (isMarked) have
+// another shape and a name. The pointer selects the nearest point; arrow keys go from one point to the next.
 import { draw, fill } from "./elements.js";
 
 const HEIGHT = 400;
@@ -19,7 +18,7 @@ function decades(least, most) {
 
 function shape({ isMarked, isAbove }, x, y) {
   if (!isMarked) return draw("circle", { cx: x, cy: y, r: 3 });
-  const way = isAbove ? -1 : 1; // up or down on the screen
+  const way = isAbove ? -1 : 1; // the triangle points up or down
   return draw("path", { d: `M${x - 6} ${y - way * 4}H${x + 6}L${x} ${y + way * 7}Z` });
 }
 

@@ -1,5 +1,5 @@
-// sites.js: the tab Sites: what functions, lines or images allocate themselves (own) and including their
-// callees (total).
+// sites.js: the tab Sites: for each function, line or image (loaded file) what it allocates itself (own), and
+// with its callees (total).
 import { Table } from "./table.js";
 import { make } from "./elements.js";
 import { boundsText, interval, spreadOf, weightsByKey } from "./estimate.js";
@@ -9,8 +9,8 @@ import { LIBRARY } from "./trace.js";
 
 const isLibrary = (trace, fn) => trace.functions[fn].owner === LIBRARY;
 
-// Returns { keyOf(frame), count, row(key) }. A key is the number of a function, a line or an image, depending
-// on BY.
+// Returns { keyOf(frame), count, row(key) }: the key of a frame, the number of keys, and what a row shows. A
+// key is the number of a function, a line or an image; BY selects which.
 function keysOf(trace, by) {
   if (by === "function") {
     return { keyOf: (frame) => trace.functionOf[frame], count: trace.functions.length,
@@ -44,7 +44,8 @@ function boundsOf(tree, range, count) {
   };
 }
 
-// A column with the interval of the number in the column before it; no column in an exact trace.
+// A list with one column: the interval of the number in the column before it. The list is empty in an exact
+// trace.
 export function sureColumn(trace, valueOf, boundsOfRow, unit) {
   return trace.isSampled ? [{ id: "sure", label: "±", hint: "95 % confidence interval",
     text: (row) => spreadOf(valueOf(row), boundsOfRow(row), unit),

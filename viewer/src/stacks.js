@@ -44,7 +44,7 @@ function stack(app, group, value, blocks, whole) {
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  // Shows at least the frames up to the first one in the program's own code. That frame called the library
+  // Shows at least the frames up to the first one in the program's own code, which called the library
   // functions that are listed before it.
   const own = frames.findIndex((frame) => app.trace.functions[app.trace.functionOf[frame]].owner === READER);
   const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));

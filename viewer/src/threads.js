@@ -1,5 +1,5 @@
-// threads.js: the tab Threads: what each thread allocated and freed in the range, and which threads freed
-// blocks that another thread allocated.
+// threads.js: the tab Threads: what each thread allocated and freed in the range, and which
+// threads freed blocks of other threads.
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { bytes, share, short } from "./quantity.js";

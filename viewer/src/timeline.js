@@ -3,14 +3,14 @@ import uPlot from "uplot";
 import { bytes, timeTicks, trim } from "./quantity.js";
 
 const HEIGHT = 150;
-const RESIDENT_AT_MOST = 5; // resident memory above this multiple of the peak is hidden at first
+const RESIDENT_AT_MOST = 5; // the curve of resident memory is hidden at first if it exceeds this multiple of the peak
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// The points of the curves. Each slice (one of up to 256 equal parts of the recording) has two points, at its
-// peak and at its end. The resident memory at a point is the last value known at that time.
+// The points of the curves. Each slice (one of up to 256 equal parts of the recording) has two points: at the time of its peak and at
+// its end. The resident memory at a point is the last value known at that time.
 function curve(facts) {
   const { slices, summary, timeline } = facts;
   const points = { ns: [0], rate: [null], inUse: [0], resident: [null] };
@@ -51,8 +51,8 @@ export class Timeline {
       .observe(host);
   }
 
-  // The curves of the program's blocks and of resident memory have one scale. If the blocks are a small part of
-  // resident memory, their curve would be too flat to read. Resident memory is then hidden until a click on its button in the legend.
+  // The curves of the program's blocks and of resident memory have one scale. If the blocks are a small part of resident memory, the curve
+  // of the blocks would be too flat to read. The curve of resident memory is then hidden until a click on its button in the legend.
   chooseCurves() {
     const { summary } = this.trace.facts;
     this.shows = { rate: true, in_use: true,

@@ -13,16 +13,16 @@ const FIELDS = [
 // Control characters, and characters that change the direction of text, as in src/text/utf8.c.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// The label of a group (the stacks with one call path, type and label): 0 none, 1 the sum of all labels that
-// are too small to be listed, otherwise the number of its name + 2.
+// A group is the blocks that have the same call path, type and label. Its label is 0 for no label, 1 for the
+// sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
 // The owner of a function's code.
-export const LIBRARY = 0; // of a library or of a language's runtime
+export const LIBRARY = 0; // a library, or the runtime of a language
 const UNKNOWN = 1;
-export const READER = 2; // of the profiled program itself, which the reader of the page can change
-export const OWNERS = [READER, UNKNOWN]; // in the order in which a finding chooses the function that it names
+export const READER = 2; // the profiled program itself, whose code the reader of the page can change
+export const OWNERS = [READER, UNKNOWN]; // a finding names a function of the first owner if there is one
 export const ROOT = 0;
 export const OTHER = 1;
 
@@ -161,8 +161,8 @@ export class Trace {
     return this.facts.summary.allocated_blocks > 0;
   }
 
-  // Numbers the functions. A function is a name in an image. Function 0 is the root, function 1 is the sum of
-  // all functions that are too small to be listed.
+  // Numbers the functions. Two frames are of one function if they have the same name and image (loaded file).
+  // Function 0 is the root, function 1 is the sum of all functions that are too small to be listed.
   nameFunctions() {
     const { frames, names } = this;
     const known = new Map();
@@ -192,7 +192,7 @@ export class Trace {
     }
   }
 
-  // "parse.c:118", "parse.ml:118:4-20" with the columns, or "" if it is unknown.
+  // "parse.c:118", or "parse.ml:118:4-20" if the columns are known, or "" if the place is unknown.
   placeOf(frame) {
     if (frame < 2) return "";
     const file = this.names[this.frames.file[frame - 2]];
@@ -207,7 +207,8 @@ export class Trace {
       : this.names[label - FIRST_LABEL] || "(unnamed)";
   }
 
-  // The label of this trace with the name of LABEL in TRACE; NO_SUCH_LABEL if there is none.
+  // The label of this trace whose name is the same as that of LABEL in TRACE; NO_SUCH_LABEL if no label has
+  // this name.
   labelLike(trace, label) {
     if (label < FIRST_LABEL) return label;
     return this.labels.find((own) => own >= FIRST_LABEL &&
@@ -347,8 +348,9 @@ function readCalls(reader) {
   return { count, functions, edges };
 }
 
-// Reads the call paths of function counters. Paths are numbered from 1; parent 0 means no caller. CALL is the
-// number of the function as in readCalls; 0 means the sum of small paths.
+// Reads the call paths of function counters. Paths are numbered from 1. Column "parent" is the path of the
+// caller, or 0 for none. Column "call" is the number of the function as in readCalls, or 0 for the sum of
+// small paths.
 function readPaths(reader) {
   const count = reader.number();
   const paths = { count };

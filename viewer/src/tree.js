@@ -21,9 +21,9 @@ export class Tree {
     return node;
   }
 
-  // GROUP_NODE: the node of each group (the stacks with one call path, type and label). ORDER: the weight of
-  // each group, which decides the order of children. The order is the same for all ranges, so that boxes of the
-  // flame graph keep their places.
+  // GROUP_NODE: the node of each group (the blocks that have the same call path, type and label). ORDER: the
+  // weight of each group; children with larger weights come first. The order does not depend on the range,
+  // so boxes of the flame graph keep their places.
   finish(groupNode, order) {
     this.count = this.parent.length;
     this.parent = Int32Array.from(this.parent);
@@ -79,7 +79,8 @@ export class Tree {
     return total;
   }
 
-  // For each key the sum of its own values, and its total, which counts each stack once.
+  // For each key the sum of the own values of its nodes, and its total, which counts a stack once even if
+  // the key is in it several times.
   byKey(values, keyCount) {
     const own = new Float64Array(keyCount);
     const total = new Float64Array(keyCount);
@@ -101,9 +102,9 @@ export class Tree {
   }
 }
 
-// For each node the nearest node, itself or a caller, in the program's own code; if there is none, the
-// nearest one whose owner is unknown; otherwise the node itself. src/model/answers/blamed_lines.c chooses in
-// the same way for reports.
+// Chooses a node for each node: the nearest of the node and its callers that is in the program's own code;
+// if none is, the nearest whose owner is unknown; otherwise the node itself.
+// src/model/answers/blamed_lines.c chooses in the same way for reports.
 export function ownPlaces(trace, tree) {
   const near = OWNERS.map((least) => {
     const nearest = new Int32Array(tree.count);

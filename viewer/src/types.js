@@ -1,4 +1,4 @@
-// types.js: the tab Types: sums of blocks by type. Blocks without a known type are one row.
+// types.js: the tab Types: sums of blocks by type. One row has all blocks without a known type.
 import { fill, make } from "./elements.js";
 import { interval, weightsOf } from "./estimate.js";
 import { sureColumn } from "./sites.js";

@@ -1,12 +1,14 @@
 /* node_calls.c: connects to a running Erlang node and calls its functions, for node_link.c. For
- * this, allogram is a hidden node of its own.
+ * this, allogram is an Erlang node of its own. The node is hidden: other nodes do not connect to it
+ * by themselves.
  *
  * OTP's own C library (ei) implements the protocol: it finds the node through epmd, proves that
- * both nodes know the cookie, and encodes terms. This file reads messages of the node only while it
- * waits for an answer, or in ag_node_listen; the library then also answers the node's keep-alive
- * (every 15 s). A message is either the answer to a call ({rex, Answer}), or comes from the keeper
- * process of allogram_attached.erl ({allogram, Event}). Received lengths are not trusted: the size
- * of a string is checked before it is decoded. */
+ * both nodes know the cookie (a shared secret), and encodes terms (Erlang's values). This file
+ * reads messages of the node only while it waits for an answer, or in ag_node_listen; the library
+ * then also answers the node's keep-alive (every 15 s). A message is either the answer to a call
+ * ({rex, Answer}), or an event ({allogram, Event}) from allogram's process in the node
+ * (allogram_attached.erl). Received lengths are not trusted: the size of a string is checked before
+ * it is decoded. */
 #include "node_calls.h"
 
 #include <errno.h>
@@ -30,8 +32,8 @@ enum {
 
 /* ---- connecting ---- */
 
-/* Asks epmd (the name server of Erlang nodes) for the node, as the library did, because the library
- * does not say at which step it failed. Returns whether epmd knows the node (1 or 0), or a negative
+/* Asks epmd (the name server of Erlang nodes) for the node. The library has asked already, but does
+ * not report at which step it failed. Returns whether epmd knows the node (1 or 0), or a negative
  * errno. */
 static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
     enum { PORT_PLEASE = 122, HERE_IT_IS = 119, TAG_BYTES = 1, LENGTH_BYTES = 2 };
@@ -60,7 +62,7 @@ static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
         r = answer[1] == 0 ? 1 : 0;
     }
     if (fd >= 0) {
-        (void)close(fd); /* only a query was sent */
+        (void)close(fd);
     }
     freeaddrinfo(found);
     return r;

@@ -1,4 +1,4 @@
-/* node_calls.h: a connection to an Erlang node, and calls of its functions; see node_calls.c. */
+/* node_calls.h: a connection to an Erlang node, and calls of the node's functions. */
 #ifndef AG_BEAM_NODE_CALLS_H
 #define AG_BEAM_NODE_CALLS_H
 

@@ -11,9 +11,9 @@
 
 enum { AG_NODE_COOKIE_BYTES = 1024 };
 
-/* Reads the cookie from the file of the option, the environment, or the user's own file; never from
- * an argument, which every user could see. Returns 0, or a negative errno with a line in
- * ret_text. */
+/* Reads the cookie from the file of the option, the environment, or the user's own file. The cookie
+ * itself is never an argument of a command, because every user of the machine can see arguments.
+ * Returns 0, or a negative errno with a line in ret_text. */
 int ag_node_cookie_find(const struct ag_link_place *place, char ret_cookie[AG_NODE_COOKIE_BYTES],
                         char ret_text[AG_LINK_TEXT_BYTES]);
 

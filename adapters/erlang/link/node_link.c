@@ -1,11 +1,11 @@
 /* node_link.c: attaches to an Erlang node by its name, for `allogram attach NODE`
  * (remote/machine_link.h).
  *
- * The node loads three modules from bytes that this file sends, and the native half of the tracer
- * from a file in the folder of the modules. So the node has to run on this machine and be able to
- * read that folder. If the node already has the same module allogram, that module is used, and
- * stays loaded at the end. If it has another module of that name, the node is refused. All reasons
- * for a refusal are checked before anything is traced. */
+ * This file sends the node the bytes of three modules, which the node loads. The node loads the
+ * tracer's native library from a file in the folder of the modules, so the node has to run on this
+ * machine and be able to read that folder. If the node already has the same module `allogram`, that
+ * module is used, and stays loaded at the end. If the node has another module of that name,
+ * attaching fails. All reasons for a failure are checked before anything is traced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,8 +94,7 @@ static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int 
 /* ---- calls of one argument, or of none ---- */
 
 static void begin_arguments(ei_x_buff *arguments, int n) {
-    (void)ei_x_new(arguments); /* out of memory is noticed later: without arguments no call is
-                                * made */
+    (void)ei_x_new(arguments); /* a failure is noticed later: without arguments no call is made */
     if (n > 0) {
         (void)ei_x_encode_list_header(arguments, n);
     }
@@ -111,7 +110,7 @@ static int call_for_answer(struct ag_link *link, const char *function, ei_x_buff
     return r;
 }
 
-/* Calls MODULE:FUNCTION(Atom) for its effect. Returns whether the answer was WANTED. */
+/* Calls MODULE:FUNCTION(Atom). Returns whether the answer was the atom WANTED. */
 static bool ask_about(struct ag_link *link, const char *module, const char *function,
                       const char *atom, const char *wanted) {
     ei_x_buff arguments, answer;
@@ -225,7 +224,7 @@ static int read_module(const char *path, char **ret_bytes, long *ret_length) {
 
 enum { MD5_BYTES = 16 };
 
-/* Calls MODULE:FUNCTION for a checksum. */
+/* Calls MODULE:FUNCTION, which returns a checksum. */
 static bool ask_md5(struct ag_link *link, const char *module, const char *function,
                     ei_x_buff *arguments, char ret_md5[MD5_BYTES]) {
     ei_x_buff answer;
@@ -239,7 +238,7 @@ static bool ask_md5(struct ag_link *link, const char *module, const char *functi
     return is_there;
 }
 
-/* Compares the checksums of the file's code and of the node's: code:module_md5(Bytes) and
+/* Whether the file and the node have the same code: compares code:module_md5(Bytes) with
  * erlang:get_module_info(Module, md5). */
 static bool is_the_same(struct ag_link *link, const char *module, const char *bytes, long length) {
     ei_x_buff arguments;
@@ -290,8 +289,8 @@ static void remove_modules(struct ag_link *link) {
     link->has_loaded = false;
 }
 
-/* Sets or clears the folder of the native half in the node. The module allogram
- * needs this folder while the module is being loaded from bytes. */
+/* Sets or clears, in the node, the folder of the tracer's native library. The module `allogram`
+ * needs this folder while it is being loaded. */
 static void report_folder(struct ag_link *link, bool is_there) {
     ei_x_buff arguments, answer;
     int at;

@@ -5,21 +5,21 @@
  * The collector's functions call each other by their public names. So an entry jumps to the
  * original at once if the thread is inside of the collector already, except for the AG_BDWGC_ALWAYS
  * rows. Otherwise the entry saves all general registers (hook/kept_call.h) and calls ag_bdwgc_call
- * with the number of its row, which the detour passes as its datum. The entry saves vector
- * registers only if the collector is linked into the program: callers of a library's function do
- * not rely on vector registers, nor on rax, r10 and r11.
+ * with the number of its row, which it gets from the detour. The entry saves vector registers only
+ * if the collector is linked into the program: callers of a library's function do not rely on
+ * vector registers, nor on rax, r10 and r11.
  *
  * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
  * its size from the bytes that the thread skips before its next sample; a free looks its block up
  * in the filter of the sampled blocks. If the block is no sample, the entry of a free jumps to the
- * original; that of an allocation marks the thread as inside of the collector and calls the
- * original. The lowest bit of this mark is set, so that ag_bdwgc_find_cause (collector_calls.c)
- * finds the arguments, which the short path pushes below the marked address. If the recorder is
- * off, the entry only compares the recorder's state and jumps to the original. A tracker (callbacks
- * of the program, allogram.h), or a Crystal object whose type number is not written yet, has to see
- * each call and disables the short path. The short path uses rax, r10, r11 and the flags. It saves
- * them in the red zone, because it calls no function before the original. The original finds the
- * stack aligned as its caller left it. */
+ * original; the entry of an allocation marks the thread as inside of the collector and calls the
+ * original. The mark is a stack address whose lowest bit is set. So ag_bdwgc_find_cause
+ * (collector_calls.c) knows that the short path has pushed the arguments below this address. If the
+ * recorder is off, the entry only compares the recorder's state and jumps to the original. A
+ * tracker (callbacks of the program, allogram.h), or a Crystal object whose type number is not
+ * written yet, has to see each call and disables the short path. The short path uses rax, r10, r11
+ * and the flags. It saves them in the red zone, because it calls no function before the original.
+ * The original finds the stack aligned as its caller left it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
@@ -52,7 +52,7 @@ kept_function collector_enter
     kept_return
 kept_end collector_enter
 
-/* Offsets of the saved registers from the stack pointer, while nothing is pushed */
+/* Offsets of the saved registers from the stack pointer, before the entry pushes anything */
 #define WAITS_RAX -8
 #define WAITS_R11 -16
 #define WAITS_R10 -24
@@ -103,7 +103,8 @@ enter_from_scratch:
     .size enter_from_scratch, . - enter_from_scratch
 
     .macro begin_entry
-    .org 9b + 288 * row, 0x90 /* 9 is the table's label; 288 is AG_BDWGC_ENTRY_BYTES; a longer entry is an error */
+    .org 9b + 288 * row, 0x90 /* 9 is the table's label; 288 is AG_BDWGC_ENTRY_BYTES; the assembler
+                               * rejects a longer entry */
     endbr64
     .endm
 
@@ -164,7 +165,7 @@ enter_from_scratch:
     .endm
 
     /* Subtracts the size from the bytes that the thread skips before its next sample. Jumps to
-     * label 1 if a sample is due. Same as ag_skip_take_fast (C). */
+     * label 1 if a sample is due. The C function ag_skip_take_fast does the same. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r10
@@ -245,7 +246,7 @@ ag_bdwgc_entries:
     .cfi_endproc
     .size ag_bdwgc_entries, . - ag_bdwgc_entries
 
-    /* For a collector that is a library: rax, r10 and r11 need not be kept. */
+    /* The entries for a collector that is a library: they need not keep rax, r10 and r11. */
     .hidden ag_bdwgc_plain_entries
     .globl ag_bdwgc_plain_entries
     .type ag_bdwgc_plain_entries, @object

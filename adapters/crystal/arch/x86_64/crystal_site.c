@@ -1,8 +1,9 @@
-/* crystal_site.c: reads the code of a place that allocates, for reports.
+/* crystal_site.c: reads the machine code around a call that allocates, for reports: does this code
+ * make an object of a certain type?
  *
  * The size of an object is a constant of the code, in edi before the call. After the call the
- * program stores the type number of the object's class in the first 32 bits, also a constant.
- * Crystal's compiler writes one of
+ * program stores the type number of the object's class, also a constant, in the first 32 bits. For
+ * this store, Crystal's compiler writes one of
  *
  *     c7 /0 imm32                  mov $number, (%block)       32 or 64 bits wide
  *     b8+r imm32 .. 89 /r          mov $number, %reg .. mov %other, (%block)
@@ -14,14 +15,14 @@
  * within NEAR_BYTES after the call. If the initial values of instance variables are objects, the
  * code that makes them is between the call and the store. The compiler then keeps the address of
  * the block in a register (mov %rax, %reg soon after the call). So from NEAR_BYTES to FAR_BYTES
- * after the call only the first form, with this register, counts. Buffers for elements are not
- * mistaken for objects: their first number is data of the program, which the code usually does not
- * contain, and the program computes their size.
+ * after the call only the first form, with this register, counts. A buffer for elements is not
+ * mistaken for an object: its size is computed, and its first number is data that the code usually
+ * does not contain.
  *
  * The bytes are searched for these patterns at every offset, because the instructions are not
- * decoded. So a pattern may be found inside of another instruction; then a number that is no type
- * can be accepted, if the number is also the first word of the block. The same is true of a literal
- * such as [5, 6], whose size and first element are constants. Numbers in the registers for
+ * decoded. A pattern may be found inside of another instruction. If its number is also the first
+ * word of the block, the number is accepted although it is no type. A literal such as [5, 6], whose
+ * size and first element are constants, is accepted by mistake, too. Numbers in the registers for
  * arguments (edi, esi) are sizes of further allocations, and do not count. */
 #include "crystal/crystal_site.h"
 
@@ -48,7 +49,7 @@ static bool is_prefix(unsigned char byte) {
 
 /* Reads the operand (%base) of an instruction: without a displacement, or with one of 0, which rbp
  * and r13 need. PREFIX: the byte before the instruction; OPERAND: the bytes after its opcode.
- * Returns the length of the operand; 0: it is another one. */
+ * Returns the length of the operand; 0: the operand has another form. */
 static size_t read_operand(const unsigned char *operand, unsigned char prefix, unsigned *ret_base) {
     enum { MODE_SHIFT = 6, SIB = 4, SIB_WITHOUT_INDEX = 0x24, NO_BASE = 5 };
     const unsigned mode = operand[0] >> MODE_SHIFT, base = operand[0] & 7;
@@ -61,7 +62,7 @@ static size_t read_operand(const unsigned char *operand, unsigned char prefix, u
 }
 
 /* Returns the register to which mov %rax, %reg moves the address of the block soon after the call,
- * if functions that are called meanwhile keep this register; RAX: there is none. */
+ * if called functions have to keep this register; RAX: there is no such register. */
 static unsigned kept_in(const unsigned char *code) {
     enum { RBX = 3, RBP = 5, R12 = 12 };
     enum { REX_W = 0x48, OPCODE = 0x89, REGISTERS = 0xc0, SOURCE = 0x38 };
@@ -75,8 +76,8 @@ static unsigned kept_in(const unsigned char *code) {
     return RAX;
 }
 
-/* Whether the SIZE_BYTES before RETURN_ADDRESS load SIZE_OF_OBJECT: mov $size, %edi; without
- * optimization, add $size, %rdi. */
+/* Whether the SIZE_BYTES before RETURN_ADDRESS load SIZE_OF_OBJECT, by mov $size, %edi, or by add
+ * $size, %rdi in code that is not optimized. */
 static bool loads_size(struct ag_decoder_file *file, uint64_t return_address,
                        uint64_t size_of_object) {
     enum { MOV_EDI = 0xbf, ADD_LONG = 0x81, ADD_SHORT = 0x83, TO_EDI = 0xc7, LONGEST = 6 };

@@ -3,9 +3,9 @@
  * here.
  *
  * When a thread ends, the libc's allocator frees the chunks that the thread had cached, through
- * free's public address. The free of these chunks was recorded when the program freed them, so this
- * entry passes calls from the allocator's own code, [ag_own_low, ag_own_low + ag_own_bytes), to the
- * original free without recording them. */
+ * free's public address. The free of these chunks was recorded when the program freed them. So this
+ * entry does not record calls from the allocator's own code, the addresses [ag_own_low, ag_own_low
+ * + ag_own_bytes), and passes them to the original free. */
 #define SLOT_FREE 3         /* index of free in ag_next, the table of the libc's functions; asserted
                              * in attached.c */
 

@@ -3,7 +3,7 @@
  * entry, to the arguments, and jumps to the C function that implements it. So the unwinder starts
  * from the exact state of the call, without a frame of the agent, and needs no frame pointer.
  *
- * Before that jump, each entry decides whether there is anything to record. If the recorder records
+ * Before that jump, each entry decides whether the call has to be recorded. If the recorder records
  * everything, the entry continues in C. If the recorder is off, the entry compares its state and
  * jumps to the function of the host (the profiled program with its libraries). If the recorder
  * samples, the entry also looks for a sample: an allocation subtracts its size from the bytes that
@@ -12,9 +12,10 @@
  * conditional branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
- *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, asserted in start.c; SIZE the register of the bytes
- *     entry_of_new, entry_of_delete: the same for a C++ operator. They call the host's malloc or free only if the host's
- *         operator only calls malloc and checks the result, as the field kind of BEHIND says (operators.c). */
+ *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, the table of the host's functions (asserted in start.c);
+ *         SIZE is the register with the requested bytes
+ *     entry_of_new, entry_of_delete: for a C++ operator. These entries call the host's malloc or free only if the field `kind` of
+ *         BEHIND is OPERATOR_IS_MALLOC: the host's operator only calls malloc or free (operators.c). */
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record everything, larger ones sample */
 #define OPERATOR_IS_MALLOC 1
 #define KIND 16             /* offset in struct operator_behind */
@@ -105,8 +106,8 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     end \name
     .endm
 
-    /* malloc is called, not jumped to: the operator has more to do when malloc fails. A request for
-     * 0 bytes continues in C, which requests 1 byte. */
+    /* Calls malloc instead of jumping to it, because the C function has to handle a failure of
+     * malloc. A request for 0 bytes continues in C, which requests 1 byte. */
     .macro entry_of_new name, implementation, behind, sp_register, bp_register
     begin \name
     sampling_or_off_2f_or 1f
@@ -188,7 +189,7 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     go ag_realloc, rdx, rcx
     end realloc
 
-    /* operator new and new[], each plain, nothrow, aligned, aligned and nothrow */
+    /* operator new and new[]: plain, nothrow, aligned, aligned and nothrow */
     entry_of_new _Znwm, ag_new, behind_new, rsi, rdx
     entry_of_new _Znam, ag_new_array, behind_new_array, rsi, rdx
     entry_of_new _ZnwmRKSt9nothrow_t, ag_new_nothrow, behind_new_nothrow, rdx, rcx
@@ -199,7 +200,8 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     entry _ZnamSt11align_val_tRKSt9nothrow_t, ag_new_array_aligned_nothrow, rcx, r8
 
 
-    /* operator delete and delete[], each plain, sized, nothrow, aligned, sized and aligned, aligned and nothrow */
+    /* operator delete and delete[]: plain, sized, nothrow, aligned, sized and aligned, aligned and
+     * nothrow */
     entry_of_delete _ZdlPv, ag_delete, behind_delete
     entry_of_delete _ZdaPv, ag_delete_array, behind_delete_array
     entry_of_delete _ZdlPvm, ag_delete_sized, behind_delete_sized

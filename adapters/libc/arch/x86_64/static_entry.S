@@ -1,11 +1,10 @@
-/* static_entry.S: the entry to which the detours (jumps at the start of functions) of allocators'
+/* static_entry.S: the code to which the detours (jumps at the start of functions) of allocators'
  * functions lead (see static_allocator.c). The original is the hooked function without its detour.
- * The detour's datum, a number that its code passes to the entry, is the function's row in
- * static_functions.def.
+ * A detour passes a number to this entry, its datum: the function's row in static_functions.def.
  *
- * Vector registers are kept by not using them: the code that runs before and after the original is
- * compiled for general registers only (tools/check_vectors.py). The original is called with all
- * registers as its caller had them; its results in rax and rdx are kept.
+ * Vector registers keep their values, because the code that runs before and after the original is
+ * compiled for general registers only (tools/check_vectors.py checks this). The original is called
+ * with all registers as its caller had them; its results in rax and rdx are kept.
  *
  * The entry calls one C function before the original function and one after it. No C function calls
  * the original, so the original finds the registers and the stack as its caller left them. */
