@@ -2,7 +2,7 @@
 """attach_rough_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that are hard to attach to (rough.c), to interpreters, and to
 programs that are stopped, debugged or ended during the attach. Prints TAP.
 
-Each program must run as without allogram, and the counts of the time between attach and detach must be exact."""
+Each program must run as without allogram, and allogram must count each allocation between attach and detach."""
 
 import json
 import os
@@ -53,37 +53,37 @@ def children_of_vfork_are_waited_for():
 
 
 @test
-def a_handler_every_100_us():
+def attach_to_a_program_with_a_handler_every_100_us():
     is_unharmed("timer")
 
 
 @test
-def a_thread_that_lives_in_a_handler():
+def attach_while_a_thread_lives_in_a_handler():
     is_unharmed("handler")
 
 
 @test
-def threads_that_come_and_go():
+def attach_while_threads_start_and_end():
     is_unharmed("threads")
 
 
 @test
-def libraries_that_come_and_go():
+def attach_while_libraries_are_loaded_and_unloaded():
     is_unharmed("plugins")
 
 
 @test
-def system_calls_that_do_not_wait():
+def attach_while_threads_make_system_calls_that_do_not_wait():
     is_unharmed("calls")
 
 
 @test
-def a_coroutine_on_memory_of_malloc():
+def attach_to_a_coroutine_on_memory_of_malloc():
     is_unharmed("coroutine")
 
 
 @test
-def threads_with_the_smallest_stacks():
+def attach_to_threads_with_the_smallest_stacks():
     is_unharmed("small")
 
 
@@ -98,7 +98,7 @@ def one_line(pid):
 
 
 @test
-def one_whose_first_thread_has_ended():
+def a_process_whose_first_thread_has_ended_is_refused():
     with rough("leader") as target:
         assert "its first thread has ended" in one_line(target.pid)
         assert target.ask("go") == f"{ROUNDS} OK"
@@ -122,7 +122,7 @@ def lines_while_signals_come(pid, interval_s, *signals):
 
 
 @test
-def one_that_is_stopped_and_goes_on_meanwhile():
+def a_process_that_is_stopped_and_continued_is_unharmed():
     with rough("calls") as target:
         said = lines_while_signals_come(target.pid, 0.003, signal.SIGSTOP, signal.SIGCONT)
         assert all(not line or "is stopped" in line or "stopped by a signal" in line for line in said), said
@@ -130,7 +130,7 @@ def one_that_is_stopped_and_goes_on_meanwhile():
 
 
 @test
-def signals_that_no_mask_holds_up_arrive_later():
+def sigtrap_and_sigfpe_are_delivered_after_the_attach():
     script = ("import signal, sys\ncount = [0]\n"
               "def caught(*_):\n    count[0] += 1\n"
               "signal.signal(signal.SIGTRAP, caught)\nsignal.signal(signal.SIGFPE, caught)\nprint('ready', flush=True)\n"
@@ -143,7 +143,7 @@ def signals_that_no_mask_holds_up_arrive_later():
 
 
 @test
-def programs_that_end_in_the_middle():
+def programs_that_end_during_the_attach_keep_their_status():
     for delay in range(0, 10 * CYCLES):
         with Target("sh", "-c", f"sleep 0.0{delay % 10}; exit 7") as target:
             line = one_line(target.pid)
@@ -166,7 +166,7 @@ def interpreter(name, question, answer):
     with Target(path, *INTERPRETERS[name]) as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         assert target.ask(question) == answer
-        before = [row for row in image(target.pid) if " 00:00 0" not in row[0]]  # without code that a JIT compiler makes
+        before = [row for row in image(target.pid) if " 00:00 0" not in row[0]]  # code of a JIT compiler changes, so it is not compared
         for option in ("--mode=exact", "--interval=1K"):
             attached = Attached(target.pid, folder, option)
             assert not attached.is_refused, attached.first
@@ -188,7 +188,7 @@ def node():
 
 
 @test
-def one_under_a_debugger():
+def a_process_under_a_debugger_is_refused():
     gdb = shutil.which("gdb")
     if not gdb:
         raise Skip("gdb is not installed")
@@ -210,7 +210,7 @@ def one_under_a_debugger():
 
 
 @test
-def one_with_another_root():
+def a_process_with_another_root_is_refused():
     if os.geteuid() != 0:
         raise Skip("needs root, to call chroot")
     with tempfile.TemporaryDirectory() as folder:
@@ -228,7 +228,7 @@ def one_with_another_root():
 
 
 @test
-def one_that_knows_itself_by_another_number():
+def a_process_in_another_pid_namespace_is_recorded():
     command = ("unshare", "--fork", "--pid", "--mount-proc", "--kill-child", os.path.join(PROGRAMS, "rough"), "small")
     if subprocess.run([*command[:-2], "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
         raise Skip("needs the right to make a pid namespace")
@@ -245,13 +245,13 @@ def one_that_knows_itself_by_another_number():
 
 
 @test
-def one_that_ends_as_soon_as_it_is_recorded():
+def a_process_that_is_killed_at_the_begin_of_recording_is_reported():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
         try:
             while True:
-                os.write(theirs, bytes(4096))  # the pipe is full, so allogram waits when it writes its first line
+                os.write(theirs, bytes(4096))  # fills the pipe, so allogram waits when it writes its first line
         except BlockingIOError:
             os.set_blocking(theirs, True)
         attaching = subprocess.Popen([ALLOGRAM, "attach", str(target.pid), "-o", os.path.join(folder, "x.allogram")], stderr=theirs)
@@ -278,7 +278,7 @@ def is_stopped(pid):
 
 
 @test
-def one_that_is_stopped_when_it_is_left():
+def a_process_that_is_stopped_at_the_detach_keeps_the_agent():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         before = image(target.pid)
         attached = Attached(target.pid, folder, "--mode=exact")
@@ -300,7 +300,7 @@ def one_that_is_stopped_when_it_is_left():
 
 
 @test
-def several_attach_at_once():
+def one_of_several_attaches_at_once_succeeds():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         for number in range(CYCLES):
             names = [os.path.join(folder, f"{number}.{i}.allogram") for i in range(4)]
@@ -320,20 +320,20 @@ def several_attach_at_once():
 
 
 @test
-def one_that_executes_another_program():
+def a_process_that_executes_another_program_is_reported():
     with Target("sh", "-c", "echo ready; read line; exec cat") as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         attached = Attached(target.pid, folder, "--mode=exact")
         target.process.stdin.write("go\n")
         target.process.stdin.flush()
-        assert attached.process.wait(timeout=60) == 0  # attach ends by itself
+        assert attached.process.wait(timeout=60) == 0 # `attach` ends without a signal
         assert "executed another program" in attached.process.stderr.read()
         assert attached.report("--view=summary")["trace"]["end"] == "exit"
         assert target.ask("still there") == "still there"
 
 
 @test
-def control_stops_what_a_killed_allogram_began():
+def control_stop_ends_the_recording_of_a_killed_allogram():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         before = image(target.pid)
         attached = Attached(target.pid, folder, "--mode=exact")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs that use a language runtime or a collector, again and
-again. allogram can record these runtimes from any moment of the program on. Prints TAP.
+"""attach_runtimes_tests ALLOGRAM PROGRAMS: attaches repeatedly to programs with a language runtime or a garbage collector, and detaches.
+Most of these runtimes can be recorded from any moment on. Prints TAP.
 
 For each runtime: allocations, types and frees between attach and detach must be exact. Only frees of blocks that were allocated before the
-attach may be ghost frees (frees of blocks whose allocation is not in the trace). The program's own use of the runtime must work as without
-allogram, and nothing of allogram may be left in the program. If an adapter cannot record its runtime, one line must say why."""
+attach may be ghost frees (frees of blocks whose allocation is not in the trace). The program must work as without allogram, and nothing of
+allogram may be left in it. If an adapter (allogram's code for a runtime) cannot record its runtime, one line must say why."""
 
 import concurrent.futures
 import os
@@ -19,7 +19,7 @@ from cases import PROGRAMS, Skip, run_all, test
 HERE = os.path.dirname(os.path.abspath(__file__))
 CYCLES = 200 if IS_FULL else 3
 N = 20000
-MAY_LIVE = 2  # blocks of a conservative collector that a register or an old frame may still point to
+MAY_LIVE = 2 # blocks that a conservative collector may keep, because a register or an old stack frame still points to them
 BUILD = tempfile.TemporaryDirectory()
 COMMANDS = {
     "late_ocaml": ("ocamlfind", "ocamlopt", "-g", "late_ocaml.ml", "-o", "late_ocaml"),
@@ -84,8 +84,8 @@ def cycle(target, folder, *lines, options=("--mode=exact",)):
 
 
 def leaves_nothing(target, work, grows=False):
-    """Attaches and detaches once, then several times more. Mapped files and code must be as after the first time, with at most 2 more
-    mappings, or any number if the program's own heap grows (GROWS)."""
+    """Attaches and detaches once, then several times more. At the end the mapped files and the code must be the same as after the first
+    time, and there may be at most 2 more mappings (any number if GROWS: the program's own heap grows)."""
     with tempfile.TemporaryDirectory() as folder:
         work(folder)
         before, mapped = image(target.pid), len(maps(target.pid))
@@ -110,7 +110,7 @@ def blocks_of_the_boehm_collector():
 
 
 @test
-def what_the_collector_had_before_is_a_ghost_when_freed():
+def frees_of_gc_blocks_from_before_the_attach_are_counted():
     with started("late_boehm") as target, tempfile.TemporaryDirectory() as folder:
         attached = cycle(target, folder, "keep 10", "free")
         assert attached.report("--view=summary")["ghost_frees"] == 1000
@@ -118,7 +118,7 @@ def what_the_collector_had_before_is_a_ghost_when_freed():
 
 
 @test
-def the_programs_own_listener_goes_on():
+def the_programs_own_listener_is_still_called():
     with started("late_boehm") as target, tempfile.TemporaryDirectory() as folder:
         tell(target, "listen")
         assert target.ask("drop") == "drop notified"
@@ -186,7 +186,7 @@ def ocaml_that_allocates_all_the_time():
 
 
 @test
-def a_memprof_of_the_programs_own_is_left_alone():
+def a_memprof_profile_of_the_program_is_not_disturbed():
     with started("late_ocaml") as target, tempfile.TemporaryDirectory() as folder:
         tell(target, "memprof")
         attached = cycle(target, folder, "minor", f"make {N}")
@@ -203,7 +203,7 @@ def a_memprof_of_the_programs_own_is_left_alone():
 
 
 @test
-def a_runtime_that_cannot_be_followed_late_is_reported():
+def a_runtime_that_cannot_be_recorded_late_is_reported():
     lua = shutil.which("lua5.4")
     if not lua:
         raise Skip("lua5.4 is not installed (tools/install_packages.sh)")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""attach_tests ALLOGRAM PROGRAMS: attaches to and detaches from programs that count their own events, again and again. Prints TAP.
+"""attach_tests ALLOGRAM PROGRAMS: attaches repeatedly to programs that count their own allocations, and detaches. Prints TAP.
 
-Each program must continue to give the right answers. After the last detach its mapped files, its code and its memory maps must be the same
-as before the first attach. With AG_TEST_SCALE=full there are 10,000 cycles with the program hammer, and 1,000 with each other program."""
+The programs must give the right answers throughout. After the last detach, the mapped files, the code and the memory maps of a program must
+be the same as before the first attach. With AG_TEST_SCALE=full there are 10,000 cycles with the program hammer, and 1,000 with each other
+program."""
 
 import fcntl
 import math
@@ -23,8 +24,8 @@ HAMMER_CYCLES = 10000 if IS_FULL else 30
 
 
 def hammer(niceness=0):
-    """Starts the program hammer. With NICENESS above 0, hammer runs only on CPU time that allogram does not need, so that a cycle of attach
-    and detach takes a fifth of the time."""
+    """Starts the program hammer. With NICENESS above 0, hammer leaves the CPU to allogram, so that attach and detach take a fifth of the
+    time."""
     target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, "hammer"))
     assert target.answer() == "ready"
     return target
@@ -56,7 +57,7 @@ def four_threads_that_hammer_malloc_are_counted_to_the_unit():
 
 
 @test
-def samples_stand_for_what_was_allocated_and_are_freed_by_the_program():
+def samples_give_the_right_bytes_and_the_program_frees_sampled_blocks():
     with Target(os.path.join(PROGRAMS, "hammer"), "quiet") as target:
         assert target.answer() == "ready"
         before = image(target.pid)
@@ -65,7 +66,7 @@ def samples_stand_for_what_was_allocated_and_are_freed_by_the_program():
             assert target.ask("fill 500") == "fill"
 
             def check(attached):
-                assert target.ask("drop") == "drop"  # frees the blocks after the detach, when the program calls malloc and not allogram
+                assert target.ask("drop") == "drop"  # frees the sampled blocks after the detach
                 summary = attached.report("--view=summary")
                 size, interval = 512 << 10, 512 << 10
                 chance = 1 - math.exp(-(size + 1) / interval)
@@ -80,7 +81,7 @@ def samples_stand_for_what_was_allocated_and_are_freed_by_the_program():
 
 
 @test
-def samples_of_threads_that_hammer():
+def threads_that_hammer_are_unharmed_by_sampling():
     with hammer() as target:
         before = image(target.pid)
 
@@ -93,7 +94,7 @@ def samples_of_threads_that_hammer():
 
 
 @test
-def blocks_from_before_are_ghosts():
+def frees_of_blocks_from_before_the_attach_are_counted():
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         assert target.ask("fill 100") == "fill"
         attached = Attached(target.pid, folder, "--mode=exact")
@@ -104,11 +105,11 @@ def blocks_from_before_are_ghosts():
 
 
 @test
-def what_a_filter_leaves_out_is_no_ghost():
+def frees_of_blocks_that_a_filter_leaves_out_are_not_counted():
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         assert target.ask("fill 100") == "fill"
         attached = Attached(target.pid, folder, "--mode=exact", "--filter=size=200..300000")
-        assert target.ask("drop") == "drop"  # blocks that are too large for the filter, and that were allocated before the attach
+        assert target.ask("drop") == "drop"  # frees blocks from before the attach, which are too large for the filter
         target.ask("burst 10")  # in four threads; the filter selects the blocks of 200, 256 and 300,000 bytes of each round
         text = attached.detach()
         assert "recorded only --filter=size=200..300000" in text, text
@@ -119,7 +120,7 @@ def what_a_filter_leaves_out_is_no_ghost():
 
 
 @test
-def what_the_heap_held_before_is_said():
+def blocks_from_before_the_attach_are_reported():
     with Target(os.path.join(PROGRAMS, "hammer"), "quiet") as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
 
@@ -152,7 +153,7 @@ def threads_that_end_free_nothing_twice():
 
 
 @test
-def python_goes_on():
+def python_gives_right_answers_while_attached():
     script = ("import sys\n"
               "print('ready', flush=True)\n"
               "for line in sys.stdin:\n"
@@ -194,7 +195,7 @@ def signals_of(pid):
 
 
 @test
-def one_that_ignores_traps_and_forks_is_unharmed():
+def a_program_that_ignores_traps_and_forks_is_unharmed():
     with Target(sys.executable, "-c", SIGNALS, str(int(signal.SIGTRAP))) as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         signals = signals_of(target.pid)
@@ -286,7 +287,7 @@ def refusal(pid, *options, wrapper=()):
 
 
 @test
-def a_process_that_is_not_there():
+def a_process_that_does_not_exist_is_refused():
     assert "no such process" in refusal(4194303)
 
 
@@ -307,19 +308,19 @@ def a_zombie():
 
 
 @test
-def a_thread_of_the_kernel():
+def a_thread_of_the_kernel_is_refused():
     assert "thread of the kernel" in refusal(2)
 
 
 @test
-def a_static_program():
+def a_static_program_is_refused():
     with Target(os.path.join(PROGRAMS, "cpu_shares_static")) as target:
         assert target.answer() == "ready"
         assert "statically linked" in refusal(target.pid)
 
 
 @test
-def a_program_of_another_libc():
+def a_program_of_another_libc_is_refused():
     path = os.path.join(PROGRAMS, "hammer_musl")
     if not os.path.exists(path):
         raise Skip("musl-gcc is not installed")
@@ -329,7 +330,7 @@ def a_program_of_another_libc():
 
 
 @test
-def one_that_another_tracer_has():
+def a_process_that_strace_traces_is_refused():
     strace = shutil.which("strace")
     if not strace:
         raise Skip("strace is not installed")
@@ -344,7 +345,7 @@ def one_that_another_tracer_has():
 
 
 @test
-def one_that_is_attached_to_already():
+def a_process_that_is_recorded_already_is_refused():
     with Target("sleep", "1000") as target, tempfile.TemporaryDirectory() as folder:
         attached = Attached(target.pid, folder)
         assert "recorded by allogram already" in refusal(target.pid)
@@ -352,7 +353,7 @@ def one_that_is_attached_to_already():
 
 
 @test
-def another_users():
+def a_process_of_another_user_is_refused():
     if os.geteuid() != 0:
         raise Skip("needs root, to run attach as another user")
     with Target("sleep", "1000") as target:
@@ -360,7 +361,7 @@ def another_users():
 
 
 @test
-def one_that_a_seccomp_filter_watches():
+def a_process_with_a_seccomp_filter_is_refused():
     with Target(os.path.join(PROGRAMS, "filtered")) as target:
         assert target.answer() == "ready"
         assert "seccomp filter" in refusal(target.pid)
@@ -385,7 +386,7 @@ def one_that_ignores_sigtrap_and_sigsegv():
 
 
 @test
-def one_in_another_mount_namespace():
+def a_process_in_another_mount_namespace_is_refused():
     if os.geteuid() != 0:
         raise Skip("needs root, to make a namespace")
     with Target("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/shm && echo ready && exec sleep 1000") as target:
@@ -394,7 +395,7 @@ def one_in_another_mount_namespace():
 
 
 @test
-def one_that_is_stopped():
+def a_stopped_process_is_refused():
     with Target("sleep", "1000") as target:
         target.process.send_signal(signal.SIGSTOP)
         time.sleep(0.05)
@@ -402,7 +403,7 @@ def one_that_is_stopped():
 
 
 @test
-def a_program_that_ends_while_it_is_recorded():
+def a_program_that_ends_while_it_is_recorded_leaves_a_whole_trace():
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         attached = Attached(target.pid, folder, "--mode=exact")
         target.process.stdin.close()
@@ -414,7 +415,7 @@ def a_program_that_ends_while_it_is_recorded():
 
 
 @test
-def every_end_of_the_program_is_reported_as_what_it_is():
+def the_trace_says_how_the_program_ended():
     script = "import os, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
     ends = {"os._exit(3)": "exit", "os.kill(os.getpid(), 9)": "signal", "os.execlp('sleep', 'sleep', '100')": "exit"}
     for last, end in ends.items():
@@ -448,7 +449,7 @@ def attach_waits_for_another_attach():
 
 
 @test
-def what_a_killed_allogram_left_is_taken_out():
+def attach_removes_the_agent_that_a_killed_allogram_left():
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         before = image(target.pid)
         first = Attached(target.pid, folder, "--mode=exact")

@@ -15,12 +15,12 @@ from cases import ALLOGRAM
 
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 OTHER_CYCLES = 1000 if IS_FULL else 5
-MOST_REFUSED = 0.01  # of the cycles `attach` may refuse at most this share; of fewer than 100 cycles, none
-MOST_TO_LEAVE_S = 40  # after a signal, detaching may continue in the background for so many seconds
+MOST_REFUSED = 0.01 # the share of cycles in which `attach` may fail to attach; it may not fail in fewer than 100 cycles
+MOST_TO_LEAVE_S = 40 # seconds that the detach after a signal may take, in the background
 
 
 class Target:
-    """A program that is killed at the end of the test, also after a failure."""
+    """A program to attach to. It is killed when its `with` block ends."""
 
     def __init__(self, *command, **options):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
@@ -105,8 +105,8 @@ class Attached:
 
 
 def cycles(target, n, work, *options):
-    """N times: attaches, calls work(attached), and detaches. If work returned a function, calls this function with the same argument, when
-    the trace is complete. Returns for how many us each attach stopped a thread."""
+    """N times: attaches, calls work(attached), and detaches. If work returns a function, calls check(attached) with this function after the
+    detach, when the trace is complete. Returns the time, in us, for which each attach stopped a thread."""
     n_refused, stood = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(n):

@@ -2,11 +2,12 @@
  *
  *     cpu_shares [late] [SECONDS]
  *
- * The function three_parts works three times as long as one_part. The two are called in turn, with
- * calls of varying length, so that the samples of a periodic clock are not biased. The program
- * measures the CPU time of each function by the thread's CPU clock. It prints both times as JSON at
- * the end: after SECONDS of wall-clock time, or at SIGTERM. With `late`, a second thread, named
- * "late", starts when a line arrives on standard input; its function run_late only calls late_part.
+ * The function three_parts works three times as long as one_part. The program calls the two
+ * functions in turn. The calls have varying lengths, so that a sampler with a fixed period has no
+ * bias. The program measures the CPU time of each function by the thread's CPU clock. It prints
+ * both times as JSON at the end: after SECONDS of wall-clock time, or at SIGTERM. With `late`, a
+ * second thread, named "late", starts when a line arrives on standard input; its function run_late
+ * only calls late_part.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* filtered.c: a program with a seccomp filter that kills the program when it opens a file. The
- * program prints "ready", and answers each line of its input by "still there". */
+/* filtered.c: a program with a seccomp filter: the kernel kills the program if it opens a file. The
+ * program prints "ready", and answers each line of its input with "still there". */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

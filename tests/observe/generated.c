@@ -1,5 +1,5 @@
 /* generated.c: a program that generates code, like a JIT compiler. It writes two functions into
- * memory, publishes their names in one of the usual ways, and runs the functions, the first three
+ * memory, publishes their names in one of two ways, and runs the functions: the first one three
  * times as long as the second.
  *
  *     generated list|map
@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- the interface for debuggers, which know the names and the layout of these structs ---- */
+/* ---- the interface for debuggers: debuggers rely on these names and layouts ---- */
 struct jit_code_entry {
     struct jit_code_entry *next, *previous;
     const void *symbol_file;
@@ -35,8 +35,8 @@ __attribute__((noinline)) void __jit_debug_register_code(void) {
 /* ---- the code -------------------------------------------------------------------------- */
 typedef void function(uint64_t rounds);
 
-/* The machine code of both functions, with a frame pointer, by which profilers find the caller:
- * push %rbp; mov %rsp, %rbp; 1: dec %rdi; jnz 1b; pop %rbp; ret */
+/* The machine code of both functions. They have a frame pointer, by which profilers find the
+ * caller: push %rbp; mov %rsp, %rbp; 1: dec %rdi; jnz 1b; pop %rbp; ret */
 static const uint8_t loop[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3};
 enum { APART = 64 }; /* distance of the two functions in bytes */
 static const char *const names[2] = {"generated_hot", "generated_cold"};

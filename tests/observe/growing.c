@@ -1,9 +1,9 @@
 /* growing.c: a program whose memory grows by known amounts after a line arrives on standard input.
  * Then it prints "grown" and waits to be killed.
  *
- * Each of its 60 rounds calls four functions: keep_three maps 3 MiB and writes to each page,
- * keep_one does this with 1 MiB, keep_heap with 64 KiB from brk; give_back maps 1 MiB and unmaps
- * it without a write. */
+ * The program makes 60 rounds. In each round keep_three maps 3 MiB, keep_one maps 1 MiB, and
+ * keep_heap takes 64 KiB by brk; these functions write to each page. give_back maps 1 MiB and
+ * unmaps it without a write. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -9,7 +9,7 @@
  * line:
  *
  *     burst N    each of the four threads calls counted_round N times. Answer: "burst BLOCKS
- *                BYTES", the sums that the four threads allocated in these calls
+ *                BYTES", what the four threads together allocated in these calls
  *     check      answer: "check OK", or the first error: a block whose contents changed, a system
  *                call that returned EINTR although no handler ran, a changed errno or vector
  *                register
@@ -95,8 +95,8 @@ static __attribute__((noinline)) void any_round(struct hammer *hammer) {
         keep(hammer, realloc(NULL, n), n);
         break;
     case 4:
-        keep(hammer, malloc(n + 200000), n + 200000); /* so large that the block has a mapping of
-                                                       * its own */
+        keep(hammer, malloc(n + 200000), n + 200000); /* so large that malloc maps the block
+                                                       * separately */
         break;
     default:
         keep(hammer, malloc(n), n);

@@ -1,5 +1,5 @@
-/* hostile.c: a program to which it is hard to attach, and which is hard to observe. It checks
- * whether allogram has changed its state.
+/* hostile.c: a program to which it is hard to attach, and which is hard to observe. The program
+ * checks whether allogram has changed its state.
  *
  *     usage: hostile MODE
  *

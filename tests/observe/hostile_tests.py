@@ -3,7 +3,7 @@
 (hostile.c). SIGINT or SIGTERM ends the command at a random moment. Prints TAP.
 
 The command must end within one second. The program must run on with the same code, signal mask and registers, and no file may be left.
-To repeat a run, set AG_TEST_SEED to the number that the run printed."""
+To repeat a run, set AG_TEST_SEED to the seed that the run printed."""
 
 import ctypes
 import glob
@@ -68,7 +68,7 @@ def live_files():
 
 
 def cpu_allowance():
-    """Returns how many seconds a command may take: more if other processes use the CPUs of the machine, too."""
+    """Returns how many seconds a command may take to end. The number grows with the load of the machine."""
     return MOST_S * max(1.0, os.getloadavg()[0] / os.cpu_count())
 
 
@@ -138,12 +138,12 @@ def attach_to_a_calm_program():
 
 
 @test
-def attach_where_the_loader_never_returns():
-    attach("loader", is_code_kept=False)  # the loader does not unmap the agent if the agent is mapped already
+def attach_while_the_loader_never_returns():
+    attach("loader", is_code_kept=False)  # the agent may stay mapped, because the loader cannot unload it
 
 
 @test
-def attach_where_no_thread_is_at_a_safe_point():
+def attach_while_all_threads_are_in_signal_handlers():
     attach("handler")
 
 
@@ -185,17 +185,17 @@ def observe_a_program_that_executes_itself():
 
 
 @test
-def observe_a_circle_of_objects():
+def observe_a_circular_list_of_generated_code():
     observe("circle")
 
 
 @test
-def observe_memory_that_never_comes():
+def observe_memory_whose_reads_never_return():
     observe("fault")
 
 
 @test
-def a_forced_end_has_the_status_of_its_signal():
+def observe_that_a_signal_ends_has_the_status_of_the_signal():
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         with Hostile("fault") as target:
             ended = Ended(["observe", str(target.pid), "--duration=20s"], 1, number)
@@ -210,17 +210,17 @@ def observe_a_thousand_symbol_tables():
 
 
 @test
-def observe_tables_of_holes():
+def observe_symbol_tables_in_holes_of_a_file():
     observe("holes")
 
 
 @test
-def observe_a_perf_map_of_holes():
+def observe_a_perf_map_that_is_a_hole():
     observe("map")
 
 
 @test
-def reading_keeps_its_bounds():
+def observe_stays_within_cpu_and_memory_limits():
     """If the files of the target are small, `observe` may use at most 2 s of CPU time and 256 MiB of memory."""
     for mode in ("circle", "tables", "holes", "map"):
         with Hostile(mode) as target:

@@ -10,8 +10,8 @@
  *     keep N    allocates N blocks of 100 bytes in counted(), and keeps pointers to them
  *     drop      overwrites the pointers to the kept blocks, and runs a collection
  *     free      frees the kept blocks by GC_FREE
- *     listen    registers a function that the collector calls at collections; from then on the
- *               answer to "drop" is "drop notified" if this function was called */
+ *     listen    registers a function that the collector calls at collections; after this, the
+ *               answer to "drop" is "drop notified" if the collector called this function */
 #define GC_THREADS
 #include <gc.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 # late_crystal.cr: a Crystal program, to which allogram attaches and from which it detaches. The program prints "ready". Each line of its
-# input is a command, which the program answers with the same line: make N: allocates N points, and keeps no reference to them; keep N:
-# allocates N points, and keeps references to them; drop: removes these references, and collects.
+# input is a command, which the program answers with the same line: `make N` allocates N points, and keeps no reference to them. `keep N`
+# allocates N points, and keeps references to them. `drop` removes these references, and runs a collection.
 class Point
   def initialize(@x : Int32, @y : Int32)
   end

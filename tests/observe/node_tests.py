@@ -2,9 +2,9 @@
 """node_tests --allogram ALLOGRAM [--root FOLDER] [--case NAME]: compares `allogram observe` with the numbers that an Erlang node reports.
 
 The node (observed_node.erl) runs on this machine, or in FOLDER, which has the root file system of another Debian release; `observe` runs
-outside of FOLDER. The node is unmodified: no flag, no library, no debug symbols. Processes and allocators must agree exactly. Shares of
-samples must lie in the interval that chance allows. The bytes of collections must agree with the bytes that the program allocated. The
-tests wait for conditions, not for times: an observer has started when it has its perf events."""
+outside of FOLDER. The node is unmodified: no flag, no library, no debug symbols. The numbers of processes and allocators must be equal.
+Shares of samples must lie in their 99 % intervals. The bytes of collections must agree with the bytes that the program allocated. The tests
+wait for states, not for fixed times: an observer has started when it has opened its perf events."""
 
 import argparse
 import glob
@@ -48,7 +48,7 @@ class Node:
 
 
 class Observer:
-    """A running `allogram observe`. The method result waits for its end."""
+    """A running `allogram observe`. The method `result` waits until the command ends."""
 
     def __init__(self, node, *options, wrapper=()):
         command = [*wrapper, ALLOGRAM, "observe", str(node.pid), "--json", *options]
@@ -158,7 +158,7 @@ def allocators_agree(node):
 # ---- samples --------------------------------------------------------------------------------------------------------------------
 
 def share_is_due(failures, what, n, of, share):
-    """Checks that n of `of` samples lie in the 99 % interval of the binomial distribution with the share SHARE."""
+    """Checks that N, out of OF samples, lies in the 99 % interval of the binomial distribution with the probability SHARE."""
     spread = 2.576 * (share * (1 - share) / max(of, 1)) ** 0.5
     failures.fail_unless("%s: %d of %d, should be %.1f %% +- %.1f" % (what, n, of, 100 * share, 100 * spread),
                          of >= 100 and abs(n / max(of, 1) - share) <= spread)
@@ -209,8 +209,8 @@ def shares_are_true(node):
 
 
 def shares_are_true_without_bpf(node):
-    """Without BPF `observe` reads a stack some time after its sample. Stacks that are read too late count as stale, and are not used. The
-    other stacks must be as accurate as with BPF."""
+    """Without BPF (a program in the kernel) `observe` reads a stack some time after its sample. A stack that is read too late is counted as
+    stale, and is not used. The shares of the other stacks must be as accurate as with BPF."""
     rounds = rounds_for(node, "spin", 1.5)
     failures = sampled_shares(node, rounds, WITHOUT_BPF) and sampled_shares(node, rounds, WITHOUT_BPF) or []
     seen = observe(node, "--duration=100ms", "--gc", wrapper=WITHOUT_BPF)
@@ -222,15 +222,16 @@ def shares_are_true_without_bpf(node):
 VARIED = ["messages", "spawning", "natives", "reloading", "hibernating", "large"]
 if os.environ.get("AG_TEST_SCALE") == "full":
     VARIED += ["recursion", "maps", "binaries", "ets", "exceptions"]
-# The outermost functions of complete stacks in these programs, also in the emulator's own processes. "varied_node:'-work/1-fun-" is
-# here because a process that was just spawned has no caller, and the erts_ functions because a process that ends has no function.
+# The beginnings of the names of the outermost functions of complete stacks. "varied_node:'-work/1-fun-" is in the list because a process
+# that was just spawned has no caller; the erts_ functions are in it because a process that ends has no function.
 ENTRIES = ("varied_node:begin_work/1", "varied_node:echo/0", "proc_lib:", "global::process_main", "erts_do_exit_process",
            "erts_continue_exit_process", "compile:'-do_compile/2-anonymous-0-'/1", "code_server:", "erts_literal_area_collector:",
            "erts_code_purger:", "erlang:apply/2", "apply", "varied_node:'-work/1-fun-")
 
 
 def whatever_a_node_does(_node, root, beams):
-    """In programs of many kinds, stacks end at the first function of their process, and code that is loaded and unloaded has names."""
+    """Observes programs of many kinds. Stacks must end at the first function of their process, and code that is loaded and unloaded must
+    have names."""
     failures = tap.Failures()
     node = Node(beams, root, module="varied_node")
     samples = unended = 0
@@ -243,7 +244,7 @@ def whatever_a_node_does(_node, root, beams):
         # If a collection moves a deep stack while the observer reads it, the stack is reported as incomplete.
         least = 0.8 if name == "natives" else 0.9
         failures.require("%s: most stacks are complete: %d of %d" % (name, complete, n), n >= 10 and complete >= least * n - 1)
-        # Some processes live for microseconds only. When the observer reads the stack, the process may have ended.
+        # Some processes live for microseconds only, and may have ended when the observer reads the stack.
         most = 0.15 if name in ("spawning", "hibernating") else 0.05
         failures.require("%s: few stacks are stale: %d, with %d samples" % (name, stale, n), stale <= most * n + 3)
         for stack in result["stacks"]:
@@ -254,8 +255,8 @@ def whatever_a_node_does(_node, root, beams):
                 unknown[name] += stack["count"] if any("memfd" in frame["function"] for frame in stack["frames"]) else 0
     node.close()
     failures.fail_unless("stacks that do not end at a first function: %d of %d" % (unended, samples), unended <= 0.05 * samples)
-    # The program "reloading" loads and purges code all the time, so some code is gone before the observer reads its name. This was seen in
-    # up to 26 of 200 samples, and in 40 to 176 if the observer did not read the node's table of code again.
+    # The program "reloading" loads and purges code all the time, so some code is gone before the observer reads its name. Up to 26 of 200
+    # samples had no name; 40 to 176 if the observer did not read the node's table of code again.
     reloaded = unknown.pop("reloading")
     failures.require("few samples of `reloading` are in code without a name: %d of %d" % (reloaded, samples), reloaded <= 0.05 * samples)
     failures.require("hardly any sample of the other programs is in code without a name: %s of %d" % (unknown, samples), sum(unknown.values()) <= 0.01 * samples + 1)
@@ -282,7 +283,7 @@ def watch_collections(node, command, rounds):
     """Runs a workload under an observer. Returns the observer's result, the collections of the process that ran the workload, and the bytes
     of each function that this process itself counted."""
     observer = Observer(node, "--duration=0", "--rate=99", "--gc")
-    observer.wait_until_looking()  # collections are recorded before samples are
+    observer.wait_until_looking()  # the observer records collections before it takes samples
     node.ask("%s %d" % (command, rounds))
     pid, *words = node.ask("result").split()
     observer.process.send_signal(2)
@@ -308,10 +309,10 @@ def collections_add_up(node):
 
 
 def many_collections_are_sampled(node):
-    """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to all
-    bytes, and all collections must be counted. The observer reports about the first 20,000 collections one by one, until it knows how many
-    there are. So a few hundred samples with large weights make up most of the bytes. By chance, a function with the share s of all bytes may
-    deviate by the square root of s times the sum of all squared weights."""
+    """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to
+    all bytes, and all collections must be counted. The observer reports each of about the first 20,000 collections, and then a few hundred
+    samples with large weights, which make up most of the bytes. The standard deviation of the bytes of a function with the share s of all
+    bytes is the square root of s times the sum of all squared weights."""
     failures = tap.Failures()
     before = int(node.ask("collections"))
     result, mine, bytes_of = watch_collections(node, "allocate", 300000)
@@ -382,7 +383,7 @@ CASES = {
     "allocators": allocators_agree,
     "shares of samples": shares_are_true,
     "shares without BPF": shares_are_true_without_bpf,
-    "other programs": None,  # main sets the function, which needs the folder of the compiled programs
+    "other programs": None,  # set in main, because this case needs the folder of the compiled programs
     "blame": blame_is_in_order,
     "collections": collections_add_up,
     "many collections": many_collections_are_sampled,

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """observe_tests ALLOGRAM PROGRAMS: compares `allogram observe` with the numbers that the observed programs measure themselves. Prints TAP.
 
-A share of samples must lie in the binomial 99 % interval of the true share. By chance, one right share in a hundred lies outside of the
-interval. So a share outside is measured once more, with new samples; the test fails if the second share is outside, too (by chance 1 in
-10,000)."""
+A share of samples must lie in the binomial 99 % interval of the true share. By chance, one right share in a hundred lies outside. Such a
+share is measured once more, with new samples; the test fails if the second share is outside, too (by chance once in 10,000 times)."""
 
 import json
 import math
@@ -152,13 +151,13 @@ def shares_of_a_go_program():
 
 
 @test
-def a_thread_that_starts_later_is_seen_by_its_name():
+def a_thread_that_starts_later_has_its_name():
     with Target("cpu_shares", "late") as target:
         observer = start(target.pid, "--duration=60", "--rate=499", "--stacks")
         wait_for_events(observer)
         target.tell()
         late = set()
-        while not late and observer.poll() is None:  # besides the main thread, only the thread "late" uses CPU time
+        while not late and observer.poll() is None:  # waits until the thread "late", the only other thread, uses CPU time
             time.sleep(0.01)
             others = set(os.listdir(f"/proc/{target.pid}/task")) - {str(target.pid)}
             late = {task for task in others if thread_ns(target.pid, task) > 3e8}
@@ -308,7 +307,7 @@ def a_stripped_program_has_a_line_for_each_function():
 
 
 @test
-def a_process_that_becomes_another_program_is_said_to():
+def a_process_that_executes_another_program_is_reported_by_observe():
     with subprocess.Popen(["sh", "-c", 'read line; exec "$0"', os.path.join(PROGRAMS, "cpu_shares")], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as process:
         observer = start(process.pid, "--duration=60", "--rate=499")
@@ -325,7 +324,7 @@ def a_process_that_becomes_another_program_is_said_to():
 
 
 @test
-def a_trace_of_it_has_the_same_counts():
+def a_trace_of_the_samples_has_the_same_counts():
     with tempfile.TemporaryDirectory() as folder, Target("cpu_shares") as target:
         path = os.path.join(folder, "seen.allogram")
         result = observe_cpu(target, 0.3, "--rate=499", "-o", path)
@@ -345,10 +344,10 @@ def a_trace_of_it_has_the_same_counts():
 
 @test
 def the_target_is_not_stopped():
-    """Two programs measure the gaps in their own execution; `observe` observes one of them. On a busy machine, other processes cause gaps in
-    either program, but a delay by the observer is in the observed program each time. So in at least one of three attempts the difference
-    between the two programs must be less than 2 % of the time (a delay of one millisecond for each sample would be 10 %), for all gaps and
-    for the gaps of each length. The observed program must never be in a stopped state."""
+    """Two programs measure the gaps in their own execution; `observe` observes one of them. On a busy machine, other processes cause gaps
+    in either program, but a delay by the observer would be in each of the three attempts. So in at least one attempt the gaps of the
+    observed program may take at most 2 % more of the time than those of the other program, in total and for each length of gaps (a delay of
+    one millisecond for each sample would be 10 %). The observed program must never be in a stopped state."""
     pairs = []
     for _ in range(3):
         with Target("own_gaps", "1") as watched, Target("own_gaps", "1") as control:

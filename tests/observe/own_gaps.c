@@ -1,6 +1,6 @@
 /* own_gaps.c: a program that measures the gaps in its execution. It reads the clock again and
- * again, for as many seconds as its argument says. It prints, as JSON, the sum of the short gaps
- * (1 us to 1 ms, which interrupts cause), in total and by the length of the gap, and the time
+ * again, for as many seconds as its argument says. It prints, as JSON, the time of the short gaps
+ * (1 us to 1 ms, as interrupts cause them), in total and for three ranges of lengths, and the time
  * without gaps. */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     enum { SHORT_NS = 1000, INTERRUPT_NS = 1000000 };
     const double seconds = argc > 1 ? atof(argv[1]) : 1;
     uint64_t away_ns = 0, present_ns = 0;
-    uint64_t by_length_ns[3] = {0}; /* gaps of up to 10 us, to 100 us, to 1 ms */
+    uint64_t by_length_ns[3] = {0}; /* gaps of 1 to 10 us, 10 to 100 us, 100 us to 1 ms */
     puts("ready");
     fflush(stdout);
     const uint64_t start_ns = now_ns();

@@ -1,4 +1,5 @@
-/* rough.c: a program to which it is hard to attach. It checks whether allogram changed its state.
+/* rough.c: a program to which it is hard to attach. The program checks whether allogram has changed
+ * its state.
  *
  *     usage: rough MODE
  *
@@ -12,8 +13,8 @@
  *     coroutine  a thread runs on stacks that malloc has allocated
  *     small      threads have the smallest stacks that are allowed
  *
- * The program prints "ready". For each line N of its input, it calls counted_round() N times, which
- * allocates 1000 bytes each time. It answers with "N OK", or with N and an error. */
+ * The program prints "ready". For each line N of its input, the program calls counted_round() N
+ * times. Each call allocates 1000 bytes. It answers with "N OK", or with N and an error. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -53,7 +54,7 @@ static void work(int n) {
     }
 }
 
-/* ---- modes: the function of a thread for each ---- */
+/* ---- for each mode the function that its threads run ---- */
 
 static void *idle(void *unused) {
     for (;;) {

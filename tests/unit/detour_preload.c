@@ -1,6 +1,6 @@
 /* detour_preload.c: a library that is preloaded into own_allocator.c. In the program's file it
- * finds the functions of the malloc family that the program defines. It detours these functions
- * (writes a jump to a replacement over their first bytes), and counts their calls.
+ * finds the functions of the malloc family that the program defines. It installs detours of these
+ * functions (jumps over their first bytes to a replacement), and counts their calls.
  */
 #include "detour_counts.h"
 

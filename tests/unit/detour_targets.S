@@ -1,6 +1,6 @@
-// detour_targets.S: functions for test_detour.c that begin in all ways that matter to a detour (a
-// jump that is written over the first bytes of a function). Each takes an int x and returns an int;
-// the comment gives the result. Their sizes are known from symbols: NAME_end - NAME.
+// detour_targets.S: functions for test_detour.c. A detour is a jump that is written over the first
+// bytes of a function; these functions begin in all ways that matter to a detour. Each takes an int
+// x and returns an int; the comment gives the result. The size of a function is NAME_end - NAME.
 
     .macro function name
     .p2align 4
@@ -45,7 +45,7 @@ function starts_relative_to_itself /* x + 7; its first instruction has a rip-rel
     ret
 end starts_relative_to_itself
 
-function starts_with_relative_immediate /* 1 if x is 7, else 0 */
+function starts_with_relative_immediate /* 1 if x is 7, otherwise 0 */
     cmpl $7, variable(%rip)
     sete %al
     cmp $7, %edi
@@ -117,7 +117,7 @@ end is_too_short
     mov $1, %eax
     ret
 
-function starts_with_thread_local /* x + 9, by way of %fs */
+function starts_with_thread_local /* x + 9; the 9 is stored at %fs */
     mov %fs:0, %rax
     mov (%rax), %rax
     sub %fs:0, %rax
@@ -142,7 +142,7 @@ function has_a_late_jump_to_its_middle /* if its size is known, a detour of it i
     ret
 end has_a_late_jump_to_its_middle
 
-function jumps_to_its_start /* 10, by counting up to it */
+function jumps_to_its_start /* 10; counts x up to 10 by jumps to its start */
     cmp $10, %edi
     jge 1f
     inc %edi

@@ -16,8 +16,8 @@ int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_sessio
 /* Visits the traces in the folder, and the folders of live files. */
 void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
                         void *context);
-/* Calls on_event for each event of a trace, and on_record for each record. Returns whether the
- * trace has an index, or a negative errno. */
+/* Calls on_event for each event of a trace, and on_record for each record. Returns 1 if the trace
+ * has an index, 0 if not, or a negative errno. */
 int fake_trace_read(const char *path, void (*on_event)(const struct ag_event *event, void *context),
                     void (*on_record)(const struct ag_record *record, void *context),
                     void *context);
@@ -31,8 +31,8 @@ struct fake_stream { /* one thread of the recorded process */
     uint32_t slot_index, stream;
     uint64_t sequence;
     struct ag_chunk_control *control;
-    uint64_t *words; /* words of the current chunk (a buffer in the live file); there is none if
-                      * `control` is NULL */
+    uint64_t *words; /* words of the current chunk (a buffer in the live file); if `control` is
+                      * NULL, the stream has no chunk */
     uint32_t used;   /* number of words that are written */
     uint64_t tick;   /* the writer's tick (a counter of milliseconds) at the last stamp */
 };

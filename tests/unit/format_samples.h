@@ -20,15 +20,15 @@ void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret
 void ag_sample_program_events(struct ag_sample_random *random, struct ag_event *ret_events,
                               size_t count);
 
-/* One record of each kind that is neither an event nor a batch (a record of rows), with its fields
- * filled. Returns how many it made, at most capacity. */
+/* Makes one record of each kind that is neither an event nor a batch (a record of rows), with all
+ * fields filled. Returns the number of records, at most capacity. */
 size_t ag_sample_records(struct ag_record *ret_records, size_t capacity);
 
-/* Appends one batch of every kind of batch, with n_rows rows each, to the blob (a byte list). */
+/* Appends one batch of each kind to the blob (a byte list). Each batch has n_rows rows. */
 void ag_sample_batches(struct ag_blob *blob, size_t n_rows);
 
-/* Writes a trace to the empty file fd, and closes fd. The trace begins with a chunk (a unit of the
- * file) of records. After it come n_chunks chunks with the events of two streams (threads). With
+/* Writes a trace to the empty file fd, and closes fd. A trace consists of chunks. The first chunk
+ * has records; n_chunks further chunks have the events of two streams (threads). With
  * AG_SAMPLE_SEALED the trace also has an index. Returns 0 or negative errno. */
 enum ag_sample_ending { AG_SAMPLE_UNSEALED, AG_SAMPLE_SEALED };
 int ag_sample_trace(int fd, uint64_t seed, unsigned n_chunks, enum ag_sample_ending ending);

@@ -1,18 +1,19 @@
-/* managed_trace.h: a trace, counted by hand, of a program with two runtimes: managed frames (those
- * of a runtime's own functions) between native ones, function counters of several threads and
- * processes, collections. It serves the tests of readers, and is an example of such records.
+/* managed_trace.h: a trace of a program with two runtimes (language virtual machines), for tests of
+ * readers. The trace has managed frames (frames of a runtime's own functions) between native ones,
+ * function counters (calls, words and time of functions by call path) of several threads and
+ * processes, and collections. The numbers below were computed by hand.
  *
- * The program is pid 4711 and begins 1 ms after its session (the recording); the times below count
- * from its begin.
+ * The program has the pid 4711 and begins 1 ms after its session (the recording); the times below
+ * are relative to the program's begin.
  *
- * Stacks, outermost frame first. The runtimes are lua and beam; an address 0x... is a native frame:
+ * Stacks, outermost frame first. The runtimes are lua and beam. An address 0x... is a native frame:
  *   19  0x1000, main chunk script.lua:3, build script.lua:12, 0x2000
  *   21  0x1000, main chunk script.lua:3, fib script.lua:20, fib script.lua:21
  *   23  app:loop/1 app.erl:8, lists:map/2 lists.erl:1594
  *   24  0x1000, 0x3000
  *   25  app:loop/1 app.erl:8, a frame 99 that nothing defines
- * Blocks: of malloc 100 bytes at stack 19 (freed), 50 at 23, 1000 at 24 and 8 at 25; of the lua
- * heap 200 bytes at stack 21.
+ * Blocks of malloc: 100 bytes at stack 19 (freed), 50 bytes at stack 23, 1000 at 24 and 8 at 25.
+ * Blocks of the lua heap: 200 bytes at stack 21.
  *
  * Function counters: a tree has all call paths of one thread or process. A word has 8 bytes.
  * calls/words/ns by path:

@@ -11,7 +11,7 @@
 
 enum { ROUNDS = 1000 };
 
-static void *volatile block; /* volatile: the compiler cannot remove what is stored here */
+static void *volatile block; /* volatile, so that the compiler does not remove the allocations */
 
 static void check_contents(size_t n_bytes) {
     memset(block, 0x5a, n_bytes);
@@ -40,7 +40,7 @@ int main(void) {
         check_contents(i);
         free(block);
     }
-    block = malloc(64 << 20); /* so large that it has a mapping of its own */
+    block = malloc(64 << 20); /* so large that malloc maps it separately */
     free(block);
     const struct detour_counts expected = {ROUNDS + 1, 3 * ROUNDS + 1, ROUNDS, ROUNDS, ROUNDS};
     const int is_right = after->n_malloc - before.n_malloc == expected.n_malloc &&

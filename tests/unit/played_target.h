@@ -16,7 +16,8 @@ struct allogram_target {
         struct allogram_target_symbol symbol;
     } symbols[PLAYED_SYMBOLS];
     size_t n_symbols;
-    uint64_t n_reads; /* number of reads so far; a test checks that it has a limit */
+    uint64_t n_reads; /* number of reads so far; a test checks that an inspector makes a limited
+                       * number */
 };
 /* Allocates the next n_bytes of memory, aligned to 64; returns the address. */
 uint64_t played_place(struct allogram_target *target, size_t n_bytes);

@@ -2,8 +2,8 @@
 """symbol_budgets PROGRAM: the time and memory to symbolize expensive files must stay within a budget. Prints TAP.
 
 PROGRAM (symbolize_file.c) looks up addresses in files, as a report does. If the files occupy N bytes, PROGRAM may use 2 s + N / (10
-MB/s) of CPU time and 256 MiB + 64 N of memory. Each file is made here and has at most a few MB. What the symbolizer leaves out
-because of a limit has to be reported."""
+MB/s) of CPU time and 256 MiB + 64 N of memory. This test makes the files, of at most a few MB each. If the symbolizer leaves something
+out because of a limit, it has to report that."""
 
 import functools
 import os
@@ -23,8 +23,8 @@ cases = []
 
 
 def case(copies=1, is_left_out=True, runtime=None):
-    """Registers a case. is_left_out: a limit makes the symbolizer leave something out, which a line must report; runtime: the
-    runtime whose decoder reads the file."""
+    """Registers a case. is_left_out: the symbolizer reaches a limit, and must report in a line what it leaves out; runtime: the runtime
+    whose decoder reads the file."""
     def add(function):
         cases.append((function, copies, is_left_out, runtime))
         return function
@@ -42,8 +42,8 @@ def uleb(value):
 
 @functools.lru_cache(maxsize=4)
 def deflated_zeros(n_bytes):
-    """Returns n_bytes of zeros, compressed. Compresses them in pieces, because a program that this process starts inherits the peak
-    memory of this process."""
+    """Returns n_bytes of zeros, compressed. Compresses them in pieces, so that this process needs little memory: the programs that it
+    starts inherit its peak memory."""
     machine, piece = zlib.compressobj(1), bytes(MIB)
     return b"".join(machine.compress(piece) for _ in range(n_bytes // MIB)) + machine.flush()
 
@@ -229,7 +229,7 @@ def symbols_of_long_names_at_many_addresses():
 @case()
 def functions_whose_names_are_each_other_s_ends():
     file = File()
-    n = 120000  # three times as many as the budget for the size of the file allows
+    n = 120000  # three times as many as the budget of a file of this size allows
     file.plain_symbols()
     file.debug(".debug_abbrev", UNIT + b"\x02\x2e\x00\x11\x01\x12\x06\x03\x0e\0\0" + b"\0")
     file.debug(".debug_info", unit(UNIT_BODY + b"".join(b"\x02" + struct.pack("<QII", TEXT + 8 * i, 8, i) for i in range(n)) + b"\0"))
@@ -399,7 +399,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     n_failed = 0
     only = [word for word in sys.argv[2:] if not word.startswith("--")]
-    # a sanitizer makes the program some ten times slower; it is used to check the readers' memory accesses
+    # a sanitizer, which checks the memory accesses, makes the program about ten times slower
     slowness = 10 if "--sanitized" in sys.argv else 1
     with tempfile.TemporaryDirectory(prefix="symbol_budgets.") as folder:
         for number, (make, copies, is_left_out, runtime) in enumerate(cases, 1):

@@ -1,5 +1,5 @@
-/* symbol_fixture.h: small programs, compiled by the test, with labels in them whose addresses the
- * test knows. */
+/* symbol_fixture.h: compiles small programs for tests, and finds the addresses of labels in
+ * them. */
 #ifndef AG_SYMBOL_FIXTURE_H
 #define AG_SYMBOL_FIXTURE_H
 
@@ -23,7 +23,8 @@ const char *fixture_path(const char *name);
 uint64_t fixture_address(const char *file, const char *symbol);
 /* The number of the line in a source text that contains MARK. */
 uint32_t fixture_line(const char *text, const char *mark);
-/* Reads the build id of FILE with readelf; returns its length, 0: none. */
+/* Reads the build id of FILE with readelf. Returns the length of the build id, or 0 if FILE has
+ * none. */
 size_t fixture_build_id(const char *file, uint8_t ret_bytes[64]);
 
 /* A symbolizer with FILE as its image (program or library) number 1, at bias 0 (the addresses are

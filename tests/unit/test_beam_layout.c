@@ -1,6 +1,7 @@
-/* test_beam_layout.c: finds the words of an Erlang process's structure that describe its heap, in a
- * structure that the test fills. If two words could have one meaning, the layout is refused. The
- * functions that the emulator would provide are defined here. */
+/* test_beam_layout.c: the search for the words that describe the heap in the structure of an Erlang
+ * process. The test fills such a structure. If two words could be the same part of the heap's
+ * description, the search must fail. The test also defines the functions of Erlang's emulator that
+ * the search calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,8 +105,8 @@ static void a_heap_top_that_is_nowhere_or_twice_is_refused(void **state) {
     refuses("the top of a process' heap");
 }
 
-/* A heap without words: its begin and end look like the top of the heap and the top of the stack.
- * The search must not confuse them. */
+/* The heap is empty, so the top of the heap is at its begin, and the top of the stack is at its
+ * end. The search must not confuse these words. */
 static void an_empty_heap_is_not_its_top(void **state) {
     (void)state;
     process[HEAP] = process[HEAP_TOP];

@@ -1,5 +1,5 @@
-/* test_block_filter.c: expressions of --filter: which blocks they select, and which expressions are
- * refused. */
+/* test_block_filter.c: expressions of --filter: which blocks an expression selects, and which
+ * expressions are refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,8 +81,8 @@ static void globs_of_types(void **state) {
         assert_int_equal(ag_block_filter_takes_type(&filter, cases[i].type), cases[i].is_like);
     }
     const struct ag_block_filter plain = parsed("type=*"), negated = parsed("!type=*");
-    assert_false(ag_block_filter_takes_type(&plain, NULL)); /* no pattern matches a type that is not
-                                                             * known */
+    assert_false(ag_block_filter_takes_type(&plain, NULL)); /* the type of the block is not known:
+                                                             * no pattern matches */
     assert_true(ag_block_filter_takes_type(&negated, NULL));
 }
 

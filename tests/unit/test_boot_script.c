@@ -1,6 +1,6 @@
 /* test_boot_script.c: inserts two instructions into a boot script of Erlang that the test writes
- * byte by byte, and reads the result back. Scripts that are cut off or damaged are refused, and
- * never read beyond their end. */
+ * byte by byte, and reads the result back. Scripts that are cut off or damaged must be refused, and
+ * not be read beyond their end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,8 @@ static void cut_scripts_are_refused(void **state) {
     }
 }
 
-/* Each byte is damaged in each way. The result, whatever it is, must stay in its memory. */
+/* Sets each byte of the script to each value. Whether or not the script is refused, nothing may be
+ * read or written beyond its memory. */
 static void damaged_scripts_stay_in_memory(void **state) {
     uint8_t script[SCRIPT], extended[SCRIPT + MODULE + AG_BOOT_EXTRA_BYTES];
     (void)state;

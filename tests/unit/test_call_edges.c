@@ -1,5 +1,6 @@
-/* test_call_edges.c: compares the pairs of caller and callee with the callers of each function
- * and with numbers computed by hand. */
+/* test_call_edges.c: the counts (calls, words and time) of each pair of caller and callee. The test
+ * compares them with the callers that are listed for each function, and with numbers computed by
+ * hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,8 +76,8 @@ static void pairs_are_the_callers_of_every_function(void **state) {
     close(fd);
 }
 
-/* f calls g, which calls f, which calls g, which calls itself. The words and times of inner calls
- * count once in each pair. The caller of a function that calls itself is the caller of its
+/* f calls g, which calls f, which calls g, which calls itself. In each pair, the words and times of
+ * inner calls count only once. The caller of a function that calls itself is the caller of its
  * outermost call. */
 static void recursion_counts_once(void **state) {
     (void)state;

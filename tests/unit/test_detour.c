@@ -1,5 +1,5 @@
-/* test_detour.c: detours (jumps to a replacement that are written over the first bytes of a
- * function) of functions that begin in different ways. The functions are written for this test
+/* test_detour.c: detours, jumps to a replacement that are written over the first bytes of a
+ * function. The functions begin in different ways, and are written for this test
  * (detour_targets.S). */
 #include <errno.h>
 #include <pthread.h>
@@ -198,7 +198,7 @@ static void jumps_into_the_overwritten_bytes_are_refused(void **state) {
     check_refused(has_an_inner_landing, BYTES(has_an_inner_landing), -EBUSY, "indirect");
 }
 
-/* A jump to the function's own start is a call: the detour is called each time. */
+/* If a function jumps to its own start, the detour is called for each jump. */
 static void a_jump_to_the_start_is_a_call(void **state) {
     (void)state;
     struct ag_detour detour;
@@ -289,9 +289,9 @@ static void other_threads_call_meanwhile(void **state) {
     size_t n_wrong = 0;
     pthread_t thread;
     struct ag_detour detour;
-    assert_int_equal(install(&detour, is_constant, BYTES(is_constant)), 0); /* sets `original`
-                                                                             * before the thread
-                                                                             * runs */
+    assert_int_equal(install(&detour, is_constant, BYTES(is_constant)), 0); /* sets `original`,
+                                                                             * which the thread
+                                                                             * uses */
     assert_int_equal(pthread_create(&thread, NULL, call_for_ever, &n_wrong), 0);
     for (int i = 0; i < 300; i++) {
         assert_int_equal(ag_detour_remove(&detour), 0);

@@ -1,5 +1,5 @@
-/* test_elf_symbols.c: finds functions of this program by name in its own file; and refuses files
- * with false tables. */
+/* test_elf_symbols.c: finds functions of this program by name in its own file. Files with invalid
+ * symbol tables are refused. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -137,8 +137,8 @@ static void several_local_symbols_of_one_name_are_not_found(void **state) {
     assert_int_equal(ag_elf_symbols_find(&symbols, three_names, 3, found), 1);
     assert_int_equal(found[0].address, 0);
     assert_int_equal(found[1].address, 0x30);
-    assert_int_equal(found[2].address, 0); /* an indirect function is not found, because its symbol
-                                            * has the address of the resolver */
+    assert_int_equal(found[2].address, 0); /* an indirect function (IFUNC) is left out, because its
+                                            * symbol has the address of the resolver */
     ag_elf_symbols_close(&symbols);
 }
 

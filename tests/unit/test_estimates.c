@@ -1,11 +1,11 @@
 /* test_estimates.c: the estimates that are computed from samples. The test simulates recordings of
  * periodic and heavy-tailed mixes of sizes with the recorder's own skips (random numbers of bytes
  * between two samples, src/base/skip.c), and weights the samples as the model does. Over many seeds
- * the estimates must have no bias, and the 95 % confidence intervals must contain the truth as
- * often as they promise: with few samples and many, and also when the sampling interval changes
- * during the run.
+ * the estimates must have no bias, and the 95 % confidence intervals must contain the truth in 95 %
+ * of the recordings: with few samples and with many, and also if the sampling interval changes
+ * during the recording.
  *
- * The seeds are fixed, so a test passes always or never. */
+ * The seeds are fixed, so each run has the same result. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +20,8 @@
 #include "model/pass/weights.h"
 #include "model/profile.h"
 
-/* The weight of a sample is 1 / the probability that its block is sampled. A block with a smaller
- * weight is missed in less than one of 100 recordings. */
+/* The weight of a sample is 1 / the probability that its block is sampled. A block with a weight
+ * below this one is missed in less than one of 100 recordings. */
 #define CERTAIN_WEIGHT 1.01
 enum { SEEDS = 4000, ENOUGH = 20 };
 
@@ -57,7 +57,7 @@ static uint64_t one_hundred(uint64_t index) {
     return 100;
 }
 
-/* One block that is always a sample, and small ones that may all be missed. */
+/* One block that is so large that it is always sampled, and small blocks that may all be missed. */
 static uint64_t huge_and_small(uint64_t index) {
     return index == 0 ? 3000000 : 100;
 }
@@ -73,7 +73,7 @@ static uint64_t large(uint64_t index) {
 struct recording {
     double blocks, bytes;
     struct ag_metrics metrics;
-    uint64_t n_samples, n_certain; /* certain: samples of blocks that cannot be missed */
+    uint64_t n_samples, n_certain; /* n_certain: samples with a weight below CERTAIN_WEIGHT */
 };
 
 static void record(const struct mix *mix, uint64_t seed, struct recording *ret) {

@@ -36,7 +36,8 @@ static pid_t begin_writer(const char *path) {
         _exit(open(path, O_WRONLY) < 0);
     }
     assert_true(pid > 0);
-    nap_ms(50); /* the child waits in open by now; if not, the test checks less and passes */
+    nap_ms(50); /* by now the child probably waits in open; if it does not, the test passes, but
+                 * checks less */
     return pid;
 }
 

@@ -1,5 +1,5 @@
-/* test_format_events.c: encodes events to a chunk (the unit of a trace file), and decodes them:
- * they must be the same. Damaged bytes are refused. */
+/* test_format_events.c: events that are encoded to a chunk (the unit of a trace file) and decoded
+ * must be the same as before. Damaged bytes must be refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,8 +148,8 @@ static void more_tuples_than_the_table_holds(void **state) {
     free(events);
 }
 
-/* One encoder writes many chunks. No chunk may depend on the one before, which its reader may not
- * have. */
+/* One encoder writes many chunks. A reader may have only one of them, so no chunk may depend on the
+ * one before. */
 static void chunks_of_one_encoder_stand_alone(void **state) {
     (void)state;
     static struct ag_event events[500];
@@ -292,7 +292,9 @@ static void bytes_that_contradict_themselves_are_refused(void **state) {
     assert_refused(too_far, 7, 2, 6);
     const char unknown_other[] = {HEAD(AG_FORM_OTHER, 2), 0};
     assert_refused(unknown_other, 2, 0, 0);
-    const char too_many_bits[] = "\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"; /* a stamp */
+    const char too_many_bits[] = "\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"; /* a stamp whose
+                                                                                  * number has over
+                                                                                  * 64 bits */
     assert_refused(too_many_bits, 11, 0, 0);
     const char wide_via[] = {HEAD(AG_FORM_ALLOC_FAR, 0), 0, 9, 8, (char)0x80, 2, 2};
     assert_refused(wide_via, 7, 1, 0);

@@ -81,7 +81,8 @@ static struct image sample(unsigned n_chunks, enum ag_sample_ending ending) {
     return image;
 }
 
-/* Reads the offsets of the chunks, and after the last the offset of its end. */
+/* Reads the offsets of the chunks (the units of a trace), and the offset at which the last one
+ * ends. */
 static size_t chunk_offsets(const struct image *image, size_t *ret_offsets, size_t capacity) {
     const char *path = path_of("offsets");
     write_file(path, image->bytes, image->n_bytes);
@@ -313,7 +314,7 @@ static void a_chunk_that_grows_too_much_is_damage(void **state) {
     struct ag_trace_writer *writer;
     uint8_t *body = malloc(N), *stored = malloc(ZSTD_compressBound(N) + AG_CHUNK_HEADER_BYTES);
     for (size_t i = 0; i < N; i += 2) {
-        body[i] = 63 + 50; /* records of an unknown kind, with no bytes */
+        body[i] = 63 + 50; /* the head of a record of an unknown kind without contents */
         body[i + 1] = 0;
     }
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS};
@@ -444,8 +445,9 @@ static void many_streams_are_remembered(void **state) {
 
 /* ---- a full disk ---- */
 
-/* Writes a trace that exceeds a file size limit; call it in a child, because the limit holds for
- * the rest of the process. Returns 0, or the number of the line that failed. */
+/* Sets a limit of the file size, and writes a trace that exceeds it. Must be called in a child
+ * process, because the limit holds until the process ends. Returns 0, or the number of the source
+ * line of the check that failed. */
 static int fill_up(const char *path, size_t limit_bytes) {
     const struct rlimit limit = {.rlim_cur = limit_bytes, .rlim_max = limit_bytes};
     signal(SIGXFSZ, SIG_IGN);

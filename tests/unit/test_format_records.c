@@ -1,5 +1,5 @@
 /* test_format_records.c: records and batches (records of rows) are the same after encoding and
- * decoding; records of other versions; every record is documented. */
+ * decoding. Records of other versions of the format are read, and every record is documented. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "format/record_layout.h"
 #include "format_samples.h"
 
-/* A decoder at the start of a list of records in bytes, as if they were a chunk of a file. */
+/* A decoder that reads records from memory, as if the memory were a chunk of a file. */
 static struct ag_chunk_decoder *decoder_at(const void *bytes, size_t n_bytes) {
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
     assert_non_null(decoder);
@@ -69,7 +69,8 @@ static void every_record_comes_back_the_same(void **state) {
     ag_blob_done(&blob);
 }
 
-/* 10,000 rows take three records of a kind; together they give the rows that were encoded. */
+/* 10,000 rows of one kind are encoded as three records. Decoded, these records give the same
+ * rows. */
 static void batches_come_back_the_same(void **state) {
     (void)state;
     enum { ROWS = 10000 };
@@ -277,8 +278,8 @@ static void read_document(void) {
     document[n_bytes] = '\0';
 }
 
-/* Whether the document names the field, in backticks and with its type. Fields in a row may share
- * one type: `low`, `high` u32. A number of 64 bits has no type there. */
+/* Whether the document names the field, in backticks and with its type. Neighboring fields may
+ * share one type: `low`, `high` u32. The document gives no type for numbers of 64 bits. */
 static bool is_documented(const char *section, const char *end, const struct ag_field *field) {
     static const char *const types[] = {
         [AG_FIELD_U8] = " u8",      [AG_FIELD_U32] = " u32",    [AG_FIELD_STACK] = " u32",

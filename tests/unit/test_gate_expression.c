@@ -1,5 +1,5 @@
-/* test_gate_expression.c: the expressions of --fail-if: how they are evaluated, and how invalid
- * ones are refused. */
+/* test_gate_expression.c: a gate expression is the condition of --fail-if, such as peak_bytes > 1M.
+ * The test evaluates expressions, and checks the messages for invalid ones. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,8 @@
 
 static char message[1024];
 
-/* Returns an ag_gate_answer, or negative errno. The quantities that TEXT names have, in their
- * order, the values 1000, 2000, 3000 ...; each may be smaller or larger by up to `aside`. */
+/* Evaluates TEXT. The first quantity that TEXT names has the value 1000, the second 2000, and so
+ * on; each value is uncertain by `aside`. Returns an ag_gate_answer, or a negative errno. */
 static int judge_within(const char *text, long double aside) {
     struct ag_gate_expression *expression;
     memset(message, 0, sizeof message);
@@ -39,7 +39,7 @@ static int judge_within(const char *text, long double aside) {
     return r < 0 ? r : (int)answer;
 }
 
-/* 1: the expression holds; 0: it does not; negative errno: it is invalid. */
+/* Returns 1 if the expression is true, 0 if it is false, or a negative errno if it is invalid. */
 static int judge(const char *text) {
     const int answer = judge_within(text, 0);
     assert_int_not_equal(answer, AG_GATE_UNSURE);
@@ -245,8 +245,8 @@ static void long_valid_expressions_are_evaluated(void **state) {
     free(text);
 }
 
-/* A valid expression is cut at each place, or one of its bytes is changed. The result is evaluated
- * or refused, and nothing beyond its text is read. */
+/* Cuts a valid expression at each place, and changes each of its bytes. The changed text may be
+ * evaluated or refused, but nothing beyond the text may be read. */
 static void every_cut_and_change_is_read_or_refused(void **state) {
     (void)state;
     static const char good[] =

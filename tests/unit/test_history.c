@@ -1,7 +1,7 @@
 /* test_history.c: the data that `allogram view` shows over time: slices of time that add up to the
  * whole, outlines (summaries of the stack tree, of limited size), groups (the stacks that end in
- * one node of an outline, and have the same allocation function, type and label), and folding,
- * which merges groups and loses no sum. */
+ * one node of an outline, and have the same allocation function, type and label). Folding merges
+ * groups so that few remain; their sums must stay the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,8 +110,8 @@ static void slices_show_changes_peaks_and_blocks(void **state) {
     assert_int_equal(second->rise_bytes, 1000);
     assert_int_equal(second->freed_blocks, 0);
     assert_int_equal(entry(&seen, 2, print)->freed_bytes, 1000);
-    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* most bytes were in use at the
-                                                              * slice's begin */
+    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* in this slice most bytes were in use
+                                                              * at its begin */
     assert_int_equal(entry(&seen, 2, parse)->allocated_bytes, 8);
     assert_int_equal(entry(&seen, 3, parse)->freed_bytes, 100);
 
@@ -254,7 +254,8 @@ static void folding_leaves_few_entries_and_keeps_the_sums(void **state) {
         assert_true(outline.nodes[outline.groups[i].node].parent < outline.groups[i].node);
     }
     assert_true(n_targets * TIMES <= MOST);
-    for (size_t i = 0; i < n_before; i++) { /* the allocating function is still shown */
+    for (size_t i = 0; i < n_before; i++) { /* the allocating function of each group is still the
+                                             * same */
         assert_int_equal(outline.nodes[outline.groups[i].node].frame,
                          outline.nodes[outline.groups[target[i]].node].frame);
     }
@@ -266,11 +267,11 @@ static void folding_leaves_few_entries_and_keeps_the_sums(void **state) {
     trace_end(&trace);
 }
 
-/* Two groups of one function whose callers differ up to the root, in stacks of 70,000 nodes. Only
- * folding at the root makes one group of them. */
+/* Two groups of one function, in stacks of 70,000 nodes. The callers differ up to the root, so the
+ * two groups become one only if folding reaches the root. */
 static void folding_reaches_the_root_of_deep_stacks(void **state) {
     (void)state;
-    enum { DEEP = 70000, GROUPS = 2, ROOM = 1 << 18 }; /* ROOM: what AG_ARRAY_ADD assumes */
+    enum { DEEP = 70000, GROUPS = 2, ROOM = 1 << 18 }; /* ROOM: a capacity of AG_ARRAY_ADD */
     struct ag_outline outline = {.nodes = calloc(ROOM, sizeof(*outline.nodes)),
                                  .groups = calloc(16, sizeof(*outline.groups)),
                                  .n_nodes = 1,

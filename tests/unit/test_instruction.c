@@ -1,5 +1,5 @@
-/* test_instruction.c: compares instruction lengths with those of the disassembler Zydis: over all
- * code of some libraries, and over random bytes. */
+/* test_instruction.c: compares the instruction lengths that allogram's decoder finds with those of
+ * the disassembler Zydis, for all code of some libraries and for random bytes. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,8 @@ struct count {
     size_t n_instructions, n_unknown;
 };
 
-/* Goes from one instruction to the next in the code, by the lengths of Zydis, and compares them. */
+/* Compares each instruction of the code. The lengths of Zydis lead from one instruction to the
+ * next. */
 static struct count sweep(const uint8_t *code, size_t n_bytes) {
     struct count count = {0};
     for (size_t at = 0; at + AG_INSTRUCTION_BYTES < n_bytes;) {

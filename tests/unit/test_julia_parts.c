@@ -69,7 +69,7 @@ static struct ag_record place(uint64_t pc, uint32_t at, uint32_t frame) {
     struct ag_record record = {.kind = AG_RECORD_CODE};
     record.u.code.pc = pc;
     record.u.code.place = at;
-    record.u.code.n_places = 9; /* wrong on purpose: the reader must not rely on it */
+    record.u.code.n_places = 9; /* wrong, because the reader must not rely on this number */
     record.u.code.frame = frame;
     record.u.code.line = frame * 10;
     return record;
@@ -83,14 +83,14 @@ static void take(struct ag_code_places *places, uint64_t pc, uint32_t at, uint32
 static void places_of_generated_code(void **state) {
     (void)state;
     struct ag_code_places places = {0};
-    take(&places, 0x100, 1, 8); /* without a first place before it */
+    take(&places, 0x100, 1, 8); /* ignored: place 0 of this pc is missing */
     assert_null(ag_code_places_find(&places, 0x100));
     take(&places, 0x100, 0, 1);
     take(&places, 0x100, 1, 2);
-    take(&places, 0x100, 3, 9); /* out of order */
-    take(&places, 0x200, 1, 9); /* for another pc */
+    take(&places, 0x100, 3, 9); /* ignored: place 2 is missing */
+    take(&places, 0x200, 1, 9); /* ignored: another pc, whose place 0 is missing */
     take(&places, 0x200, 0, 3);
-    take(&places, 0x100, 0, 9); /* what was recorded first stays */
+    take(&places, 0x100, 0, 9); /* ignored: place 0 is known already */
     take(&places, 0x100, 1, 9);
     take(&places, 0, 0, 9);
     const struct ag_code_place *found = ag_code_places_find(&places, 0x100);

@@ -212,7 +212,7 @@ static void random_streams_equal_the_reference(void **state) {
             }
         }
         for (size_t at = 0, k; at < n;
-             at += k) { /* batches are cut anywhere, also inside of a realloc */
+             at += k) { /* a batch may end between the two events of a realloc */
             k = 1 + random_below(300);
             k = k < n - at ? k : n - at;
             assert_int_equal(ag_ledger_apply(ledger, 7, &events[at], k), 0);
@@ -235,7 +235,7 @@ static void many_blocks_grow_and_empty_the_table(void **state) {
         assert_int_equal(ag_ledger_apply(ledger, 0, &alloc, 1), 0);
     }
     for (uint32_t i = 0; i < BLOCKS;
-         i++) { /* in another order: 7 and BLOCKS have no common divisor */
+         i++) { /* visits each block once, in another order: 7 and BLOCKS have no common divisor */
         const struct ag_event free = {.kind = AG_RECORD_FREE,
                                       .address = 0x7f0000000000u + (uint64_t)i * 7 % BLOCKS * 16u};
         assert_int_equal(ag_ledger_apply(ledger, 0, &free, 1), 0);
@@ -343,9 +343,9 @@ static void a_time_window_counts_what_happens_inside(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* Thread 1 allocates an address that another thread has freed, but the event of the free comes
- * late. The allocation still waits for this free when the time window begins, and counts in the
- * window. */
+/* Thread 1 allocates at an address that another thread has freed, but the event of the free comes
+ * late. The ledger keeps the allocation waiting for this free until the time window has begun. The
+ * allocation must count in the window. */
 static void a_waiting_alloc_counts_in_the_window_for_thread_and_total(void **state) {
     (void)state;
     const struct ag_event first[] = {
@@ -384,7 +384,8 @@ static void note_freed(void *context, const struct ag_block *block) {
 }
 
 /* Thread 0 frees a block that another thread has allocated, but the event of the allocation comes
- * late. The free still waits for it when the time window begins, and counts in the window. */
+ * late. The ledger keeps the free waiting for the allocation until the time window has begun. The
+ * free must count in the window. */
 static void a_waiting_free_counts_in_the_window_for_total_and_block(void **state) {
     (void)state;
     const struct ag_event early[] = {
@@ -531,7 +532,7 @@ static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak
     assert_true(has_peak);
 }
 
-/* The peak is reached by events of one thread that the ledger counts after later events of other
+/* The events of one thread that lead to the peak reach the ledger after later events of other
  * threads. */
 static void a_late_peak_is_where_the_curve_has_grown_to_it(void **state) {
     (void)state;
@@ -587,8 +588,8 @@ static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, 
 }
 
 /* The writer (the process that uses the ledger) gets the three events of a thread, which span 2.5
- * seconds, only at the end. Meanwhile it has measured the resident size a hundred thousand times,
- * by its own clock. */
+ * seconds, only at the end. Before that, the writer has measured the resident size a hundred
+ * thousand times, by its own clock. */
 static void events_that_come_late_stand_at_their_time(void **state) {
     (void)state;
     const uint64_t ms = 1000000;
@@ -622,8 +623,8 @@ static void events_that_come_late_stand_at_their_time(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* A hundred thousand resident sizes wait for events. The ledger thins them out: of neighbors it
- * keeps the highest, and it leaves no long gap. */
+/* A hundred thousand resident sizes wait for events. The ledger drops some of them: it keeps the
+ * highest of neighboring sizes, and leaves no long gap. */
 static void the_highest_of_waiting_resident_sizes_stay(void **state) {
     (void)state;
     struct ag_residents residents = {0};

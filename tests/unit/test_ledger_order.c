@@ -1,11 +1,12 @@
 /* test_ledger_order.c: simulates threads that hand blocks to each other faster than they write time
- * stamps, and compares the order that the ledger (src/ledger) finds with the true one.
+ * stamps. The test compares the order of events that the ledger (src/ledger, which computes sums
+ * from events) finds with the true order.
  *
  * A thread allocates a block, exchanges it for the one in a slot that all threads share, and frees
  * the block it got. The allocator keeps freed addresses in a cache of the freeing thread and
  * returns the newest first. So an address changes hands many times within the windows (times
- * between two stamps) of all threads. Two cores run the threads in slices: most threads stand still
- * for a long time, in the middle of a window. */
+ * between two stamps) of all threads. Two cores run the threads in time slices, so most threads
+ * stand still for a long time, in the middle of a window. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +104,7 @@ static bool is_on_a_core(const struct sim *sim, uint32_t thread) {
     return is;
 }
 
-/* Switches the core to another thread that has rounds left, if there is one. */
+/* Switches the core to another thread that has rounds left, if such a thread exists. */
 static void switch_thread(struct sim *sim, uint32_t core) {
     const uint32_t n = sim->setting.threads, from = random_below(sim, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -212,7 +213,7 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
 
 /* Blocks of 100 and of 50 bytes are allocated at one address, and one free comes too late or too
  * early. So an alloc buries a block (replaces one that was not freed), and a free finds no block.
- * The buried block and this free are one death, whichever comes first. */
+ * The ledger must count the buried block and this free as one death, in either order. */
 static void a_burial_and_a_ghost_are_one_death(void **state) {
     (void)state;
     for (int ghost_is_first = 0; ghost_is_first < 2; ghost_is_first++) {

@@ -1,6 +1,6 @@
 /* test_live_table.c: the table of live blocks, a hash table that grows in place. No block may be
- * lost where chains of used slots are long: in the middle, at the beginning and around the end of
- * the table. */
+ * lost if a long chain of used slots lies in the middle, at the beginning or around the end of the
+ * table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -43,7 +43,7 @@ static bool insert(struct ag_live_table *table, uint64_t address) {
     return true;
 }
 
-/* Checks that a search finds each block, and that there is no other. */
+/* Checks that a search finds each block, and that the table has no other block. */
 static void check(const struct ag_live_table *table, const uint64_t *addresses, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const uint64_t at = ag_live_table_seek(table, addresses[i]);

@@ -1,5 +1,5 @@
 /* test_managed.c: opens a trace with frames, function counters and collections of runtimes as a
- * profile, and compares the profile with the counts by hand in managed_trace.h. */
+ * profile, and compares the profile with the numbers in managed_trace.h. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -383,8 +383,8 @@ static void functions_are_narrowed_by_thread_runtime_and_path(void **state) {
     options.runtime = "beam";
     assert_int_equal(words_with(&options), 1560);
     options = all();
-    options.focus = "^lists:map/2$"; /* selects paths through the function, not the paths that lead
-                                      * to it */
+    options.focus = "^lists:map/2$"; /* selects the paths through this function, without the counts
+                                      * of its callers */
     assert_int_equal(words_with(&options), 8 + 2 + 300);
     options.ignore = "setelement";
     assert_int_equal(words_with(&options), 8 + 2);
@@ -461,8 +461,8 @@ static void counts_before_a_reset_are_left_out(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* A parent that comes later, that does not exist, or that is the node itself is ignored: the node
- * is at the root. */
+/* If the parent of a node comes later, does not exist or is the node itself, the node is treated as
+ * a root. */
 static void hostile_parents_are_the_root(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -492,8 +492,8 @@ static void a_trace_without_counters_has_no_tree(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* Compares random trees with the definition: the words of a path count once for each function on
- * it. */
+/* Compares random trees with the definition of accumulated words: the words of a path count once
+ * for each function on the path. */
 static void accumulated_counts_follow_their_definition(void **state) {
     (void)state;
     enum { TREES = 4, PATHS = 700, FUNCTIONS = 9 };

@@ -111,7 +111,7 @@ static void memory_that_was_not_counted_is_not_zero(void **state) {
     struct ag_heap_row heaps[] = {heap("malloc", "libc", 100), heap("mmap", "libc", 0),
                                   heap("arena", "", 30)};
     make(heaps, 1);
-    assert_int_equal(count, 0); /* nothing but blocks is known */
+    assert_int_equal(count, 0); /* only the blocks are known, no memory of a heap */
     heaps[1].is_backing = true;
     heaps[1].sum.mapped_bytes = 4096;
     make(heaps, 3);
@@ -122,8 +122,8 @@ static void memory_that_was_not_counted_is_not_zero(void **state) {
     assert_false(row("libc")->has_reserved);
     assert_false(row("arena")->has_fragmentation);
     assert_int_equal(total.metrics.in_use_bytes, 130);
-    /* the heap counted less memory than its live blocks have, so some of these belong to another
-     * allocator */
+    /* the heap reports less memory than its live blocks have, so some of the blocks belong to
+     * another allocator */
     heaps[0].memory = (struct ag_heap_memory){
         .known = AG_MEMORY_SIZES, .reserved_bytes = 64, .committed_bytes = 64};
     make(heaps, 3);

@@ -185,7 +185,8 @@ static void run(const struct race *race, struct truth *truth, struct stream *str
     }
 }
 
-/* Delivers the streams as a reader does: the stream that is earliest in time gives its next events.
+/* Passes the events to the ledger as a reader of a trace does: always the next events of the stream
+ * that is earliest in time.
  */
 static void deliver(struct ag_merge *merge, const struct race *race, const struct stream *streams) {
     size_t at[THREADS] = {0};
@@ -404,7 +405,7 @@ static void stamps_around_each_event_make_everything_exact(void **state) {
     }
 }
 
-/* ---- single races, written out ---- */
+/* ---- single races, event by event ---- */
 #define STAMP(ns) \
     { .kind = AG_RECORD_STAMP, .size = (ns) }
 #define ALLOC(where, bytes, by) \

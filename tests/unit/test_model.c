@@ -1,5 +1,5 @@
-/* test_model.c: traces are written with the real encoder and opened as profiles, whose numbers are
- * compared with counts by hand. */
+/* test_model.c: writes traces with the real encoder, opens them as profiles, and compares the
+ * numbers with those computed by hand. */
 #include <errno.h>
 #include <link.h>
 #include <math.h>
@@ -148,7 +148,7 @@ static void sites_count_a_stack_once_however_often_a_function_recurs(void **stat
     const struct ag_site_row *parse = site(profile, AG_BY_FUNCTION, "0x2000");
     assert_non_null(parse);
     assert_int_equal(parse->own.allocated_bytes, 207);   /* 200 by node 102, 7 by node 101 */
-    assert_int_equal(parse->total.allocated_bytes, 307); /* and 100 through token */
+    assert_int_equal(parse->total.allocated_bytes, 307); /* plus 100 through token */
     assert_int_equal(parse->total.allocated_blocks, 3);
     const struct ag_site_row *whole = site(profile, AG_BY_FUNCTION, "0x1000");
     assert_int_equal(whole->total.allocated_bytes, 757);
@@ -295,7 +295,7 @@ static void a_time_window_with_older_blocks_keeps_what_was_in_use(void **state) 
     const struct ag_summary *summary = ag_profile_summary(profile);
     assert_int_equal(summary->allocated_bytes, 400);
     assert_int_equal(summary->freed_bytes, 100);
-    /* what is live at --to, whenever it was allocated */
+    /* all blocks that are live at --to, also those allocated before the window */
     assert_int_equal(summary->in_use_bytes, 600);
     assert_int_equal(summary->peak_bytes, 600);
     assert_int_equal(summary->ghost_frees, 0);
@@ -478,7 +478,8 @@ static void an_index_is_believed_unless_a_pass_is_asked_for(void **state) {
     assert_int_equal(ag_profile_stacks(profile, &rows), 1);
     assert_int_equal(rows[0].stack, 104);
     assert_string_equal(rows[0].via_name, "realloc");
-    assert_int_equal(rows[0].metrics.in_use_blocks, 0); /* the index says 3 - 5: not -2, but 0 */
+    assert_int_equal(rows[0].metrics.in_use_blocks, 0); /* the index has 3 allocated and 5 freed
+                                                         * blocks: 0 in use, not -2 */
     ag_profile_close(profile);
     struct ag_profile_options options = all();
     options.force_pass = true;
@@ -728,8 +729,8 @@ static void expect_window(struct ag_profile *profile, const struct naive_window 
     assert_int_equal(summary->in_use_bytes, naive->allocated_bytes - naive->freed_bytes);
 }
 
-/* Reads only every fourth window with AG_TEST_SCALE=quarter, which is set under the thread
- * sanitizer, because there all windows take two minutes. */
+/* With AG_TEST_SCALE=quarter, reads only every fourth window. Under the thread sanitizer all
+ * windows would take two minutes. */
 static void a_window_over_many_chunks_counts_what_a_naive_count_counts(void **state) {
     (void)state;
     const char *scale = getenv("AG_TEST_SCALE");

@@ -1,5 +1,5 @@
-/* test_namesakes.c: functions of one name are distinguished by the file and line where they begin,
- * but not when the line is only known from samples. */
+/* test_namesakes.c: functions with the same name are distinguished by the file and line where they
+ * begin, but not if the line is only known from samples. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void trace_changed_namesakes(struct trace_builder *trace, uint32_t lines,
         .kind = AG_RECORD_FUNCTIONS,
         .u.functions = {.tree = 7, .snapshot = 1, .n_calls = COUNT(frames), .word_bytes = 8}};
     trace_record(trace, &functions);
-    for (uint32_t i = 1; i <= 6; i++) { /* function i has i calls, by function i - 1 */
+    for (uint32_t i = 1; i <= 6; i++) { /* function i is called i times by function i - 1 */
         trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, i, 10 * i + words, 0}, 1);
     }
 }
@@ -107,8 +107,8 @@ static void functions_of_one_name_are_distinguished_by_their_places(void **state
     assert_null(ag_profile_close(profile));
 }
 
-/* If a process was observed from outside, the lines of functions are those of samples, and do not
- * distinguish functions. */
+/* If a process was observed from outside, a function's line is the line of a sample, so lines do
+ * not distinguish functions. */
 static void observed_functions_of_one_name_are_one_function(void **state) {
     (void)state;
     struct trace_builder trace;

@@ -1,6 +1,6 @@
-/* test_node.c: an Erlang node in simulated memory (played_target.h), written by hand: its code map,
- * processes, allocators, stacks and collections. Then this memory is changed to words that no
- * emulator writes, and read again. */
+/* test_node.c: reads an Erlang node in simulated memory (played_target.h). The test writes the
+ * node's code map, processes, allocators, stacks and collections. Then the test changes this memory
+ * to words that Erlang's emulator never writes, and reads it again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static size_t put_module(uint8_t *to) {
     return len;
 }
 
-/* Writes an old module, whose code was at the addresses of the current module before. */
+/* Writes an old module. Its code was at addresses that the current module has now. */
 static size_t put_old_module(uint8_t *to) {
     const uint32_t n_ranges = 1;
     put_module(to);
@@ -144,7 +144,7 @@ static uint64_t write_process(uint32_t number, size_t n_words) {
     played_set(&target, process + HEAP_WORDS, n_words);
     played_set(&target, process + STACK_TOP, end - 4 * 8);
     played_set(&target, process + INSTRUCTION, CODE + 0x210);
-    played_set(&target, end - 32, 0x1f); /* a term, not a return address */
+    played_set(&target, end - 32, 0x1f); /* a term (a value of Erlang), not a return address */
     played_set(&target, end - 24, CODE + 0x180);
     played_set(&target, end - 16, 0x3b);
     played_set(&target, end - 8, EXIT_CODE + 4);
@@ -361,7 +361,7 @@ static void a_sample_in_generated_code(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
-    /* the sample's copy of the stack differs from the current memory: the copy is right */
+    /* the sample's copy of the stack differs from the current memory: the copy has to be used */
     const uint64_t top = stack_end(processes[0]) - 16;
     const uint64_t copy[2] = {CODE + 0x180, EXIT_CODE + 4};
     generated_frame(&frames[0], CODE + 0x200, true, processes[0]);
@@ -432,8 +432,8 @@ static void a_sample_of_a_dirty_scheduler(void **state) {
 /* ---- collections ---------------------------------------------------------------------------- */
 
 /* A garbage collection of the first process, in the form in which the BPF program in the kernel
- * reports it: 10 words survived the collection
- * before, 100 were allocated since. */
+ * reports it: 10 words had survived the previous collection, and 100 words were allocated after
+ * it. */
 static struct node_event collection_event(void) {
     struct node_event event = {.kind = NODE_EVENT_COLLECTION,
                                .thread = 5,

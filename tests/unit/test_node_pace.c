@@ -1,5 +1,5 @@
 /* test_node_pace.c: `allogram observe` reports only some collections of an Erlang node, with
- * weights. The weights must represent all collections, and no process may have too large a
+ * weights. The weights must add up to the bytes of all collections, and each process must have its
  * share. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,7 @@ static uint32_t draw(void) {
 }
 
 /* The weight, in bytes, with which a collection is reported; 0: it is not reported. period: the
- * average number of bytes that are allocated between two reports; 0: each collection is
- * reported. */
+ * average number of bytes between two reports; 0: each collection is reported. */
 static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
     return node_pace_passes(pace, bytes, period)
                ? 0

@@ -1,5 +1,5 @@
-/* test_observe_parts.c: the parts of `allogram observe` that read input from outside: maps, perf
- * maps, jitdumps, objects, and system calls in any order. */
+/* test_observe_parts.c: the parts of `allogram observe` that read untrusted input: /proc/PID/maps,
+ * perf maps, jitdumps, ELF objects, and system calls that are reported in any order. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>

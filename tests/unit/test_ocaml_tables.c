@@ -1,6 +1,6 @@
-/* test_ocaml_tables.c: OCaml's frame tables and debug information, written by hand in the form that
- * the runtime's backtrace_nat.c reads; and damaged. tests/fuzz/fuzz_ocaml.c does the same with
- * random bytes. */
+/* test_ocaml_tables.c: the decoder of OCaml's frame tables and debug information. The test writes
+ * them in the form that the runtime's backtrace_nat.c reads, and then damages them.
+ * tests/fuzz/fuzz_ocaml.c decodes random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,8 @@ static void check_release(bool is_5) {
     assert_true(frames[0].is_inlined);
     assert_false(frames[1].is_inlined);
 
-    /* If a C stub was called in between, the address is one byte further. Two bytes further is
-     * another location. */
+    /* If the frame called a C stub, the recorded address is one byte higher, and is still found. An
+     * address two bytes higher is another location. */
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x11, true, frames, 4), 2);
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x12, true, frames, 4), 0);
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x10, false, frames, 4), 0);
@@ -137,8 +137,8 @@ static void frames_of_5(void **state) {
     check_release(true);
 }
 
-/* A table that claims more descriptors than there is memory, and a list that names one table
- * endlessly: the valid descriptors are still found, in bounded time. */
+/* One table claims more descriptors than fit into the memory; one list contains the same table
+ * again and again. The valid descriptors must still be found, in limited time. */
 static void endless_tables(void **unused) {
     (void)unused;
     uint8_t memory[MEMORY_BYTES];

@@ -100,7 +100,7 @@ static int store_id(void *request, int id, const char *value) {
     return 0;
 }
 
-/* The option's id; 0: the word is refused. */
+/* The id of the option that WORD sets; 0: WORD is refused. */
 static int id_of(const struct ag_option *table, const char *word) {
     char *argv[] = {"command", (char *)word, NULL};
     struct ag_options options = {.usage = "command", .table = table, .n_table = 2};

@@ -1,5 +1,6 @@
-/* test_replay.c: the replay of a trace, block by block, compared with programs written by hand and
- * at random. Each block appears once, in an order that gives the peak of the summary. */
+/* test_replay.c: the replay of a trace, block by block. The traces are of a program written by
+ * hand, and of random programs. Each block must appear once, in an order that gives the peak of the
+ * summary. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -44,7 +45,7 @@ static struct ag_profile *open_trace(const struct trace_builder *trace, const ch
     return profile;
 }
 
-/* ---- stores the steps of a replay, and checks what holds for each ---- */
+/* ---- stores and checks the steps of a replay ---- */
 
 enum { STEPS_MOST = 1 << 16, ADDRESSES = 64, ROWS_MOST = 8 };
 struct seen {
@@ -275,7 +276,7 @@ static void write_races(struct trace_builder *trace, uint32_t n_streams, uint32_
     trace_finish(trace, START_NS + n_events * 97 + WINDOW_NS, NULL);
 }
 
-/* Returns how often the ledger restored an order. */
+/* Returns how often the ledger had to restore the order. */
 static uint64_t expect_history(uint32_t n_streams, uint64_t seed) {
     struct trace_builder trace;
     write_races(&trace, n_streams, /* n_events= */ 4000, seed);

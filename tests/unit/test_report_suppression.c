@@ -39,8 +39,8 @@ static void anchors_hold_a_pattern_to_the_ends(void **state) {
     assert_true(ag_suppression_pattern_matches("^in*it$", "in_and_it_or_it"));
     assert_false(ag_suppression_pattern_matches("^in*it$", "in_it_"));
     assert_true(ag_suppression_pattern_matches("it$", "init"));
-    assert_true(ag_suppression_pattern_matches("aa$", "aaa")); /* matches the last occurrence, not
-                                                                * the first */
+    assert_true(ag_suppression_pattern_matches("aa$", "aaa")); /* with $ the last occurrence must
+                                                                * match, not the first */
 }
 
 static void many_stars_do_not_make_it_slow(void **state) {

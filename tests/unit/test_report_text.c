@@ -231,10 +231,10 @@ static void a_course_keeps_the_highest_value_of_each_step(void **state) {
     ag_course_sample(points, 4, (struct ag_span){0, 100}, AG_COURSE_IN_USE, values, 4);
     assert_int_equal(values[0], 10);
     assert_int_equal(values[1], 90);
-    assert_int_equal(values[2], 20); /* no point lies there: the value before it holds */
+    assert_int_equal(values[2], 20); /* no point in this column: the previous value */
     assert_int_equal(values[3], 30);
     ag_course_sample(points, 4, (struct ag_span){42, 50}, AG_COURSE_IN_USE, values, 4);
-    assert_int_equal(values[0], 90); /* the value at the begin of the time window */
+    assert_int_equal(values[0], 90); /* the value when the time window begins */
     assert_int_equal(values[1], 90);
     assert_int_equal(values[2], 20);
 }

@@ -1,6 +1,6 @@
 /* test_runtime_types.c: a trace in which a runtime (a language's virtual machine or library)
- * recorded the types of blocks as numbers. The name of a type is found by the functions in which
- * blocks with the type's number were allocated. */
+ * recorded the types of blocks as numbers. The reader finds the name of a type by the functions in
+ * which blocks with the type's number were allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,8 +94,8 @@ static void expect_bytes(struct ag_profile *profile, const char *type, uint64_t 
     fail_msg("no type %s", type);
 }
 
-/* Lock.new was inlined into Mutex.new, so blocks of type Lock were allocated in Mutex.new. They are
- * not taken for Mutex, because Lock.new itself allocated blocks with the same number. */
+/* Lock.new was inlined into Mutex.new, so blocks of type Lock were allocated in Mutex.new. Such a
+ * block is not reported as Mutex, because Lock.new also allocated blocks with the same number. */
 static void inlined_allocations_without_lines_keep_their_type(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -111,7 +111,8 @@ static void inlined_allocations_without_lines_keep_their_type(void **state) {
     trace_end(&trace);
 }
 
-/* Two numbers in one function and one number in two functions: the types cannot be distinguished.
+/* Blocks with two numbers were allocated in one function, and blocks with one number in two
+ * functions. So the types cannot be distinguished.
  */
 static void types_that_cannot_be_distinguished_stay_numbers(void **state) {
     (void)state;

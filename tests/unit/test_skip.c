@@ -1,9 +1,10 @@
-/* test_skip.c: the random numbers of the sampler. Its skips (bytes until the next sample) are
- * exponentially distributed, by the Anderson-Darling test over many seeds and over many streams
- * (threads) of one seed. Each block is sampled with the probability that its size requires,
- * whatever blocks come before it. The sampler's own logarithm and exponential agree with libm's.
+/* test_skip.c: the random numbers of the sampler. A skip is the number of bytes until the next
+ * sample. By the Anderson-Darling test, skips must be exponentially distributed, over many seeds
+ * and over many streams (threads) of one seed. Each block must be sampled with the probability that
+ * its size requires, whatever blocks come before it. The sampler's own logarithm and exponential
+ * agree with libm's.
  *
- * The seeds are fixed, so a test passes always or never. */
+ * The seeds are fixed, so each run has the same result. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +63,7 @@ static void skips_of_each_seed_are_exponential(void **state) {
     /* binomial(400, 0.05): 20 +- 4.4; binomial(400, 0.01): 4 +- 2; three and a half deviations */
     assert_in_range(n_above_5_percent, 5, 35);
     assert_in_range(n_above_1_percent, 0, 11);
-    /* the test would notice a wrong mean: one that is a fifth off is rejected nearly always */
+    /* the test can detect a wrong mean: it nearly always rejects a mean that is a fifth off */
     assert_true(n_wrong_mean_seen > N_SEEDS * 9 / 10);
 }
 
@@ -188,8 +189,8 @@ static void interval_0_takes_every_block(void **state) {
     }
 }
 
-/* When the interval changes all the time and samples are weighted by the current interval, the
- * estimates have no bias. */
+/* The interval changes all the time. If each sample is weighted by the interval at its time, the
+ * estimates must have no bias. */
 static void a_changing_interval_stays_unbiased(void **state) {
     (void)state;
     enum { ROUNDS = 2000000, SIZE = 152 };

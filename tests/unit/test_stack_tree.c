@@ -90,7 +90,7 @@ static void dead_site_is_not_found_again(void **state) {
     assert_int_equal(ag_site_intern(&tree, 0x402001, 3), of_image);
     uint64_t pc;
     uint32_t image;
-    assert_true(ag_stack_tree_site(&tree, inside, &pc, &image)); // what was recorded before stays
+    assert_true(ag_stack_tree_site(&tree, inside, &pc, &image)); // the first values stay
     assert_int_equal(pc, 0x402001);
 }
 
@@ -135,7 +135,8 @@ static void sites_overflow_and_end_at_the_last_level(void **state) {
         n_found += ag_site_intern(&tree, pc * 16, 1) != 0;
     }
     assert_true(n_found > AG_SITE_BASE_SLOTS / 2);
-    assert_true(n_found < AG_SITE_BASE_SLOTS); // buckets fill unevenly: a full bucket returns 0
+    // buckets fill unevenly, and a full bucket takes no further site
+    assert_true(n_found < AG_SITE_BASE_SLOTS);
     for (uint64_t pc = 1; pc <= 1000; pc++) {
         const uint32_t site = ag_site_intern(&tree, pc * 16, 1);
         uint64_t found_pc;

@@ -1,6 +1,7 @@
 /* test_straight_pass.c: events that are decoded directly into the ledger (src/ledger, which
- * computes sums from events) must give the same sums as events that are decoded into rows first:
- * with any events, for chunks of any length, and up to the same place in damaged bytes. */
+ * computes sums from events) must give the same sums as events that are decoded into rows first.
+ * This must be true for any events, for chunks (units of a trace) of any length, and for damaged
+ * bytes up to the damage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,7 +169,8 @@ static void sums_are_the_same(void **state) {
     }
 }
 
-/* Changes a few bytes in the bodies of chunks, in files whose checksums are right. */
+/* Changes a few bytes in the bodies of chunks. The checksums of the file match the changed
+ * bytes. */
 static void damage_is_seen_at_the_same_place(void **state) {
     (void)state;
     static const struct shape shape = {300, 3000, 40};

@@ -1,7 +1,7 @@
 /* test_sum_index.c: the index of sums by stack and via (the allocation function that was called):
- * an array for the first via of each stack, and a hash table for the others. Each pair keeps its
- * sum, for any stack numbers. The memory of the array depends on the number of sums and not on the
- * size of the stack numbers. */
+ * an array for the first via of each stack, and a hash table for the others. Each pair must keep
+ * its sum, for any stack numbers. The memory of the array must depend on the number of sums and not
+ * on how large the stack numbers are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* test_symbol_files.c: which files the symbolizer opens for an image (a program or library), which
- * it refuses, and what it tells the user. */
+ * it refuses, and which problems it reports. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -281,7 +281,7 @@ static void stripping_keeps_a_second_entry_point(void **state) {
 struct server {
     const char *head;
     const char *file;     /* sent after the head; NULL: nothing */
-    size_t endless_bytes; /* number of zeros to send after the file */
+    size_t endless_bytes; /* number of zero bytes to send after the file */
     int listener, n_calls;
     _Atomic size_t n_sent; /* how many of the zeros were sent */
     pthread_t thread;
@@ -356,8 +356,8 @@ static void debuginfod_is_asked_only_when_allowed(void **state) {
     assert_true(server.n_calls > 0);
 }
 
-/* Debuginfod sends files of another build, a file that is not an ELF file, and a header that
- * announces more bytes than a file can have: all are refused. */
+/* The debuginfod server sends a file of another build, a file that is not an ELF file, and a header
+ * that announces more bytes than a file can have. The symbolizer must refuse all of them. */
 static void what_debuginfod_answers_is_checked(void **state) {
     (void)state;
     const struct ag_symbol_options options = {.size = sizeof(options), .allow_debuginfod = true};
@@ -378,7 +378,8 @@ static void what_debuginfod_answers_is_checked(void **state) {
         char id[80];
         start_server(&servers[i]);
         snprintf(id, sizeof(id), "-Wl,--build-id=0x%040zu",
-                 i + 1); /* a file that is not there is cached as missing */
+                 i + 1); /* another id for each answer, because libdebuginfod caches a missing
+                          * file */
         const uint64_t mark = build(names[i], id);
         fixture_run("strip %s", names[i]);
         struct ag_symbolizer *symbolizer = fixture_symbolizer(&options, names[i]);

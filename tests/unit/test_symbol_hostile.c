@@ -1,5 +1,5 @@
-/* test_symbol_hostile.c: damaged ELF and DWARF cause no crash and no endless work, and always give
- * an answer. tests/fuzz/fuzz_symbol.c does the same with random bytes. */
+/* test_symbol_hostile.c: look-ups in damaged ELF and DWARF files must not crash, must end, and must
+ * return frames. tests/fuzz/fuzz_symbol.c does the look-ups. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -41,7 +41,8 @@ static void array_keeps_what_is_added(void **state) {
     free(items);
 }
 
-/* The count of a stack falls and rises: there must be room for one more at each count. */
+/* Uses the array as a stack, whose count falls and rises. Whatever the count is, one more item must
+ * fit. */
 static void array_may_be_a_stack(void **state) {
     (void)state;
     uint64_t *items = NULL;
@@ -132,7 +133,8 @@ static void byte_list_has_bytes_and_numbers(void **state) {
     assert_null(list.bytes);
 }
 
-/* A reader that is asked for more bytes than there are reads zeros at the end, and reports it. */
+/* A reader that is asked for more bytes than exist returns zeros, and reports that the bytes
+ * ended. */
 static void byte_reader_never_leaves_its_bytes(void **state) {
     (void)state;
     const uint8_t bytes[] = {0x34, 0x12, 0x80, 0x7f, 'a', 'b', 'c'};

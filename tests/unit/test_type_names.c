@@ -132,7 +132,7 @@ static void cxx_holders_and_equal_keys(void **state) {
            "std::__new_allocator<std::_Rb_tree_node<std::pair<int const, Point> > >::allocate("
            "unsigned long, void const*)",
            "std::map<int, Point, std::less<int>, A>::operator[](int&&)");
-    EXPECT("std::string", /* not the set, which copies it */
+    EXPECT("std::string", /* the string is allocated, not the set that copies it */
            "std::__cxx11::basic_string<char, std::char_traits<char>, A>::_M_create(unsigned long&)",
            "std::multiset<std::string, L, A>::insert(std::string const&)");
     EXPECT("std::function<int(int)>",

@@ -1,5 +1,6 @@
-/* test_unwind_rows.c: compares the unwind rows of .eh_frame in the libraries of this process with
- * those that elfutils reads from their files; and reads damaged tables. */
+/* test_unwind_rows.c: reads the unwind rows of .eh_frame (rules for a range of addresses) in the
+ * libraries of this process, and compares them with those that elfutils reads from the files. Also
+ * reads damaged tables. */
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -78,7 +79,7 @@ static void close_library(struct library *library) {
     close(library->fd);
 }
 
-/* Whether the operations from elfutils mean the same as the rule. */
+/* Whether the operations that elfutils returns mean the same as the rule. */
 static bool same_cfa(const struct ag_cfi_rule *rule, const Dwarf_Op *ops, size_t n_ops) {
     if (rule->kind == AG_CFI_IN_REGISTER) {
         return n_ops == 1 && ((ops[0].atom == DW_OP_breg0 + rule->reg &&

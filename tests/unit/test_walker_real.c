@@ -1,5 +1,5 @@
-/* test_walker_real.c: the stack walker on this process's own stack, with the real .eh_frame of this
- * program and of libc. */
+/* test_walker_real.c: runs the stack walker on this process's own stack, with the .eh_frame
+ * sections of this program and of libc. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>

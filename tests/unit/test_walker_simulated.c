@@ -1,10 +1,11 @@
 /* test_walker_simulated.c: the stack walker on a stack that the test builds itself, so that every
  * frame is known.
  *
- * A simulated program calls and returns at random among functions with every kind of unwind rule:
- * sp-relative with rbp untouched, saved or full of program data; frame pointers; frames that
- * realign the stack (DRAP); signal frames that switch to another stack. It overwrites everything
- * that a walk must not depend on. Every captured stack is compared with the list of calls. */
+ * A simulated program calls functions and returns at random. The functions have every kind of
+ * unwind rule: sp-relative with rbp untouched, saved or full of program data; frame pointers;
+ * frames that realign the stack (DRAP); signal frames that switch to another stack. The program
+ * overwrites all memory and registers that a walk must not depend on. Every captured stack is
+ * compared with the list of calls. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +26,7 @@ enum {
     FUNCTIONS = 40,
     CALLS_MAX = 3000,
     PC_BASE = 0x401000,
-    MAIN_PC = 0x400100, /* of the outermost frame: its rule is END */
+    MAIN_PC = 0x400100, /* the pc of the outermost frame, whose rule is END */
     TRAMPOLINE_PC = 0x400200,
 };
 enum kind { SP_ONLY, SP_SAVES_RBP, FRAME_POINTER, DRAP, KINDS };
@@ -300,7 +301,7 @@ static void return_address_that_is_no_code_ends_incomplete(void **state) {
     *word(calls[2].sp - 8) = 0x66666666;
     check_incomplete(2);
     *word(calls[2].sp - 8) = calls[1].pc;
-    check_capture(); // the memo does not hide that the stack was repaired
+    check_capture(); // although the memo has the damaged stack, the walk finds the repaired one
     end();
 }
 static void unreadable_frame_ends_incomplete(void **state) {

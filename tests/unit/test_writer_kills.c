@@ -1,11 +1,11 @@
 /* test_writer_kills.c: a process that creates, fills or seals (completes) traces is killed before
  * each of its system calls in turn (ptrace stops it there). After each kill, every file that has
- * the name of a trace is a trace. When the traces are sealed afterwards, they hold every event
+ * the name of a trace is a trace. After the traces are sealed, they must contain every event
  * exactly once.
  *
  * The test is repeated with seccomp filters that refuse unnamed files, links, and renaming without
- * replacement, as some file systems do. Kills happen only between system calls; what a kill inside
- * of one leaves is up to the kernel. */
+ * replacement, as some file systems do. The test kills only between system calls: the kernel
+ * decides what a kill inside of a system call leaves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -34,8 +34,8 @@
 
 enum {
     FIRST_BLOCK = 0x10000,
-    /* the events fill five buffers in shared memory; one chunk (unit) of the trace is written in
-     * the middle, one at the end */
+    /* The events fill five buffers in shared memory. The writer writes one chunk (unit) of the
+     * trace in the middle, and one at the end. */
     N_BLOCKS = 12000,
     N_PROCESSES = 2,
 };

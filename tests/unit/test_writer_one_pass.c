@@ -1,6 +1,6 @@
 /* test_writer_one_pass.c: the writer (the process that writes traces) has two ways to handle the
  * words of a chunk (a thread's buffer of events): a loop over single events, and passes over
- * batches. Both must give the same bytes and the same sums, for any words. */
+ * batches. For any words, both must write the same bytes and compute the same sums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,8 +162,8 @@ static void events_taken_one_by_one_are_the_same(void **state) {
     compare_ways(FEW_STACKS, 12, /* are_large= */ false);
 }
 
-/* With many stacks the writer prefetches the memory that the next events need. This must not change
- * the results. */
+/* If there are many stacks, the writer prefetches the memory for the next events. The results must
+ * be the same. */
 static void events_looked_at_ahead_are_the_same(void **state) {
     (void)state;
     compare_ways(MANY_STACKS, 100, /* are_large= */ true);

@@ -1,6 +1,6 @@
 /* test_writer_session.c: whole sessions (recordings), with a simulated recorder (fake_recorder.h)
  * in some processes and, in another process, a writer, which moves their events from shared memory
- * (the live file) to traces. Some of these processes are killed. Afterwards every event must be in
+ * (the live file) to traces. Some of these processes are killed. At the end every event must be in
  * a trace exactly once.
  *
  * All tests share the simulated programs and the functions that count the events of the traces. */
@@ -41,9 +41,9 @@ int close(int fd) {
     return r;
 }
 
-/* The file in shared memory cannot be enlarged, and the folder of the output cannot hold a live
- * file. The descriptor of the first file must not be closed again: its number may be that of
- * another thread's file. */
+/* The live file cannot be created in shared memory, because it cannot be enlarged, nor in the
+ * folder of the output. The descriptor of the first file must not be closed twice: another thread
+ * may have opened a file with this number. */
 static void a_session_that_cannot_be_created_closes_its_file_once(void **state) {
     (void)state;
     const struct ag_session_options options = {
@@ -202,7 +202,7 @@ struct contents {
     uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live,
         n_lost;          /* n_strangers: events of other addresses; n_live: live files */
     uint64_t from_index; /* allocated_blocks of the summaries */
-    uint64_t n_ends[AG_END_CUT + 1]; /* number of ends, by the way in which the process ended */
+    uint64_t n_ends[AG_END_CUT + 1]; /* number of processes, by the way in which they ended */
     uint32_t last_status;            /* the status of wait(2), if it is known */
 };
 
@@ -370,7 +370,8 @@ static void threads_that_rest_do_not_blur_the_peak(void **state) {
     expect_blocks(6, 1);
 }
 
-/* After a writer was killed, another one goes on; at the end no event is missing or there twice. */
+/* After a writer was killed, another one continues. At the end no event may be missing or be
+ * recorded twice. */
 static void killed_writers_lose_and_double_nothing(void **state) {
     (void)state;
     enum { N = 400000, KILLS = 6 };
@@ -614,7 +615,7 @@ static int play_child_that_ends(uint64_t signal_number) {
     return waitpid(pid, NULL, 0) != pid;
 }
 
-/* Neither `allogram run` nor the child reports the signal; the writer learns it from the kernel. */
+/* Neither `allogram run` nor the child reports the signal; the writer gets it from the kernel. */
 static void a_signal_that_killed_a_child_is_known(void **state) {
     (void)state;
     const pid_t pid = start_program(play_child_that_ends, SIGKILL);
@@ -743,8 +744,8 @@ static void a_chunk_without_words_costs_no_other_events(void **state) {
     drop(&contents);
 }
 
-/* Impossible words, lengths, streams and sequences are counted and do no harm; the rest is in the
- * trace. */
+/* Impossible words, lengths, streams and sequence numbers are counted. The other events must be in
+ * the trace. */
 static void damage_is_counted_and_survived(void **state) {
     (void)state;
     const pid_t pid = start_program(play_damage, 5);
@@ -768,7 +769,7 @@ static int play_truncation(uint64_t count) {
     return truncate(ag_session_path(session), 64 * 1024) < 0 ? 1 : r;
 }
 
-/* The program cuts the live file while the writer uses it: the writer gets no SIGBUS. */
+/* The program truncates the live file while the writer uses it. The writer must not get SIGBUS. */
 static void a_live_file_that_is_cut_does_no_harm(void **state) {
     (void)state;
     const pid_t pid = start_program(play_truncation, 100000);

@@ -1,6 +1,6 @@
 /* test_writer_stacks.c: the writer (the process that writes traces) takes nodes out of a shared
- * stack tree: parents first, each once. A damaged tree does no harm. A leaf is a node that has the
- * type or the label of a block instead of a frame. */
+ * stack tree: each node once, and after its parent. A damaged tree must not cause a crash. A leaf
+ * is a node that has the type or the label of a block instead of a frame. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -119,7 +119,7 @@ static void an_event_cut_by_the_end_is_not_read(void **state) {
     assert_true(reader.is_damaged);
 }
 
-/* Makes COPY the form in which the reader stores a record. */
+/* Stores the record in COPY, in the form in which the reader stores records. */
 static void copy_of(const struct ag_record *record) {
     struct ag_record_layout layout;
     assert_true(ag_record_layout(record->kind, &layout));

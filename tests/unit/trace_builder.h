@@ -9,7 +9,8 @@
 
 #include "format/encode.h"
 
-/* Events, for TRACE_EVENTS. by: node of the stack; as: node of the stack with the type. */
+/* Events, for TRACE_EVENTS. `by` is the node of the stack; `as` is the node of the stack with the
+ * type. */
 #define STAMP(ns) \
     { .kind = AG_RECORD_STAMP, .size = (ns) }
 #define ALLOC(where, bytes, by) \
