@@ -1,5 +1,5 @@
-/* counting_preload.c: the judge of the tests: it counts, exactly and independently of allogram, the
- * blocks that a program allocates and frees.
+/* counting_preload.c: counts, exactly and independently of allogram, the blocks that a program
+ * allocates and frees. Tests compare allogram's counts with these, and call this library the judge.
  *
  * It is preloaded instead of the profiler, or after the profiler in the same process, and shares no
  * code with the profiler. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so
@@ -96,7 +96,7 @@ static struct counters *open_counters(void) {
         close(fd);
     }
     if (counters == NULL || counters == MAP_FAILED) {
-        counters = &nowhere; /* the counters go nowhere; the test fails because their file is
+        counters = &nowhere; /* the counts are lost, and the test fails because their file is
                               * missing */
     }
     counters->magic = MAGIC;
@@ -120,7 +120,8 @@ static void find_next(void) {
     is_looking_up = false;
 }
 
-/* Runs in the first call, or before main: there is only one thread then, and no timer yet. */
+/* Runs in the first call of malloc, or before main. At that time there is only one thread, and no
+ * timer. */
 __attribute__((constructor)) static void start(void) {
     if (next_malloc == NULL) {
         find_next();
@@ -196,7 +197,7 @@ static void book_allocation(void *address, uint64_t size) {
     counters->allocated_bytes += size;
     counters->in_use_blocks++;
     counters->in_use_bytes += size;
-    if (counters->in_use_bytes >= counters->peak_bytes) { /* on a tie the latest moment counts */
+    if (counters->in_use_bytes >= counters->peak_bytes) { /* of equal peaks the last one counts */
         counters->peak_bytes = counters->in_use_bytes;
         counters->peak_blocks = counters->in_use_blocks;
     }

@@ -3,8 +3,8 @@
  * blocks of 48 bytes at a depth of 5 frames and frees one of them; with the argument "altstack" the
  * handler runs on an alternate stack. The program needs an allocator that signal handlers may call
  * (signal_safe_malloc.c). The loop allocates and frees 200000 blocks of 16 bytes, and more until
- * 2000 signals have arrived. The program counts its own calls in variables that a handler may
- * change, and writes the counts at its end.
+ * 2000 signals have arrived. The program counts its own calls and those of the handler, and writes
+ * the counts at its end.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *

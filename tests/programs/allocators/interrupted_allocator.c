@@ -1,7 +1,7 @@
 /* interrupted_allocator.c: an allocator without locks. A signal handler that interrupts one of its
  * functions may call the allocator, and may leave the interrupted function by longjmp. Threads are
  * cancelled at any instruction of the allocator. Prints how many blocks of each size must be
- * recorded, whatever was interrupted.
+ * recorded, independent of what was interrupted.
  *
  * @threads one at a time */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* other_entries.c FAMILY: allocates with functions that only a certain allocator has, and frees
- * with those functions and with free.
+/* other_entries.c FAMILY: allocates with functions that only one allocator has, and frees with that
+ * allocator's functions and with free.
  *
  * FAMILY is moz_arena, jemalloc, mimalloc or tcmalloc. Each of 100 rounds allocates and frees five
  * blocks by FAMILY's own functions (1010 bytes; 3 * 707 bytes; 4040 bytes, which are resized to

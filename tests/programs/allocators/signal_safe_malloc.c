@@ -1,7 +1,7 @@
 /* signal_safe_malloc.c: an allocator that a signal handler may call even if the handler interrupted
  * the allocator: blocks are cut from an arena by one atomic addition and never reused. A handler
- * may not call glibc's own malloc; programs whose handlers allocate need an allocator like this
- * one, in a library that is loaded before libc. */
+ * may not call glibc's own malloc, so test programs whose handlers allocate use this allocator, in
+ * a library that is loaded before libc. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

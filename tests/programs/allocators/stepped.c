@@ -1,7 +1,7 @@
 /* stepped.c: runs some calls with the CPU's trap flag set, so that SIGTRAP comes after every single
  * instruction of the program, its libraries and the agent (the recorder's library). The handler
- * allocates a block of a size of its own and frees it, or leaves by siglongjmp, or forks. So one
- * run finds each instruction where an interruption breaks the recorder.
+ * allocates a block of a size that only handlers use and frees it, or leaves by siglongjmp, or
+ * forks. So one run shows for each instruction whether an interruption there breaks the recorder.
  *
  *     stepped WHAT HOW [STRIDE [FIRST]]
  *
@@ -23,9 +23,9 @@
  * block of each size from FIRST to LAST. If the environment variable PLACES names a file, the
  * program writes into it the address of each instruction at which a handler ran.
  *
- * The allocator is stepped_allocator.c, in the program or in a library: a handler that interrupted
- * the allocator may call it. A handler may also have interrupted a function of the C library that
- * must not be called again in a handler, so handlers call nothing but the allocator. */
+ * The allocator is stepped_allocator.c, in the program or in a library. A handler may call it even
+ * if the handler interrupted it. A handler may also have interrupted a function of the C library
+ * that must not be called again in a handler, so handlers call nothing but the allocator. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -163,7 +163,7 @@ static void on_trap(int number, siginfo_t *info, void *context) {
         return;
     }
     if (n >= STEPS_MOST) {
-        _exit(5); /* the interrupted calls make no progress */
+        _exit(5); /* the interrupted calls do not end */
     }
     const bool is_due = n % stride == 0;
     if (is_fork) {

@@ -1,5 +1,6 @@
-# Allocates objects of four types, and counts them, among many buffers whose first elements look like the type numbers of objects. The
-# elements are computed, so the code does not contain them. -Dwithout_traces: see crystal_objects.cr.
+# Allocates objects of four types, and counts them. Between them it allocates many buffers whose first
+# elements look like the type numbers of objects. The elements are computed, so the code does not
+# contain them. -Dwithout_traces: an exception ends the program without printing a stack.
 {% if flag?(:without_traces) %}
   struct Exception::CallStack
     def self.load_debug_info : Nil

@@ -1,6 +1,5 @@
-# Does what Crystal programs do besides allocating objects of their classes. Each part prints how many objects of its types
-# it allocated, as lines "Type count". A part prints no line if the number depends on Crystal's library. The first argument scales the
-# numbers.
+# Does what Crystal programs do besides allocating objects of their classes. Each part prints how many objects of its types it allocated, as
+# lines "Type count". A part prints no line for a type if the number depends on Crystal's library. The first argument scales the numbers.
 #
 # With "track" as the second argument, callbacks of the program are called for allocations and deaths of objects
 # (share/allogram/crystal/allogram.cr).

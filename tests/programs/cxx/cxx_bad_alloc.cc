@@ -1,6 +1,7 @@
-/* cxx_bad_alloc.cc: operator new with a size that cannot succeed: the new_handler is called three times, allocates a block of 9
- * bytes each time, then gives up, and std::bad_alloc is thrown. Nothrow new returns NULL; an array whose size overflows throws
- * bad_array_new_length. A call that fails is not an allocation.
+/* cxx_bad_alloc.cc: operator new with a size that cannot succeed: the new_handler is called three
+ * times, allocates a block of 9 bytes each time, then gives up, and std::bad_alloc is thrown.
+ * Nothrow new returns NULL; an array whose size overflows throws bad_array_new_length. A call that
+ * fails does not count as an allocation.
  *
  * In the counts below, `runtime` stands for further blocks that the C library or the language's runtime allocates; the
  * judge (counting_preload.c) counts them.

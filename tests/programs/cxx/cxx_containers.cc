@@ -1,8 +1,9 @@
-/* cxx_containers.cc: an ordinary C++ program: a map of strings, vectors that grow, sorting, streams, and a few threads one after
- * the other. The judge (counting_preload.c) gives the exact counts.
+/* cxx_containers.cc: an ordinary C++ program: a map of strings, vectors that grow, sorting,
+ * streams, and a few threads one after the other.
  *
- * The test counts the blocks once more with a preloaded library (counting_preload.c). The program allocates at least 30,000
- * blocks; `runtime` stands for all further ones, whose number depends on the C++ library.
+ * The judge (counting_preload.c, a preloaded library) counts the blocks exactly. The program
+ * allocates at least 30,000 blocks; `runtime` stands for the further blocks, whose number depends
+ * on the C++ library.
  *
  * @allocated_blocks 30000 + runtime
  * @ghost_frees      0

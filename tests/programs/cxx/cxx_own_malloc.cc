@@ -1,7 +1,7 @@
 // cxx_own_malloc.cc: a program with a malloc of its own, which the operators of libstdc++ call:
-// every block must come from the arena of this malloc, with and without the recorder. main and its
-// callees allocate in 100 rounds an int by new, 10 ints in a vector, and a block of 10 bytes that
-// reallocarray enlarges to 100. That makes 400 blocks of 100 * (4 + 40 + 10 + 100) bytes, all
+// every block must come from the arena of this malloc, with and without the recorder. main makes
+// 100 rounds. Each allocates an int by new, 10 ints in a vector, and a block of 10 bytes that
+// reallocarray enlarges to 100. So there are 400 blocks with 100 * (4 + 40 + 10 + 100) bytes, all
 // freed. The program counts the calls of its malloc, calloc and realloc from the first one, also
 // those of libraries that are initialized before main, and writes the counts to a file.
 #include <cstdint>

@@ -1,7 +1,7 @@
-/* cxx_rarer_types.cc: less common allocations of the C++ standard library: containers of equal keys, holders of any object,
- * reference counts outside of their objects, wide strings, nested templates. The @type lines have the number of blocks of
- * each type that main and its callees allocate. The type of an object that `new` makes cannot be found out, so it is
- * untyped.
+/* cxx_rarer_types.cc: less common allocations of the C++ standard library: containers of equal
+ * keys, holders of any object, reference counts outside of their objects, wide strings, nested
+ * templates. The @type lines have the number of blocks of each type that main and its callees
+ * allocate. The type of a block of a plain `new` cannot be found out, so such a block is untyped.
  *
  * @type std::multimap<int, Point> 2
  * @type std::multiset<int> 3

@@ -1,7 +1,7 @@
 /* filtered.cc: blocks of every kind that a filter can distinguish: blocks of malloc and of operator
  * new in all sizes, moved and resized, from two threads and from a forked child that frees a block
- * of its parent; two heaps reported by the program; blocks with types and
- * without. Every run does the same, so that a filtered recording can be compared with a full one. */
+ * of its parent; two heaps reported by the program; blocks with types and without. Every run
+ * allocates the same blocks, so that a filtered recording can be compared with a full one. */
 #include <allogram/allogram.h>
 
 #include <cstdlib>

@@ -7,8 +7,8 @@
  *                           allocates blocks, and frees each one before the next allocation
  *     gc                    reports a garbage collection of a heap that the program registered
  *
- * It ends when its input ends. So a test controls when the program allocates, and does not have to
- * sleep. */
+ * The program ends when its input ends. So a test decides when the program allocates, and does not
+ * have to sleep. */
 #include <allogram/allogram.h>
 #include <stdio.h>
 #include <stdlib.h>

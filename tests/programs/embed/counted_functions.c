@@ -1,7 +1,7 @@
 /* counted_functions.c: functions that are counted with allogram.h, for the viewer's plot of memory
  * against time. Six functions allocate 10 words in a microsecond, slow allocates one word in ten
- * microseconds, hungry a thousand words in one microsecond. main_loop calls all of them, and itself
- * allocates nothing and takes no time. */
+ * microseconds, hungry a thousand words in one microsecond. main_loop calls these functions; it
+ * allocates nothing itself and takes no time. */
 #include <allogram/allogram.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* embedding.c CASE: a program that uses allogram.h in one way, right or wrong. It prints, as JSON,
- * what its trace must contain, counted while it runs or by hand. The tests run it with a session (a
- * recording) that the program starts itself (the JSON then has the path of the trace), and under
- * `allogram run`. */
+ * what its trace must contain; it has counted these numbers, or they are constants of the code. The
+ * tests run it with a session (a recording) that the program starts itself (the JSON then has the
+ * path of the trace), and under `allogram run`. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -245,8 +245,8 @@ static void dropped(void) {
     memset(&truth, 0, sizeof(truth));
     alloc(heap, 0x5000, 16);
     release(heap, 0x2000, 2); /* allocated before the reset */
-    run_threads();            /* at the addresses of the run before the reset, where half of the
-                               * blocks still live */
+    run_threads();            /* uses the addresses of the run before the reset, where half of the
+                               * blocks are still live */
     ghost(heap, 0x1000);
     truth.freed_blocks += THREADS * ROUNDS / 2; /* blocks that were live, and whose addresses were
                                                  * allocated again, count as freed */

@@ -1,7 +1,7 @@
 /* function_counters.c CASE: a program that counts functions with allogram.h in one way, right or
- * wrong. It prints what its trace must contain, counted by hand, as a line of JSON for each trace.
- * The tests run it with a session (a recording) that the program starts itself, and under `allogram
- * run`. */
+ * wrong. For each trace it prints a line of JSON with what the trace must contain; these numbers
+ * were computed by hand. The tests run it with a session (a recording) that the program starts
+ * itself, and under `allogram run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -454,13 +454,13 @@ static void killed_deep(void) {
 }
 
 static void sessions_in_turn(void) {
-    allogram_enter(set, f); /* before the first session */
+    allogram_enter(set, f); /* entered before the first session begins */
     for (uint64_t i = 1; i <= 3; i++) {
         start();
         for (uint64_t k = 0; k < i; k++) {
             call(g, i);
         }
-        allogram_enter(set, f); /* not left in its session */
+        allogram_enter(set, f); /* f is not left before its session ends */
         want("g", i, i * i, 0);
         want("f", 1, 0, 0);
         finish();
@@ -471,7 +471,7 @@ static void sessions_in_turn(void) {
     }
 }
 
-/* The child goes on inside of f. With the library alone the child has no session. */
+/* The child is forked inside of f. Without `allogram run` the child has no session. */
 static void forked_child(void) {
     start();
     allogram_enter(set, f);

@@ -1,7 +1,7 @@
 /* host_frames.c CASE: a small virtual machine that reports its frames with allogram.h. `interpret`
  * is its loop. A script function that calls another script function stays in the same loop. If a
- * script function calls native code that calls a script function, the latter runs in a new loop.
- * tests/conformance/frames_reported.py has the expected stacks of each case. */
+ * script function calls native code, and the native code calls a script function, that function
+ * runs in a new loop. tests/conformance/frames_reported.py has the expected stacks of each case. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,8 +23,9 @@ struct script_frame {
 };
 static __thread struct {
     struct script_frame frames[FRAMES_MOST]; /* outermost first */
-    volatile size_t n;                       /* volatile: malloc is declared never to call back, but
-                                              * allogram's malloc calls `walk` */
+    volatile size_t n;                       /* volatile, because allogram's malloc calls `walk`,
+                                              * and the compiler assumes that malloc calls no
+                                              * function of the program */
     size_t n_walks;
 } machine;
 
@@ -211,7 +212,8 @@ static void signal_handler(void) {
     finish();
 }
 
-/* The child goes on in the middle of the script; under `allogram run` it has a trace of its own. */
+/* The child continues in the middle of the script. Under `allogram run` the child has a trace of
+ * its own. */
 static void fork_in_script(void) {
     const pid_t child = fork();
     make_block();

@@ -1,7 +1,7 @@
 /* moving_heap.c CASE: each case reports with allogram.h, correctly or incorrectly, what a garbage
- * collector does to blocks. It prints as JSON what its trace must contain, counted by hand. The
- * tests run it with a session (a recording) that the program starts itself, and under `allogram
- * run`. */
+ * collector does to blocks. It prints as JSON what its trace must contain; these numbers were
+ * computed by hand. The tests run it with a session (a recording) that the program starts itself,
+ * and under `allogram run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>

@@ -28,8 +28,9 @@ static uint64_t new_address(void) {
 
 static __thread struct {
     struct allogram_frame frames[FRAMES_MOST]; /* outermost first */
-    volatile size_t n;                         /* volatile: malloc is declared never to call back,
-                                                * but allogram's malloc calls `walk` */
+    volatile size_t n;                         /* volatile, because allogram's malloc calls `walk`,
+                                                * and the compiler assumes that malloc calls no
+                                                * function of the program */
 } machine;
 static allogram_function leaf, by_native, caller, script;
 static volatile int zero;

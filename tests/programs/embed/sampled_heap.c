@@ -2,9 +2,9 @@
  * which reports them with allogram.h.
  *
  * sampled_heap MODE: `reported` (152 and 1048 bytes in turn, each from a function of its own, half
- * of the blocks freed), `tracked` (as `reported`, and during the second third of the rounds a
- * tracker, which calls functions of the program for sampled blocks, is active), `speed` (prints ns
- * per call). Prints per function: blocks, bytes, freed blocks, freed bytes. */
+ * of the blocks freed), `tracked` (as `reported`; during the second third of the rounds a tracker
+ * is active, which calls functions of the program for sampled blocks), `speed` (prints ns per
+ * call). Prints per function: blocks, bytes, freed blocks, freed bytes. */
 #include <allogram/allogram.h>
 
 #include <stdio.h>

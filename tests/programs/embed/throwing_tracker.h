@@ -1,6 +1,7 @@
 /* throwing_tracker.h: C++ exceptions leave the callbacks of a tracker (functions of the program
- * that are called for sampled blocks). After that, blocks, values and sampling must be as
- * allogram.h documents. tracker_exceptions.cc and lua_tracker_exceptions.cc allocate the blocks. */
+ * that are called for sampled blocks). After an exception, the blocks, the values that callbacks
+ * returned and the sampling must be as allogram.h documents. tracker_exceptions.cc and
+ * lua_tracker_exceptions.cc allocate the blocks. */
 #ifndef THROWING_TRACKER_H
 #define THROWING_TRACKER_H
 
@@ -36,8 +37,8 @@ static bool is_wrong(bool holds, const char *what) {
     return !holds;
 }
 
-/* Tracks 200 blocks of the type: make(i) allocates block i, drop(i) frees it, if it is still there.
- * Returns whether a check failed. */
+/* Tracks 200 blocks of the type. make(i) allocates block i; drop(i) frees it, if it was not freed
+ * before. Returns whether a check failed. */
 template <class Make, class Drop>
 static bool track_blocks(allogram_type type, Make make, Drop drop) {
     tracked_type = type;

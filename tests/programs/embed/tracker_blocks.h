@@ -21,17 +21,18 @@
 void blocks_begin(void);
 extern allogram_heap blocks_heap;
 
-/* In an alloc callback: whether the sample is a block of the rules. All other blocks are internal
- * to the source of the blocks.
+/* In an alloc callback: whether the sample is a block that a rule has allocated. All other blocks
+ * are internal to the source of the blocks.
  */
 bool blocks_have(const struct allogram_sample *sample);
-/* In an alloc callback: the name of a block of the rules. */
+/* In an alloc callback: the name of a block that a rule has allocated. */
 uint64_t blocks_name(const struct allogram_sample *sample);
 
 void block_new(uint64_t name);
 void block_free(uint64_t name);
-/* Allocates n blocks, up to 16, with the names first, first + 1 ...: if blocks_come_together is
- * true, reported together (allogram_alloc_together), otherwise one after the other. */
+/* Allocates n blocks, up to 16, with the names first, first + 1, and so on. If blocks_come_together
+ * is true, one call reports all of them (allogram_alloc_together), otherwise one call reports
+ * each. */
 extern const bool blocks_come_together;
 void blocks_new_together(uint64_t first, size_t n);
 void blocks_free_all(uint64_t first, size_t n);

@@ -61,7 +61,8 @@ static struct place {
 
 static __thread struct doing { /* the call of a script function that this thread runs */
     lua_State *L;
-    /* type of the blocks that the rule (the running test) counts in this call; 0: none */
+    /* type of the blocks that the rule (the running test) counts in this call; 0 if it counts
+     * none */
     allogram_type wanted;
     uint64_t name;    /* name of the block of the last sample; before that, of the first block */
     uint64_t address; /* address in the last sample; 0: there was no sample yet */

@@ -7,7 +7,7 @@
  *     objects_gone keep ROUNDS 0 FILE...
  *         loads all plugins and keeps them, then calls one function of each
  *
- * THREADS further threads allocate meanwhile. */
+ * THREADS further threads allocate all the time. */
 #include <dlfcn.h>
 #include <iconv.h>
 #include <poll.h>

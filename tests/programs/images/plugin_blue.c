@@ -1,5 +1,5 @@
-/* plugin_blue.c: a plugin of plugins.c: allocates blocks of 50 bytes, from a frame of another size
- * than plugin_red.c's, at about the same address. */
+/* plugin_blue.c: a plugin of plugins.c: allocates blocks of 50 bytes. Its code is at about the same
+ * address as that of plugin_red.c, and its stack frame has another size. */
 #include <stdlib.h>
 
 __attribute__((noinline, noclone)) static void *blue_block(void) {

@@ -1,6 +1,6 @@
-/* fake_julia_codegen.c: linked with fake_julia.c, it defines a symbol that only a libjulia with the
- * compiler inside has. Without this symbol, fake_julia.c looks like the loader library of Julia 1.6
- * and later. */
+/* fake_julia_codegen.c: defines a symbol that a libjulia has only if it contains the compiler. If
+ * fake_julia.c is linked without this file, it looks like the loader library of Julia 1.6 and
+ * later. */
 void LLVMExtraAddAllocOptPass(void);
 void LLVMExtraAddAllocOptPass(void) {
 }

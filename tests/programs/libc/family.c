@@ -1,5 +1,5 @@
-/* family.c: every entry point of the malloc family, each a known number of times. A note with
- * "none" names calls that must fail and allocate no block. In order:
+/* family.c: calls every function of the malloc family a known number of times. "none" after a call
+ * means that the call must fail and allocate no block. In order:
  *
  *                    how many               blocks   bytes
  *   malloc           10 x 100, 1 x 0            11    1000
@@ -11,7 +11,7 @@
  *   aligned          77 + 33 + 128 + 10 + 10     5     258   (invalid alignment: none)
  *   huge             5 GiB, 4 GiB - 1            2           (never touched; failing malloc: none)
  *
- * Then all blocks are freed but 3 of 100 bytes; free(NULL) does nothing.
+ * Then all blocks except 3 of 100 bytes are freed; free(NULL) does nothing.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *

@@ -1,10 +1,10 @@
 /* faults.c: without an argument, a program without a fault. An argument names a fault to plant;
  * `report` must find that fault, and nothing else.
  *
- * It runs 20000 rounds. Each replaces the oldest of 64 blocks of three kinds (4, 5 and 6 KiB, each
- * kind allocated on a source line of its own), so no block is temporary (freed before the next
- * allocation), no line has half of the peak (960 KiB), and all blocks are freed in the end. These
- * arguments are no faults, although they leave blocks in use:
+ * The program keeps 64 blocks of 4, 5 and 6 KiB, each size allocated on a source line of its own,
+ * and replaces the oldest of them in each of 20000 rounds. So no block is temporary (freed before
+ * the next allocation), no line has half of the peak (960 KiB), and all blocks are freed in the
+ * end. These arguments are no faults, although they leave blocks in use:
  *
  *   cache      2000 blocks of 64 bytes are allocated before the first round
  *   newest     one block of 64 bytes each round, of which the newest 10000 are kept

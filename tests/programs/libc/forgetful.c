@@ -1,6 +1,6 @@
 /* forgetful.c: a program with one leak, as a new user might bring it. It reads records, keeps an
- * index of them, and cleans up at the end. But each of the 1,000 records is read a second time,
- * and the name of this second copy is never freed.
+ * index of them, and cleans up at the end. But the program reads each of the 1,000 records twice,
+ * and never frees the name of the second copy.
  *
  * @allocated_blocks 1 + 2000 * 2
  * @allocated_bytes  1000 * 8 + 2000 * (24 + 32)
@@ -37,8 +37,8 @@ __attribute__((noinline)) static struct record *read_record(int number) {
 }
 
 __attribute__((noinline)) static void end_record(struct record *record) {
-    if (record->seen == 0) { /* the fault: the name of a record that was seen before is not freed
-                              * anywhere else */
+    if (record->seen == 0) { /* the fault: nothing frees the name of the second copy, for
+                              * which `seen` is above 0 */
         free(record->name);
     }
     free(record);

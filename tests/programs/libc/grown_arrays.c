@@ -1,6 +1,6 @@
-/* grown_arrays.c: 100 rounds of reallocarray: a block of 10 bytes grows to 100 and to 200 bytes. In
- * between, a product that overflows (its low 64 bits are 0) is refused, and the block stays as it
- * is.
+/* grown_arrays.c: 100 rounds of reallocarray: a block of 10 bytes grows to 100 and to 200 bytes.
+ * Between the two, a call whose product overflows (the low 64 bits are 0) must fail and leave the
+ * block as it is.
  *
  * @allocated_blocks 300
  * @allocated_bytes  31000

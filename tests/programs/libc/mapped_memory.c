@@ -1,4 +1,5 @@
-/* mapped_memory.c CASE: maps memory, so that reports have a reason to mention it, or none.
+/* mapped_memory.c CASE: maps memory. Reports must mention this memory in some cases and not in
+ * others.
  *
  * touched: 80 MiB that grow() maps and 16 MiB that extra() maps, all written. committed: 80 MiB
  * that are mapped without access and then made accessible by mprotect and written, and 1 GiB of

@@ -1,11 +1,11 @@
 /* own_mappings.c SEED STEPS: maps and unmaps memory at random, and counts for each of its functions
  * how many mappings it made, their bytes, how many of the bytes are mapped at the end, and how many
- * were mapped at the peak. own_mappings.c threads SEED STEPS: four threads do so at the same time,
- * and the kernel gives one thread the addresses that another has just unmapped.
+ * were mapped at the peak. own_mappings.c threads SEED STEPS: four threads do this at the same
+ * time, so the kernel may give a thread addresses that another thread has just unmapped.
  *
  * The count is made page by page: a table has the mapping of each page, as the manual pages of
  * mmap, munmap and mremap describe the effect of a call. It is compared with /proc/self/maps.
- * Prints a line of JSON for each function, and then one with that comparison. */
+ * Prints a line of JSON for each function, and then a line with the result of the comparison. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -71,7 +71,7 @@ int main(int n_arguments, char **arguments) {
     pthread_create(&thread, NULL, let_go, NULL);
     pthread_join(thread, NULL);
     pause_ms(40);
-    if (n_arguments < 2 || arguments[1][0] != 'b') { /* "before": without the leak */
+    if (n_arguments < 2 || arguments[1][0] != 'b') { /* with the argument "before" nothing leaks */
         forget();
     }
     pause_ms(20);

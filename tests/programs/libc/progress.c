@@ -1,8 +1,8 @@
 /* progress.c: allocates without end and counts its events in a file mapped shared, $PROGRESS, which
  * survives a SIGKILL. For allocations and for frees, each thread has two counters: events begun
- * (written before the call) and events done (written after the call), so that the true count is
- * known to within the one event that the kill
- * interrupted. A round is three allocations and two frees.
+ * (written before the call) and events done (written after the call), so for each thread the true
+ * count is known except for the one event that the kill interrupted. A round is three allocations
+ * and two frees.
  *
  * Argument: number of threads (default 1). */
 #include <fcntl.h>

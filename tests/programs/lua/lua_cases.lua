@@ -1,12 +1,12 @@
 -- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
 -- function each. The tests find lines by their text, and contain the numbers of blocks, counted by hand.
 
--- Lua's table of strings grows here, and not in one of the cases. The cases make none of these strings. Otherwise a case might get one of
--- them that is dead and not yet collected, which depends on the collector, and make no block.
+-- Lua's table of strings grows here, and not in one of the cases. The cases make other strings than these: if one of these strings is dead
+-- and not yet collected, Lua would use it again, and a case would allocate no block.
 strings_of_the_script = {}
 for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + i // 26) end
 
--- makes the room in Lua's stack and the CallInfo structures that the calls of a case need
+-- allocates the Lua stack and the CallInfo structures that the calls of a case need
 local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end
 
 local function tables() for _ = 1, 1000 do local t = {} end end
@@ -141,7 +141,8 @@ function deep_frames()
   return dig(300) + 1
 end
 
--- a callback raises an error while an array or a stack is reallocated: frames read for the reallocation must not be used for later stacks
+-- a callback raises an error while an array or a stack is reallocated. The frames that the adapter read for the reallocation must not be
+-- used for later stacks.
 function left_while_it_moves()
   collectgarbage("stop") -- during the reallocation neither the old array nor the new one may be read
   local t = {}

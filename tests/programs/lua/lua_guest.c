@@ -145,7 +145,7 @@ static int raise_no_more(lua_State *L) {
     return allogram_tracker_stop() == 0 ? 0 : luaL_error(L, "no tracker");
 }
 
-/* Refuses every new block once: Lua then collects and asks again. */
+/* Refuses every new block once. Lua then runs a collection, and requests the block again. */
 static int refuse_first(lua_State *L) {
     refuses_first = lua_toboolean(L, 1);
     has_refused = false;

@@ -1,6 +1,6 @@
-/* own_lua.c: Lua linked into the program as a static library. Calls functions of Lua's API like
- * code of a compiler that optimized callers and callees together: with values in all registers that
- * the called function does not change, and with a stack that is aligned to 8 bytes only.
+/* own_lua.c: Lua linked into the program as a static library. Calls functions of Lua's API as if
+ * the compiler had optimized callers and callees together: the program keeps values in all
+ * registers that the called function does not change, and its stack is aligned to 8 bytes only.
  *
  * Prints for each function which registers it changed, and what a script computes. */
 #include <lauxlib.h>

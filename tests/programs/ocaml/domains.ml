@@ -1,4 +1,4 @@
-(* OCaml 5: three domains, a thread and an effect handler. Each allocates 2000 pairs and cells, in functions of its own. *)
+(* OCaml 5: three domains, a thread and an effect handler. Each of them allocates 2000 pairs and cells, in its own functions. *)
 type _ Effect.t += Step : int -> int Effect.t
 
 let pairs n =

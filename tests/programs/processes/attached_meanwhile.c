@@ -1,12 +1,13 @@
-/* attached_meanwhile.c: does for SECONDS seconds what a tracer (ptrace) must not disturb, while the
- * test attaches to this process again and again.
+/* attached_meanwhile.c: for SECONDS seconds, makes calls that a tracer (ptrace) must not disturb.
+ * Meanwhile the test attaches to this process repeatedly.
  *
  *     attached_meanwhile waits SECONDS     epoll_wait while a child ends; SIGCHLD has no handler:
  *                                          the wait must not end with EINTR
  *     attached_meanwhile clones SECONDS    children of clone with CLONE_VM allocate in the memory
  *                                          of this process: each must exit with MEANT_STATUS
  *
- * Prints how many rounds it made and how many were disturbed. Status 1 if one was. */
+ * Prints the number of rounds and how many of them were disturbed. The exit status is 1 if a round
+ * was disturbed. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* cousins.c: two parents, each with a child that has pid 1 in a PID namespace of its own and
  * allocates 50 blocks before a pause and 50 after it. The second child begins while the first child
- * pauses, and ends at once: a search for a process with pid 1 then finds only the first child. The
- * program does this 15 times, and prints the number of these children (two each time). Needs the
- * right to unshare. */
+ * pauses, and ends at once. After that, a search for a process with pid 1 finds only the first
+ * child. The program does this 15 times, and prints the number of these children (two each time).
+ * Needs the right to unshare. */
 #include <sched.h>
 #include <sys/wait.h>
 #include <time.h>

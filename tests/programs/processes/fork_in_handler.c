@@ -2,8 +2,8 @@
  * times, at any instruction; the handler forks, and both processes return from it into the
  * interrupted code. (Handlers may call the malloc of signal_safe_malloc.c.) A child runs 2000
  * rounds of the loop and ends with status 7; with "allocate", the child first allocates a block in
- * the handler. In the end the parent prints how many rounds it ran, and how many children had
- * another status. tests/conformance/forked_hooks.py runs this program. */
+ * the handler. In the end the parent prints the number of its rounds, and how many children did not
+ * end with status 7. tests/conformance/forked_hooks.py runs this program. */
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>

@@ -3,12 +3,12 @@
  *
  *     hidden BLOCKS [fork|nest|sandbox]
  *
- * Allocates and frees BLOCKS blocks of 40 bytes, in parts over half a second, so that
- * allogram's writer process examines this process while it runs. fork: a forked child does the same
- * at the same time. nest: a child of a raw system call, with pid 1 in a PID namespace of its own,
- * does the same. sandbox: two children do the same in user and PID namespaces that this process
- * makes without exec, so that the user who started this process may not look into them; each child
- * has pid 1 in its namespace. Each process prints a line at its end. */
+ * Allocates and frees BLOCKS blocks of 40 bytes, in parts over half a second, so that allogram's
+ * writer process examines this process while it runs. fork: a forked child does the same at the
+ * same time. nest: a child of a raw system call, with pid 1 in a PID namespace of its own, does the
+ * same. sandbox: two children do the same in user and PID namespaces that this process creates
+ * without exec. The user who started this process may not examine such a child; each child has pid
+ * 1 in its namespace. Each process prints a line at its end. */
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* late_child.c: a child that the writer (the process that writes the traces) notices only after
  * another process has taken the place of the child's parent in the recording's table of processes.
  * A executes itself as B. B forks C by a raw system call, which allogram does not see, and ends. C
- * does nothing until the place of B is free again and D, a fork of A, has taken it. Then C
- * allocates 10 x 13 bytes and frees 4 of them. C's stacks must be its own, although the stack tree
- * of B, which C would have used, is gone.
+ * does nothing until the table entry of B is free again and D, a fork of A, has taken this entry.
+ * Then C allocates 10 x 13 bytes and frees 4 of them. C's stacks must be its own, although the
+ * stack tree of B, which C would have used, is gone.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *
@@ -30,7 +30,7 @@
 
 #include "../say.h"
 
-enum { FORGOTTEN_MS = 800 }; /* longer than the table keeps the place of an ended process */
+enum { FORGOTTEN_MS = 800 }; /* longer than the table keeps the entry of an ended process */
 
 /* One function for each process, so that a stack shows which process it is from. */
 #define MAKER(name, count, size)                                \
@@ -93,7 +93,7 @@ int main(int n_arguments, char **arguments) {
         close(go[1]);
         close(done[1]);
         other();
-        wait_for_byte(done[0]); /* C has ended: until then D keeps the place */
+        wait_for_byte(done[0]); /* D keeps the entry until C has ended */
         _exit(0);
     }
     close(done[1]);

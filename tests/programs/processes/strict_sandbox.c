@@ -5,7 +5,7 @@
  *
  *     strict_sandbox KIND HOW [wait]
  *
- * KIND decides what happens to any other call:
+ * KIND decides what happens when a system call is not allowed:
  *   none    no filter
  *   errno   the call fails with EPERM
  *   enosys  the call fails with ENOSYS
@@ -124,7 +124,7 @@ static void allow(const struct allowed *rows, size_t n_rows) {
 
 enum { TRAPPED_MOST = 64 };
 static volatile sig_atomic_t n_trapped;
-static volatile int trapped[TRAPPED_MOST]; /* each call once */
+static volatile int trapped[TRAPPED_MOST]; /* numbers of the trapped system calls, each once */
 static volatile bool is_leaving;           /* the process calls _exit: nothing else is printed */
 
 static void on_trap(int number, siginfo_t *info, void *context) {

@@ -75,5 +75,5 @@ fn main() {
     strings();
     collections();
     boxes();
-    black_box(0); // so that the call before is not compiled to a jump
+    black_box(0); // so that the previous call is not compiled to a jump
 }

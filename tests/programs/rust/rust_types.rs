@@ -91,5 +91,5 @@ fn main() {
     containers();
     strings();
     plain();
-    black_box(0); /* so that the call before is not compiled to a jump */
+    black_box(0); /* so that the previous call is not compiled to a jump */
 }
