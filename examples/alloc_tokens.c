@@ -6,7 +6,7 @@
  *
  * clang 22 and later rewrite calls of malloc, calloc, operator new and so on under
  * -fsanitize=alloc-token: malloc(n) becomes __alloc_token_malloc(n, token), where the token is a
- * number of the allocated type (by default a hash of its name, below the N of
+ * number for the allocated type (by default a hash of the type's name, below the N of
  * -falloc-token-max=N), or 0 if the compiler does not know the type. Calls of free are not changed.
  * (https://clang.llvm.org/docs/AllocToken.html.) The program provides the functions
  * __alloc_token_malloc and so on, and reports each token to allogram as a type. The compiler does
@@ -16,9 +16,10 @@
  * In this example the calls are written by hand as such a compiler generates them, so that any
  * compiler can build the example. With clang 22 the generated calls use the same functions.
  *
- * The program allocates 10 nodes of 32 bytes and 5 of 64 bytes with token 7 ("struct node"), and
- * frees 4 of 32 bytes; 3 texts of 100 bytes with token 9, which has no name; and 2 blocks of 8
- * bytes without a token. The tests compare these numbers with the report. */
+ * The program allocates 10 nodes of 32 bytes and 5 nodes of 64 bytes with token 7 ("struct node"),
+ * and frees 4 of the nodes of 32 bytes. It also allocates 3 texts of 100 bytes with token 9, which
+ * has no name, and 2 blocks of 8 bytes without a token. The tests compare these numbers with the
+ * report. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  *     allogram run ./arena_and_gpu           the same heaps, and malloc, in one trace
  *     allogram report --view=heaps TRACE     other views: types, blocks, sites, tree
  *
- * What the program does, counted by hand (the tests compare every number):
+ * What the program allocates (the tests compare every number with the trace):
  *
  *     heap      domain    allocated          freed              in use at the end
  *     nodes     cpu       110 blocks  4,855   30 blocks  1,440   80 blocks      3,415
@@ -18,8 +18,8 @@
  *     text             10         55       10
  *     texture           6  7,340,032        3
  *
- * Two frees are ghosts, which means that they have no block: the arena never returned the address
- * of the first free, and the second free frees a texture again. */
+ * Two frees are ghosts: no block is in use at their address. The arena never returned the address
+ * of the first of them, and the other frees a texture for the second time. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -90,7 +90,7 @@ static void load_textures(void) {
     }
     allogram_free(textures, loaded[0]);
     allogram_free(textures, loaded[1]);
-    allogram_free(textures, loaded[1]); /* the second free of this texture is a ghost */
+    allogram_free(textures, loaded[1]); /* this texture is freed already: the free is a ghost */
     loaded[2] = texture_grow(loaded[2], 2 << 20);
 }
 
@@ -121,7 +121,8 @@ int main(void) {
 
     char message[512];
     if (allogram_start(NULL, message, sizeof(message)) < 0) {
-        fprintf(stderr, "%s\n", message); /* for example, `allogram run` records already */
+        fprintf(stderr, "%s\n", message); /* for example, because the program runs under `allogram
+                                           * run` */
     }
     arena.chunk = malloc(65536);
     if (arena.chunk == NULL) {

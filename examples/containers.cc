@@ -2,9 +2,9 @@
  *
  *     c++ -std=c++17 containers.cc $(pkg-config --cflags --libs allogram)
  *
- * Counted by hand (the tests compare these numbers): the heap "numbers" has 10 list nodes of 24 bytes
- * (next, previous, a number), which are all freed. The heap "frames" has a vector of 100 floats, 400
- * bytes, which is in use when the session stops. */
+ * What the report must contain (the tests compare these numbers): the heap "numbers" has 10 list
+ * nodes of 24 bytes (next, previous, a number), which are all freed. The heap "frames" has a vector
+ * of 100 floats, 400 bytes, which is in use when the session stops. */
 #include <allogram/memory_resource.hpp>
 
 #include <cstdio>

@@ -5,8 +5,9 @@
  *     ./function_table                            writes a trace and prints its path
  *     allogram report --view=functions TRACE      other options: --callers=cons, --tree
  *
- * What the program does, counted by hand (the tests compare every number). "own" words are those of
- * a function itself, "acc" words include those of all functions that it called:
+ * What the trace must contain (the tests compare every number). "own words" are the words that a
+ * function itself allocated; "acc words" (accumulated) include the words of all functions that it
+ * called:
  *
  *     function  calls  own words  percent  words per call  acc words
  *     loop        100        100     50.0             1.0        130
@@ -129,7 +130,8 @@ int main(void) {
     counters = allogram_counters_new(&options);
     char message[512];
     if (allogram_start(NULL, message, sizeof(message)) < 0) {
-        fprintf(stderr, "%s\n", message); /* for example, `allogram run` records already */
+        fprintf(stderr, "%s\n", message); /* for example, because the program runs under `allogram
+                                           * run` */
     }
     run();
     if (allogram_stop() == 0) {

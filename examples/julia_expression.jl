@@ -1,6 +1,6 @@
 # julia_expression.jl [ALLOGRAM.JL]: records what one expression of a Julia program allocates, and which of these objects stay in use.
-# It prints the path of the trace. Counted by hand: the trace has 10,000 entries, of which every tenth stays in use. It has no
-# allocations of the other two calls of work. ALLOGRAM.JL is the path of Allogram.jl; without it the installed one is used.
+# It prints the path of the trace. The trace has 10,000 objects of type Entry, of which every tenth stays in use, and no allocation of
+# the other two calls of work. ALLOGRAM.JL is the path of Allogram.jl; without it the installed one is used.
 #
 #     julia julia_expression.jl
 #     allogram report TRACE --view=types --type=Main.Entry

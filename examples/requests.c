@@ -34,7 +34,7 @@ static unsigned hash_of(const char *text) {
     return hash;
 }
 
-/* The counter of KEY, added with a copy of KEY if there is none. */
+/* Returns the counter of KEY. If there is none, adds one, with a copy of KEY. */
 static struct counter *find_counter(const char *key) {
     unsigned slot = hash_of(key) % SLOTS;
     while (counters[slot].key && strcmp(counters[slot].key, key) != 0) {

@@ -26,7 +26,7 @@ kept = Array(Session).new(10) { |i| Session.new("user #{i}") }
 1000.times { |i| Session.new("guest #{i}") }
 3000.times { Request.new }
 GC.collect
-[kept.size] # allocates, because deaths are reported at the next allocation
+[kept.size] # this allocation lets allogram report the deaths
 Allogram.stop
 
 if is_recorded

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# `allogram doctor`: what can be profiled on this machine. The agent is the library that allogram loads into programs.
+# `allogram doctor` prints what can be profiled on this machine. The agent is the library that allogram
+# loads into programs.
 
 @test "doctor finds the agent of its build, and prints the agent's path" {
     run "$ALLOGRAM" doctor

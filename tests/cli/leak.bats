@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The steps of a new user: from a leaking program to the leaking line in three commands. The closing lines of `run` print the
-# second command; the third follows from the first lines of the report, which show that something is in use at the end.
+# A new user finds the leaking line of a program with three commands. The closing lines of `run` name the
+# second command. The first lines of its report show that memory is in use at the end, so the user asks for
+# the leaks with the third command.
 
 setup() {
     cd "$BATS_TEST_TMPDIR"

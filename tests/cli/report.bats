@@ -189,7 +189,7 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
 '
     run "$ALLOGRAM" report jq.allogram empty.allogram --view=leaks --suppressions="$BATS_TEST_TMPDIR/accepted"
     [[ $output == *"suppressed: 64.0 KiB in 3 blocks by leak:jv_string_*"* ]]
-    [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # in the second trace
+    [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # for the second trace
 }
 
 @test "an invalid suppression file is a usage error" {

@@ -294,7 +294,7 @@ END
     "$ALLOGRAM" run -q --follow=none -- bash -c '(exec ls / >ls.out); ls / >ls.out; :'
     [ "$(traces)" -eq 1 ]
     rm -- *.allogram
-    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # only the programs that the first process itself executes
+    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # bash and ls, which the first process itself executes
     [ "$(traces)" -eq 2 ]
 }
 

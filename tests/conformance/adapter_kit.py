@@ -167,7 +167,7 @@ def frames_are_interleaved(tools, guest, case, wanted):
     return failures
 
 
-def a_forked_child_goes_on(tools, guest):
+def a_forked_child_is_recorded(tools, guest):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "forked", folder, failures)
@@ -212,7 +212,7 @@ def samples_of_one_byte_are_all(tools, guest):
     return failures
 
 
-def with_none_the_program_is_untouched(tools, guest):
+def with_none_the_runtime_is_not_recorded(tools, guest):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         plain = recorded.run([*guest.command, "counts"], cwd=folder)
@@ -232,13 +232,13 @@ def rules_of(tools, guest):
     rules["nothing is counted twice"] = lambda: nothing_is_counted_twice(tools, guest)
     rules["frames are interleaved"] = lambda: frames_are_interleaved(tools, guest, "frames", guest.frames)
     rules["native memory has its frames"] = lambda: frames_are_interleaved(tools, guest, "native_memory", guest.native)
-    rules["a forked child goes on"] = lambda: a_forked_child_goes_on(tools, guest)
+    rules["a forked child is recorded"] = lambda: a_forked_child_is_recorded(tools, guest)
     for how, status in {"exit": 3, "_exit": 4, "quick_exit": 5, "abort": 128 + 6, "kill": 128 + 9}.items():
         rules["an end loses nothing: " + how] = lambda how=how, status=status: an_end_loses_nothing(tools, guest, how, status)
     rules["collections are reported"] = lambda: collections_are_reported(tools, guest)
     rules["samples of one byte are all"] = lambda: samples_of_one_byte_are_all(tools, guest)
     if guest.is_adapter:
-        rules["with none the program is untouched"] = lambda: with_none_the_program_is_untouched(tools, guest)
+        rules["with none the runtime is not recorded"] = lambda: with_none_the_runtime_is_not_recorded(tools, guest)
     return rules
 
 

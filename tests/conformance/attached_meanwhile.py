@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Attaches to a program and detaches again, many times; the program must run as without allogram. One program waits while an ignored
-signal arrives; the other starts children that run in the memory of their parent (clone with CLONE_VM)."""
+"""Attaches to a program and detaches, many times; the program must run as without allogram. There are two programs: one waits while an
+ignored signal arrives; the other starts children that run in its memory (clone with CLONE_VM)."""
 
 import os
 import subprocess

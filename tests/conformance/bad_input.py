@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Errors outside of allogram: in folders, disks, limits, commands and traces. For each error allogram must print one line on standard
-error and exit with the documented status, and the recorded program must run as without allogram."""
+"""Errors whose cause is outside of allogram: folders, disks, limits, commands and damaged traces. For each error allogram must print one
+line on standard error and exit with the documented status, and the recorded program must run as without allogram."""
 
 import argparse
 import json
@@ -559,7 +559,7 @@ def live_file_cut(case, folder):
 
 
 def closed_pipe(case, folder):
-    """A reader of the output that closes the pipe early (| head) causes no error message."""
+    """If the reader of the output (| head) closes the pipe early, no error message is printed."""
     path = make_trace(case, folder, "temporary")
     outcome = recorded.run(["sh", "-c", '"$0" dump "$1" | head -1', case.tools.allogram, path])
     case.expect("standard error", outcome.stderr, b"")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records the heap of the Boehm collector in a program that counts its own blocks. The cases test every function that allocates, frees by the
-collector, collections, threads and a child process. The collector is a shared library or linked into the program. With
+"""Records the heap of the Boehm collector in a program that counts its own blocks. The cases test every function that allocates, blocks
+that the collector frees, collections, threads and a child process. The collector is a shared library or linked into the program. With
 --adapters=none the collector's heap is not recorded."""
 
 import os
@@ -78,7 +78,7 @@ def entries(tools, program):
     return failures
 
 
-def dies_when_the_collector_says_so(tools, program):
+def blocks_die_when_the_collector_frees_them(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         counts, said, traces = record(failures, tools, program, "deaths", folder)
@@ -186,7 +186,7 @@ def left_alone(tools, program):
 
 def main():
     tools = recorded.tools_of_arguments()
-    cases = (entries, dies_when_the_collector_says_so, threads, sampled, child)
+    cases = (entries, blocks_die_when_the_collector_frees_them, threads, sampled, child)
     programs = [name for name in ("collected", "collected_static") if os.path.exists(tools.program(name))]
     wild_programs = [name for name in ("collected_wild", "collected_wild_static") if os.path.exists(tools.program(name))]
     plan = tap.Plan(len(cases) * len(programs) + 2 * len(wild_programs) + 1 if programs else 1)

@@ -67,7 +67,7 @@ def pause_and_resume_samples(tools):
     return pause_and_resume(tools, *SAMPLES_OF_ALL)
 
 
-def the_signal_goes_on_from_what_was_asked(tools):
+def a_signal_after_a_request_toggles_the_recording(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder, "--signal=USR1")
@@ -104,13 +104,13 @@ def reset_samples(tools):
     return reset(tools, *SAMPLES_OF_ALL)
 
 
-def a_reset_that_no_event_follows(tools):
+def a_reset_without_later_events(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder)
         commanded.do("alloc 1000 100", "free 990")
         ask(tools, program_of(commanded), "reset", failures)
-        commanded.process.kill()  # kills `run`, not the program: the program ends when its standard input is closed
+        commanded.process.kill()  # kills only `run`; the program ends when its standard input is closed
         commanded.process.wait()
         commanded.process.stdin.close()
         snapshots.wait_for("the end", lambda: recorded.check(tools, commanded.trace)[1].get("whole"))
@@ -140,7 +140,7 @@ def dumps(tools, *options):
     return failures
 
 
-def a_dump_of_a_program_that_ends_meanwhile(tools):
+def a_dump_is_whole_if_the_program_ends_meanwhile(tools):
     """The program ends while a dump is written: the dump is whole and contains all events up to the request."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -157,7 +157,7 @@ def a_dump_of_a_program_that_ends_meanwhile(tools):
     return failures
 
 
-def a_program_that_changed_its_root(tools):
+def a_program_in_another_root_can_be_dumped(tools):
     failures = tap.Failures()
     script = "import os, sys; os.chroot(sys.argv[1]); print(flush=True); sys.stdin.readline()"
     with recorded.Folder() as folder:
@@ -195,7 +195,7 @@ def stop(tools):
     return failures
 
 
-def what_waits_for_its_delay(tools):
+def pause_and_resume_are_refused_during_the_delay(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder, "--delay=1h")
@@ -206,7 +206,7 @@ def what_waits_for_its_delay(tools):
     return failures
 
 
-def an_attached_program(tools):
+def stop_ends_an_attached_recording(tools):
     """When `control` stops an attached recording, `attach` leaves the program, and the trace is whole when `control` returns."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -241,7 +241,7 @@ def an_attached_program(tools):
     return failures
 
 
-def wrong_words(tools):
+def wrong_arguments_are_refused(tools):
     failures = tap.Failures()
     sleeper = subprocess.Popen(["sleep", "1000"])
     try:
@@ -259,12 +259,13 @@ def wrong_words(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
-    cases = (pause_and_resume, pause_and_resume_samples, the_signal_goes_on_from_what_was_asked, reset, reset_samples,
-             a_reset_that_no_event_follows, dumps, dumps_of_samples, a_dump_of_a_program_that_ends_meanwhile, stop,
-             what_waits_for_its_delay, an_attached_program, wrong_words, a_program_that_changed_its_root)
+    cases = (pause_and_resume, pause_and_resume_samples, a_signal_after_a_request_toggles_the_recording, reset, reset_samples,
+             a_reset_without_later_events, dumps, dumps_of_samples, a_dump_is_whole_if_the_program_ends_meanwhile, stop,
+             pause_and_resume_are_refused_during_the_delay, stop_ends_an_attached_recording, wrong_arguments_are_refused,
+             a_program_in_another_root_can_be_dumped)
     results = tap.Plan(len(cases))
     for case in cases:
-        if case is a_program_that_changed_its_root and os.geteuid() != 0:
+        if case is a_program_in_another_root_can_be_dumped and os.geteuid() != 0:
             results.skip(case.__name__.replace("_", " "), "needs root")
             continue
         results.run(case.__name__.replace("_", " "), lambda case=case: case(tools))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Crystal programs, in a debug and a release build. The test covers the types of all objects; the stacks of objects, also through a C
-library; frees after GC.collect; four worker threads; the type names of a release build from a file, and the message about a wrong
-file. tests/roots runs the same cases with a newer release of Crystal.
+"""Records Crystal programs, in a debug and a release build. The test checks the types of all objects; the stacks of objects, also through a
+C library; frees after GC.collect; four worker threads; the type names of a release build from a file; and the message about a wrong file.
+tests/roots runs these cases with a newer release of Crystal.
 
 The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. The test
 leaves out this code (-Dwithout_traces), unless AG_TEST_SCALE is full: then the release build has this code, and code for JSON."""
@@ -223,8 +223,8 @@ def is_object(name):
 
 def release_without_lines(programs, where):
     """The program's arrays, hashes and closures begin with numbers that look like the numbers of types. In a release build without debug
-    information the functions that make buffers are inlined and invisible. The objects of each type must be as many as the program counted,
-    and as many as in a build with debug information; buffers are no objects."""
+    information the functions that make buffers are inlined and invisible. For each type the report must have the number of objects that the
+    program counted, and the same number as for a build with debug information. No buffer may be reported as an object."""
     failures = tap.Failures()
     n = 5000
     found = {}

@@ -65,7 +65,7 @@ def ghosts(tools, trace):
     return recorded.report(tools, trace)["ghost_frees"]
 
 
-def filter_takes_what_it_says(tools, expression, takes):
+def filter_records_exactly_the_selected_blocks(tools, expression, takes):
     failures = tap.Failures()
     with recorded.Folder() as whole, recorded.Folder() as folder:
         _, all_traces = recorded.record(tools, [tools.program("filtered")], whole)
@@ -114,7 +114,7 @@ def sampled_with_a_filter(tools):
     return failures
 
 
-def run_says_it(tools):
+def run_names_the_filter(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.allogram, "run", "-o", "t", "--filter=type=*node", "--", tools.program("filtered")], cwd=folder)
@@ -133,7 +133,7 @@ def run_says_it(tools):
 def main():
     tools = recorded.tools_of_arguments()
     results = tap.Plan(len(FILTERS) + len(LUA_FILTERS) + 2)
-    cases = {"filtered": (FILTERS, filter_takes_what_it_says), "lua": (LUA_FILTERS, filter_of_lua)}
+    cases = {"filtered": (FILTERS, filter_records_exactly_the_selected_blocks), "lua": (LUA_FILTERS, filter_of_lua)}
     for name, (filters, case) in cases.items():
         is_there = os.path.exists(LUA if name == "lua" else tools.program("filtered"))
         for expression, takes in filters.items():
@@ -142,7 +142,7 @@ def main():
             else:
                 results.skip("%s: %s" % (name, expression), "%s is not here" % name)
     results.run("a sampled recording with a filter", lambda: sampled_with_a_filter(tools))
-    results.run("the closing summary of run names the filter", lambda: run_says_it(tools))
+    results.run("the closing summary of run names the filter", lambda: run_names_the_filter(tools))
     return results.status()
 
 

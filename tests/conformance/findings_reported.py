@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A finding is a line of the summary that names a likely fault of the program, with the number that is the reason. For a program with one
-deliberate fault, `report` must show exactly one finding, with the line and the numbers of this fault; for a program without faults,
-none. If an option of `report`, or a merge of traces, removes the evidence, `report` must not show the finding."""
+deliberate fault, `report` must show exactly one finding, with the line and the numbers of this fault; for a program without faults, no
+finding. If an option of `report`, or a merge of traces, removes the events that show the fault, `report` must not show the finding."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def unseen(tools, folder, finding):
     return failures
 
 
-# fault: options of `report` that keep the evidence, and options that remove the evidence
+# fault: options of `report` with which the finding must remain, and options with which it must not be shown
 NARROWED = {
     "leak": (["--focus=^leak$"], ["--ignore=^leak$", "--to=HALF", "--focus=^work$"]),
     "peak": (["--focus=^peak$"], ["--ignore=^peak$", "--from=HALF"]),

@@ -85,7 +85,7 @@ def without_the_option_nothing_is_there(tools):
 
 
 def sums_are_the_same(tools):
-    """A recording with the stacks of frees has the same summary as a recording without."""
+    """A recording with the stacks of frees has the same summary as a recording without them."""
     failures = tap.Failures()
     numbers = []
     with recorded.Folder() as folder:
@@ -101,7 +101,7 @@ def sums_are_the_same(tools):
 
 
 def another_unwinder_agrees(tools, judge):
-    """For each free and each allocation libunwind finds the same stack as allogram."""
+    """For each free and each allocation, libunwind must find the same stack as allogram."""
     failures = tap.Failures()
     for program in ("free_stacks", "cxx_operators", "coroutines"):
         checks = []

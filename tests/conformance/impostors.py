@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Programs that define symbols with the names of functions that allogram looks for in allocators and runtimes, but with another meaning:
-as functions with other arguments, or as data. These programs must compute the same as without allogram, and their allocations must be
-counted.
+"""Programs that define symbols with the names of functions that allogram looks for in allocators and runtimes. In these programs the
+symbols have another meaning: they are functions with other arguments, or data. A program must compute the same as without allogram, and its
+allocations must be counted.
 
 The names come from the adapters' sources: all strings and .def entries that look like a symbol of an allocator or of a
 runtime."""

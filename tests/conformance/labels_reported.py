@@ -11,7 +11,7 @@ import sys
 import recorded
 import tap
 
-NODES = { # label: blocks, bytes, blocks in use, of the heap "nodes"
+NODES = { # of the heap "nodes": label: blocks, bytes, blocks in use
     "load": (3, 300, 3),
     "request 1": (5, 50, 0),
     "request 2": (5, 50, 0),

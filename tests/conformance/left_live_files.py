@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Live files (the shared memory of recordings) that remain after a recording was killed. `check` and `report` read such files: whole,
-damaged at random, enlarged with a hole, cut, and owned by another user.
+"""Live files (the shared memory of recordings) that remain after a recording was killed. `check` and `report` read such files: undamaged,
+damaged at random, enlarged by a hole, cut, and owned by another user.
 
 The test stops the writer (the process that copies events from the live file into traces) while the programs run, then kills all
 processes. So the live file is full of events that no trace contains. Programs can write anything into the live file, so it is untrusted

@@ -106,7 +106,7 @@ def attached(tools, threads):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
             try:
                 time.sleep(0.2)
-                for _ in range(2):  # the first attach must leave nothing that disturbs the second
+                for _ in range(2):  # twice, because the first attach could leave something that disturbs the second
                     outcome = recorded.run([tools.allogram, "attach", str(program.pid), "--mode=exact", "-q", "-o", trace,
                                             "--duration=%g" % ATTACHED_SECONDS])
                     failures.expect("attach: %s" % outcome.stderr.decode(errors="replace"), outcome.status, 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """--view=mappings, and the line `mapped by the program itself` of the summary. own_mappings.c counts its mappings page by page, and
-compares its count with /proc/self/maps; the view must show the same numbers for each of its functions. Programs that use malloc alone
-have no line in the summary."""
+compares its count with /proc/self/maps; the view must show the same numbers for each of its functions. For programs that get memory only by
+malloc, the summary must not have this line."""
 
 import json
 import os
@@ -118,8 +118,8 @@ def threads(tools, seed):
 
 
 def noted(tools, command, *options, has_line, **expected):
-    """Records a command. The summary of `run`, and for every process those of `report` (text and JSON), must mention mapped memory if
-    HAS_LINE, and must not otherwise."""
+    """Records a command. If HAS_LINE, the summary of `run`, and for every process the summary of `report` (text and JSON), must mention
+    mapped memory; otherwise they must not."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), *options, "--", *command], cwd=folder)

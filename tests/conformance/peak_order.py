@@ -11,7 +11,7 @@ import recorded
 import tap
 
 RUNS = 20 if os.environ.get("AG_TEST_SCALE") == "full" else 4
-LARGEST = 1000  # bytes of the largest block; one event changes the peak by no more
+LARGEST = 1000 # bytes of the largest block, so one event changes the peak by at most this number
 
 
 def true_peak(tools):

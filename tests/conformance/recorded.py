@@ -178,7 +178,7 @@ def writer_of(run):
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
-    """Waits for processes that outlive `run`: until there are at least n_traces traces, and no trace is of a running process. Returns the
+    """Waits until there are at least n_traces traces and all their processes have ended, because processes may outlive `run`. Returns the
     paths of the traces."""
     end = time.monotonic() + seconds
     while True:

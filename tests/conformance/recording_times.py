@@ -11,7 +11,7 @@ import recorded
 import snapshots
 import tap
 
-SEEN_S = 0.1 # seconds in which the writer (the process that writes the traces) reacts to a signal; usually some milliseconds, more on a busy machine
+SEEN_S = 0.1 # seconds within which the writer (the process that writes the traces) reacts to a signal, also on a busy machine
 
 
 def wait_until(moment):

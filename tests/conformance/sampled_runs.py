@@ -3,7 +3,7 @@
 program must have no bias, and nearly all of their intervals must contain the true value. Realloc, aligned blocks, threads, signal handlers and
 children are sampled, too. If samples cannot answer a question, the command refuses it with one line.
 
-Seeds are fixed, and the program allocates the same in every run. So a case passes always or never."""
+Seeds are fixed, and the program allocates the same blocks in every run, so each run of a case has the same result."""
 
 import csv
 import gzip
@@ -85,7 +85,7 @@ def covered(row, truth):
     return {name: row[name + "_ci95"][0] <= value <= row[name + "_ci95"][1] for name, value in truth.items()}
 
 
-def one_huge_block_hides_no_small_ones(tools):
+def intervals_include_small_blocks_next_to_a_huge_one(tools):
     """One block of a function is so large that it is always a sample. Of the function's small blocks 0.4 samples are expected, so usually
     none of them is a sample. The interval must contain the true value also in this case."""
     failures = tap.Failures()
@@ -105,7 +105,7 @@ def one_huge_block_hides_no_small_ones(tools):
     return failures
 
 
-def no_sample_is_not_nothing(tools):
+def no_samples_are_not_reported_as_zero(tools):
     """Only 0.05 samples are expected, so most traces have no sample. No view may report 0 as a certain number."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -131,7 +131,7 @@ def no_sample_is_not_nothing(tools):
     return failures
 
 
-def points_are_of_one_moment(tools):
+def timeline_points_have_the_numbers_of_one_moment(tools):
     """In each point of the timeline, either all numbers include the huge block, or no number does."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -196,7 +196,7 @@ def views_agree_and_carry_intervals(tools):
     return failures
 
 
-def the_same_seed_chooses_the_same(tools):
+def the_same_seed_samples_the_same_blocks(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         seen = []
@@ -208,7 +208,7 @@ def the_same_seed_chooses_the_same(tools):
     return failures
 
 
-def odd_calls_come_out_right(tools):
+def unusual_calls_have_right_sums(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for interval in ("1", "100", "4K", "512K"):
@@ -249,7 +249,7 @@ def a_budget_is_kept(tools):
     return failures
 
 
-def nested_calls_are_chosen_once(tools):
+def nested_calls_are_sampled_once(tools):
     """The functions of this program's allocator call each other by their public names. Each block must be sampled at most once."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -287,7 +287,7 @@ def operators_are_sampled(tools):
     return failures
 
 
-def blocks_outlive_the_recorder(tools):
+def sampled_blocks_are_usable_after_the_recorder_stopped(tools):
     """With --follow=none a child process is not recorded. It inherits sampled blocks of its parent, and frees these blocks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -337,7 +337,7 @@ def handlers_and_children_are_safe(tools):
     return failures
 
 
-def an_unknown_answer_is_refused(tools):
+def questions_that_samples_cannot_answer_are_refused(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = sampled(tools, folder, "periodic", 1)
@@ -443,7 +443,7 @@ def exports_carry_estimates(tools):
     return failures
 
 
-def gates_know_what_is_chance(tools):
+def gates_are_unsure_within_an_interval(tools):
     """`--fail-if` ends with status 3 only if the condition is true for all values in the interval of the estimate. If the condition is
     true for some values of the interval only, a message says that the result is uncertain, and the status is 0."""
     failures = tap.Failures()
@@ -533,24 +533,24 @@ def main():
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
              ("heaps of the program's own", lambda: estimates_hold(tools, "reported", program="sampled_heap")),
              ("heaps of the program's own, with a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
-             ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
-             ("one huge block hides no small ones", lambda: one_huge_block_hides_no_small_ones(tools)),
-             ("no sample is not nothing", lambda: no_sample_is_not_nothing(tools)),
-             ("points are of one moment", lambda: points_are_of_one_moment(tools)),
+             ("views agree and have intervals", lambda: views_agree_and_carry_intervals(tools)),
+             ("intervals include small blocks next to a huge one", lambda: intervals_include_small_blocks_next_to_a_huge_one(tools)),
+             ("no samples are not reported as zero", lambda: no_samples_are_not_reported_as_zero(tools)),
+             ("timeline points have the numbers of one moment", lambda: timeline_points_have_the_numbers_of_one_moment(tools)),
              ("sums add up", lambda: sums_add_up(tools)),
-             ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
-             ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
-             ("a budget is kept", lambda: a_budget_is_kept(tools)),
-             ("nested calls are chosen once", lambda: nested_calls_are_chosen_once(tools)),
+             ("the same seed samples the same blocks", lambda: the_same_seed_samples_the_same_blocks(tools)),
+             ("unusual calls have right sums", lambda: unusual_calls_have_right_sums(tools)),
+             ("the budget of CPU time is kept", lambda: a_budget_is_kept(tools)),
+             ("nested calls are sampled once", lambda: nested_calls_are_sampled_once(tools)),
              ("operators are sampled", lambda: operators_are_sampled(tools)),
-             ("blocks outlive the recorder", lambda: blocks_outlive_the_recorder(tools)),
-             ("threads free for each other", lambda: threads_free_for_each_other(tools)),
-             ("handlers and children are safe", lambda: handlers_and_children_are_safe(tools)),
-             ("an unknown answer is refused", lambda: an_unknown_answer_is_refused(tools)),
-             ("exports carry estimates", lambda: exports_carry_estimates(tools)),
-             ("gates know what is chance", lambda: gates_know_what_is_chance(tools)),
-             ("merged processes add up", lambda: merged_processes_add_up(tools)),
-             ("diffs say what is chance", lambda: diffs_say_what_is_chance(tools))]
+             ("sampled blocks are usable after the recorder stopped", lambda: sampled_blocks_are_usable_after_the_recorder_stopped(tools)),
+             ("threads free blocks of each other", lambda: threads_free_for_each_other(tools)),
+             ("signal handlers and children are sampled", lambda: handlers_and_children_are_safe(tools)),
+             ("questions that samples cannot answer are refused", lambda: questions_that_samples_cannot_answer_are_refused(tools)),
+             ("exports have the estimates", lambda: exports_carry_estimates(tools)),
+             ("gates are unsure within an interval", lambda: gates_are_unsure_within_an_interval(tools)),
+             ("estimates of merged processes add up", lambda: merged_processes_add_up(tools)),
+             ("diffs say which changes are uncertain", lambda: diffs_say_what_is_chance(tools))]
     plan = tap.Plan(len(cases))
     for name, case in cases:
         plan.run(name, case)

@@ -158,7 +158,7 @@ extern char **environ;
 int execv(const char *path, char *const arguments[]) { return execve(path, arguments, environ); }
 int execvp(const char *file, char *const arguments[]) { return execvpe(file, arguments, environ); }
 """
-LONG_MS = 700  # a program that runs so long is found by the writer, which looks for processes every 100 ms, and once more 300 ms later
+LONG_MS = 700  # the writer finds a program that runs for this time: it looks for processes every 100 ms, and examines each again 300 ms later
 
 
 def build(folder, *options):

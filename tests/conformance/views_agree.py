@@ -107,8 +107,8 @@ def moments_within_realloc(tools, trace):
 
 def moments_agree(tools, trace):
     """Compares the blocks in use at some moments with the list of all blocks. The moments are the peak, and the times when some blocks were
-    allocated or freed; an event at exactly such a time counts as happened. Traces of several threads are not tested, because the exact
-    order of their events is not known."""
+    allocated or freed; an event at exactly such a time is included. Traces of several threads are not tested, because the exact order of
+    their events is not known."""
     failures = tap.Failures()
     summary = recorded.report(tools, trace)
     if summary["threads"] > 1:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`allogram dump` prints lines in the order of their times, however many threads a program had at once. Prints TAP.
+"""`allogram dump` must print lines in the order of their times, also if a program had many threads at the same time. Prints TAP.
 
     dump_order.py ALLOGRAM WORST_TRACES
 

@@ -19,7 +19,8 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     struct node_code code = {0};
     size_t n_text = 0;
-    // a refused file may leave some ranges; the look-ups use these, too
+    // if the file is refused, functions that were read before the error remain, and are looked up,
+    // too
     (void)node_code_add(&code, bytes, n_bytes);
     node_code_sort(&code);
     for (size_t i = 0; i < code.n && i < 1000; i++) {

@@ -1,5 +1,5 @@
 /* fuzz_trace.c: reads any bytes as a trace file. The mutator corrects the checksums of most inputs,
- * so that the code behind the checksums is reached. */
+ * so that readers do not stop at a wrong checksum. */
 #include <string.h>
 
 #include "trace_mutation.h"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Every reader that has a fuzz target keeps its budget on its corpus and on inputs that are made to be expensive. Prints TAP.
+"""Every reader that has a fuzz target must keep a limit of time and memory (its budget), for its corpus and for inputs that are made to be
+expensive. Prints TAP.
 
     input_budgets.py PROGRAM... [--only=CASE]...
 
 The programs are the fuzz targets fuzz_SUBJECT.c, linked with read_input.c and named input_SUBJECT: there must be one program for each
-target. For N bytes of input a program may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, the same as a command. The
-inputs in the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. reader_budgets.py measures commands on whole
-traces, tests/unit/symbol_budgets.py measures the symbolizer on images."""
+target. For N bytes of input a program may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, as a command of allogram may.
+The inputs in the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. reader_budgets.py measures commands on
+whole traces, tests/unit/symbol_budgets.py measures the symbolizer on images."""
 
 import glob
 import os

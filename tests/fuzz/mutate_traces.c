@@ -7,7 +7,7 @@
  *
  * Mutation i of a seed is always the same, so --seed=SEED --count=i+1 repeats a failure. Child
  * processes read some hundred mutations each. If a child dies or hangs, the mutation that it read
- * is kept, and the next child continues with the mutation after it. With --inside the code of the
+ * is kept, and the next child continues with the following mutation. With --inside the code of the
  * command WORDS (for example report --view=sites) reads the trace; if --inside is given several
  * times, each of the commands reads it. With --command the words are run as a process, with the
  * path of the mutation as the last argument. In both cases any exit status is right; a signal or a
@@ -107,7 +107,7 @@ static void read_some(const struct driver *driver, uint64_t first, uint64_t end)
         (void)alarm((unsigned)driver->seconds); /* SIGALRM kills a child that hangs */
         if (driver->n_inside == 0) {
             (void)ag_trace_read_everything(trace.data,
-                                           trace.n_bytes); /* the test is that the call returns */
+                                           trace.n_bytes); /* the test passes if the call returns */
         } else {
             read_inside(driver, &trace);
         }

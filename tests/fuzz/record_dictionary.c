@@ -1,5 +1,6 @@
-/* record_dictionary.c: prints the dictionary for libFuzzer: a small record of each kind, made from
- * record_fields.def, and the byte that introduces a record among events. */
+/* record_dictionary.c: prints a dictionary for libFuzzer, from which the fuzzer takes parts of
+ * inputs: a small record of each kind (record_fields.def), and the byte that precedes a record
+ * between events. */
 #include <inttypes.h>
 #include <stdio.h>
 

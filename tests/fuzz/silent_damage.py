@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A reader of a damaged trace shows the numbers of the undamaged trace, or reports what is missing.
+"""A reader of a damaged trace must show the numbers of the undamaged trace, or report what is missing.
 
     silent_damage.py ALLOGRAM TRACE
 

@@ -231,10 +231,10 @@ static void change_once(struct ag_trace_bytes *trace, const struct ag_trace_byte
                 donor->data + from,
                 below(state, donor->n_bytes - from < 200 ? donor->n_bytes - from : 200));
         break;
-    case 10: /* replace the rest by the donor's */
+    case 10: /* replace the rest by the rest of the donor */
         replace(trace, at, left, donor->data + from, donor->n_bytes - from);
         break;
-    case 11: /* in one of four cases, cut off the trace here */
+    case 11: /* cut off the trace here, in a quarter of the calls */
         replace(trace, at, below(state, 4) == 0 ? left : 0, NULL, 0);
         break;
     }

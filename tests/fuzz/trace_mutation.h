@@ -20,8 +20,8 @@ bool ag_trace_unpack(const struct ag_trace_bytes *trace, struct ag_trace_bytes *
 void ag_trace_fix_hashes(uint8_t *bytes, size_t n_bytes);
 
 /* Changes a trace in one to four places: flips bits, changes bytes or header fields, removes
- * pieces, inserts pieces of the donor, or cuts off the end. In most cases the checksums are
- * corrected afterwards. Advances random_state. */
+ * pieces, inserts pieces of the donor (another trace), or cuts off the end. In most cases the
+ * checksums are corrected afterwards. Advances random_state. */
 void ag_trace_mutate(struct ag_trace_bytes *trace, const struct ag_trace_bytes *donor,
                      uint64_t *random_state);
 
@@ -31,8 +31,8 @@ void ag_trace_mutate(struct ag_trace_bytes *trace, const struct ag_trace_bytes *
 uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes);
 
 /* Lets a command of allogram read the trace: WORDS are the arguments of `allogram`, without the
- * trace. Any output and status is right. If the first word is not a command that reads traces, the
- * process ends with status 2. */
+ * trace. Output and status are not checked. If the first word is not a command that reads traces,
+ * the process ends with status 2. */
 void ag_trace_read_by_command(const char *words, const uint8_t *bytes, size_t n_bytes);
 
 #endif

@@ -10,8 +10,8 @@
  * Each case aims at one way in which a reader's work may grow faster than its input: keys that
  * collide in a hash table whose hash is known, lists that are searched from their beginning, events
  * of several threads at one address, tables that are larger in memory than in the file, paths whose
- * lengths add up. Colliding keys are computed for multipliers that were or may be used as an
- * unkeyed hash: a table that uses one of them again fails the test. */
+ * lengths add up. Colliding keys are computed for the multipliers of common hash functions. If a
+ * table hashes with such a multiplier and without a random key, the test fails. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static struct ag_blob records; /* records that are not yet written: flush_record
 static uint64_t n_uncompressed;
 static struct ag_event *events; /* events of the stream (thread) that is being written */
 static size_t n_events, events_capacity;
-static uint64_t *sequences; /* by stream */
+static uint64_t *sequences; /* the last sequence number of each stream */
 static size_t n_sequences;
 
 static void die(const char *what) {
@@ -894,7 +894,7 @@ static void code_of_one(uint64_t n) {
     few_events(17);
 }
 
-/* A call tree: one chain, or one node with all others as its children. */
+/* Writes a call tree: a chain of nodes, or one node that is the parent of all others. */
 static void put_calls(uint32_t tree, uint64_t n, bool is_deep) {
     struct ag_call_path *paths = calloc(n, sizeof(*paths));
     if (paths == NULL) {
@@ -1211,8 +1211,8 @@ static void index_rows(uint64_t n) {
 /* A trace is made by `make`, or by two_streams(first, second), or by body_records(fill). */
 static const struct worst_case {
     const char *name;
-    /* the N that makes one or two megabytes; a smaller N if more items would only make the output
-     * larger */
+    /* The N for a trace of one or two megabytes. N is smaller if more items would only make the
+     * output larger. */
     uint64_t usual;
     void (*make)(uint64_t n);
     void (*first)(uint64_t i), (*second)(uint64_t i);

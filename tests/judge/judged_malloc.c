@@ -211,7 +211,7 @@ static void capture(const uintptr_t *sp, uintptr_t rbp) {
         count(&judged_counts.lost);
     } else if (!interrupted_a_capture) {
         judge(thread, sp, rbp, node);
-    } else { // a signal handler has interrupted a capture, which uses the thread's buffers
+    } else { // a signal handler has interrupted a capture: the thread's buffers are in use
         struct judged_thread *other = map_private(sizeof *other);
         thread->is_judging = true;
         judge(other, sp, rbp, node);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""collected_in_root ROOT BUILD: records Crystal and Guile programs, which use the Boehm collector, of another Debian release. ROOT is a folder
-with the root file system of that release (make_roots.sh). The cases are those of crystal_objects.py, guile_objects.py and
+"""collected_in_root ROOT BUILD: records programs of Crystal and Guile, which use the Boehm collector, of another Debian release. ROOT is a
+folder with the root file system of that release (make_roots.sh). The cases are those of crystal_objects.py, guile_objects.py and
 guile_stacks.py in tests/conformance. Prints TAP."""
 
 import os

@@ -161,7 +161,7 @@ class Judge:
         return surroundings.run(command, run, "plain", env, 20 * self.slowness + milliseconds / 1000)
 
     def _plain_differences(self, command, plain, kinds):
-        """Runs the plain program several more times. Returns the differences of these kinds between the runs."""
+        """Runs the program without allogram several more times. Returns the differences of these kinds between the runs."""
         found = []
         for i in range(PLAIN_REPEATS):
             again = self.plain(command, PLAIN_MILLISECONDS if i else 0)

@@ -8,7 +8,7 @@ forbids system calls, and whether malloc is the program's own malloc, which may 
 import random
 
 ENDINGS = 10
-ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # not exit: in a forked child of a process with threads, the lock of exit may be held forever
+ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # without exit: in a forked child of a process with threads, exit may wait forever for a lock
 
 
 class Act:

@@ -112,7 +112,7 @@ uint64_t act_fork(const struct node *node, uint64_t seed) {
         return 0xdead;
     }
     if (child == 0) {
-        block_free(inherited); /* a ghost free: the child's trace has no allocation of this block */
+        block_free(inherited); /* the child's trace has no allocation of this block */
         process_live(node, seed, result, (int)node->numbers[2]);
     }
     block_free(inherited);

@@ -204,7 +204,7 @@ static void *allocate_until_cancelled(void *argument) {
 static void *compute_until_cancelled(void *argument) {
     (void)argument;
     int old;
-    block_free(block_make(6, 333)); /* so that the recorder has a state for this thread */
+    block_free(block_make(6, 333)); /* so that the recorder knows this thread */
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
     for (;;) {
         n_loops++;
@@ -248,7 +248,8 @@ uint64_t act_cancel(const struct node *node, uint64_t seed) {
     return result == PTHREAD_CANCELED;
 }
 
-/* exiting(seed, n): starts n short-lived threads, one after the other; some are detached. */
+/* exiting(seed, n): starts n short-lived threads, one after the other. Some of the threads are
+ * detached. */
 static void *come_and_go(void *argument) {
     block_free(block_make(7, 60));
     if (argument != NULL) {

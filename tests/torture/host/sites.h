@@ -28,7 +28,7 @@
 enum {
     N_GENERAL_SITES = 20, /* sites 0 .. 19, for block_make, with any size */
     N_ODD_SITES = 4,      /* sites 22 .. 25, which compute the size themselves (strdup ...) */
-    MARK_SITE = 30,       /* allocates one block of MARK_BYTES + N bytes in process number N */
+    MARK_SITE = 30,       /* process number N allocates one block of MARK_BYTES + N bytes here */
     MARK_BYTES = 4096,
 };
 

@@ -60,7 +60,8 @@ struct truth_process *truth_claim(void) {
     struct truth_process *mine =
         process_of(number < TRUTH_PROCESSES ? number : TRUTH_PROCESSES - 1);
     struct truth_process *self = NULL;
-    /* If another thread was faster, this process uses that thread's record; `mine` stays empty. */
+    /* If another thread has stored a record meanwhile, this process uses that record, and `mine`
+     * stays empty. */
     if (atomic_compare_exchange_strong(&truth_page->self, &self, mine)) {
         atomic_store(&mine->pid, (uint32_t)syscall(SYS_getpid));
         atomic_store(&mine->is_executed, (uint32_t)truth_is_executed);

@@ -8,8 +8,9 @@
  * signal handler created the child. A child of vfork shares its parent's memory, so its calls count
  * for its parent, as in allogram.
  *
- * A call is counted before it begins and again when it is done. If a process was killed in between,
- * the trace must have at least the calls that were done and at most those that were begun.
+ * A call is counted as begun before it begins, and as done when it returns. If a process was killed
+ * during a call, the trace must have at least the calls that were done and at most those that were
+ * begun.
  *
  *     offset                                what
  *     0                                     struct truth_header
