@@ -117,7 +117,7 @@ end is_too_short
     mov $1, %eax
     ret
 
-function starts_with_thread_local /* x + 9; the 9 is stored at %fs */
+function starts_with_thread_local /* x + 9; its first instruction reads %fs:0 */
     mov %fs:0, %rax
     mov (%rax), %rax
     sub %fs:0, %rax

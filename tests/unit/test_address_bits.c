@@ -47,7 +47,7 @@ static void count_visit(void *context, uintptr_t address) {
     visits[place >> REGION_SHIFT][place / 16 % N_THREADS]++;
 }
 
-static void a_region_made_by_two_threads_is_walked_once(void **state) {
+static void a_region_that_two_threads_create_is_visited_once(void **state) {
     (void)state;
     pthread_t threads[N_THREADS];
     assert_int_equal(ag_address_bits_start(&bits, 1, /* forgets_on_fork= */ false), 0);
@@ -67,7 +67,7 @@ static void a_region_made_by_two_threads_is_walked_once(void **state) {
 
 /* ---- memory ---- */
 
-static void failed_maps_use_up_nothing(void **state) {
+static void a_failed_mapping_uses_no_region(void **state) {
     (void)state;
     static struct ag_address_bits few;
     struct rlimit before, none;
@@ -88,8 +88,8 @@ static void failed_maps_use_up_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_region_made_by_two_threads_is_walked_once),
-        cmocka_unit_test(failed_maps_use_up_nothing),
+        cmocka_unit_test(a_region_that_two_threads_create_is_visited_once),
+        cmocka_unit_test(a_failed_mapping_uses_no_region),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

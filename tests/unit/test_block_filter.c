@@ -33,7 +33,7 @@ static void sizes_are_inclusive(void **state) {
     assert_false(ag_block_filter_takes_size(&from, (4 << 20) - 1));
 }
 
-static void heaps_by_all_their_terms(void **state) {
+static void heaps_are_selected_by_all_conditions(void **state) {
     (void)state;
     const struct ag_block_filter filter = parsed("domain=cpu,!allocator=pool,heap=my nodes");
     assert_true(ag_block_filter_takes_heap(&filter, 0, "arena", "my nodes"));
@@ -44,7 +44,7 @@ static void heaps_by_all_their_terms(void **state) {
     assert_true(ag_block_filter_takes_type(&filter, NULL));
 }
 
-static void globs_of_types(void **state) {
+static void types_are_selected_by_patterns(void **state) {
     (void)state;
     static const struct {
         const char *glob, *type;
@@ -134,8 +134,8 @@ static void an_empty_filter_selects_all_blocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_inclusive),
-        cmocka_unit_test(heaps_by_all_their_terms),
-        cmocka_unit_test(globs_of_types),
+        cmocka_unit_test(heaps_are_selected_by_all_conditions),
+        cmocka_unit_test(types_are_selected_by_patterns),
         cmocka_unit_test(wrong_words_are_named),
         cmocka_unit_test(an_empty_filter_selects_all_blocks),
     };

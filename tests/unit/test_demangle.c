@@ -47,7 +47,7 @@ static void rust_v0_without_disambiguators(void **state) {
           "<core::fmt::builders::DebugStruct>::field");
 }
 
-static void d_names(void **state) {
+static void d_names_are_demangled(void **state) {
     (void)state;
     check("_D3app4mathQh3addFiiZi", NULL);
     check("_D8demangle4testFZv", "demangle.test()");
@@ -142,7 +142,7 @@ static void long_and_deep_names_stay_mangled(void **state) {
 }
 
 /* Random bytes cause no crash and no endless work. */
-static void random_bytes_behind_a_prefix(void **state) {
+static void random_bytes_after_a_prefix_cause_no_crash(void **state) {
     (void)state;
     static const char letters[] = "0123456789_ZNSTIEJLXABCDFGHKMOPQRVYabcdefghijklmnopqrstuvwxyz$.";
     static const char *const prefixes[] = {"_Z", "_R", "_D4", "_ZN"};
@@ -164,13 +164,13 @@ int main(void) {
         cmocka_unit_test(cxx_without_the_return_type),
         cmocka_unit_test(rust_legacy_without_its_hash),
         cmocka_unit_test(rust_v0_without_disambiguators),
-        cmocka_unit_test(d_names),
+        cmocka_unit_test(d_names_are_demangled),
         cmocka_unit_test(plain_names_are_not_mangled),
         cmocka_unit_test(copies_carry_the_name_of_the_function),
         cmocka_unit_test(a_cxx_name_that_expands_without_end_stays_mangled),
         cmocka_unit_test(a_d_name_that_expands_without_end_stays_mangled),
         cmocka_unit_test(long_and_deep_names_stay_mangled),
-        cmocka_unit_test(random_bytes_behind_a_prefix),
+        cmocka_unit_test(random_bytes_after_a_prefix_cause_no_crash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

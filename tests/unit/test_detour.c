@@ -107,14 +107,14 @@ static void check_refused(target_fn *target, size_t target_bytes, int error, con
     assert_int_equal(ag_detour_remove(&detour), 0);
 }
 
-static void ordinary_beginnings(void **state) {
+static void ordinary_beginnings_are_detoured(void **state) {
     (void)state;
     check(starts_with_pushes, BYTES(starts_with_pushes));
     check(is_constant, BYTES(is_constant));
     check(six_more, BYTES(six_more));
 }
 
-static void a_landing_pad_stays(void **state) {
+static void a_landing_pad_remains_before_a_detour(void **state) {
     (void)state;
     check(starts_with_landing, BYTES(starts_with_landing));
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -124,13 +124,13 @@ static void a_landing_pad_stays(void **state) {
     assert_int_equal(ag_detour_remove(&detour), 0);
 }
 
-static void operands_relative_to_the_instruction(void **state) {
+static void operands_relative_to_the_instruction_are_corrected(void **state) {
     (void)state;
     check(starts_relative_to_itself, BYTES(starts_relative_to_itself));
     check(starts_with_relative_immediate, BYTES(starts_with_relative_immediate));
 }
 
-static void branches_in_the_beginning(void **state) {
+static void branches_at_the_beginning_are_corrected(void **state) {
     (void)state;
     check(starts_with_short_branch, BYTES(starts_with_short_branch));
     check(starts_with_long_branch, BYTES(starts_with_long_branch));
@@ -141,7 +141,7 @@ static void branches_in_the_beginning(void **state) {
 
 /* A page of code that was written to is a mapping of its own, so a function may lie in two
  * mappings. In this test the function's second instruction does. */
-static void two_mappings(void **state) {
+static void a_function_in_two_mappings_is_detoured(void **state) {
     enum { PAGE = 4096, BEFORE = 8 };
     static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08,                   /* sub $8, %rsp */
                                    0x48, 0x81, 0xc7, 0xe8, 0x03, 0x00, 0x00, /* add $1000, %rdi */
@@ -166,7 +166,7 @@ static void two_mappings(void **state) {
     assert_int_equal(close(fd), 0);
 }
 
-static void thread_local_beginning(void **state) {
+static void an_access_to_thread_local_data_is_moved(void **state) {
     (void)state;
     check(starts_with_thread_local, BYTES(starts_with_thread_local));
 }
@@ -251,7 +251,7 @@ static int outer_replacement(int x) {
     return outer_original(x) + 100000;
 }
 
-static void one_over_another(void **state) {
+static void a_detour_can_be_installed_over_another(void **state) {
     (void)state;
     struct ag_detour inner, outer;
     assert_int_equal(install(&inner, starts_with_pushes, BYTES(starts_with_pushes)), 0);
@@ -284,7 +284,7 @@ static void *call_for_ever(void *context) {
 
 /* When the first instruction is as long as the jump, no thread can be between two of the bytes that
  * the jump replaces. So the detour can be installed and removed at any time. */
-static void other_threads_call_meanwhile(void **state) {
+static void other_threads_may_call_while_a_detour_is_changed(void **state) {
     (void)state;
     size_t n_wrong = 0;
     pthread_t thread;
@@ -305,20 +305,20 @@ static void other_threads_call_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ordinary_beginnings),
-        cmocka_unit_test(a_landing_pad_stays),
-        cmocka_unit_test(operands_relative_to_the_instruction),
-        cmocka_unit_test(branches_in_the_beginning),
-        cmocka_unit_test(two_mappings),
-        cmocka_unit_test(thread_local_beginning),
+        cmocka_unit_test(ordinary_beginnings_are_detoured),
+        cmocka_unit_test(a_landing_pad_remains_before_a_detour),
+        cmocka_unit_test(operands_relative_to_the_instruction_are_corrected),
+        cmocka_unit_test(branches_at_the_beginning_are_corrected),
+        cmocka_unit_test(a_function_in_two_mappings_is_detoured),
+        cmocka_unit_test(an_access_to_thread_local_data_is_moved),
         cmocka_unit_test(padding_behind_a_short_function_is_used),
         cmocka_unit_test(too_short_is_refused),
         cmocka_unit_test(jumps_into_the_overwritten_bytes_are_refused),
         cmocka_unit_test(a_jump_to_the_start_is_a_call),
         cmocka_unit_test(invalid_code_is_refused),
         cmocka_unit_test(nothing_stays_writable),
-        cmocka_unit_test(one_over_another),
-        cmocka_unit_test(other_threads_call_meanwhile),
+        cmocka_unit_test(a_detour_can_be_installed_over_another),
+        cmocka_unit_test(other_threads_may_call_while_a_detour_is_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static int note_bias(struct dl_phdr_info *info, size_t size, void *context) {
     return 1; /* stops after the first object, which is the program */
 }
 
-static void functions_of_this_program(void **state) {
+static void functions_of_this_program_are_found(void **state) {
     (void)state;
     static const char *const names[] = {
         "local_function", "global_function", "global_variable", "no_such_name", "main", ""};
@@ -112,7 +112,7 @@ static int open_image(const struct image *image, struct ag_elf_symbols *ret_symb
 
 static const char *const three_names[] = {"one", "two", "six"};
 
-static void global_goes_before_weak_before_local(void **state) {
+static void global_symbols_precede_weak_and_weak_precede_local(void **state) {
     (void)state;
     const struct image image = image_with((const Elf64_Sym[]){
         SYMBOL(1, STB_LOCAL, STT_FUNC, 0x10), SYMBOL(1, STB_GLOBAL, STT_FUNC, 0x20),
@@ -126,7 +126,7 @@ static void global_goes_before_weak_before_local(void **state) {
     ag_elf_symbols_close(&symbols);
 }
 
-static void several_local_symbols_of_one_name_are_not_found(void **state) {
+static void several_local_symbols_with_the_same_name_are_not_found(void **state) {
     (void)state;
     const struct image image = image_with((const Elf64_Sym[]){
         SYMBOL(1, STB_LOCAL, STT_FUNC, 0x10), SYMBOL(1, STB_LOCAL, STT_FUNC, 0x20),
@@ -175,10 +175,10 @@ static void damaged_tables_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_this_program),
+        cmocka_unit_test(functions_of_this_program_are_found),
         cmocka_unit_test(files_without_symbols_are_refused),
-        cmocka_unit_test(global_goes_before_weak_before_local),
-        cmocka_unit_test(several_local_symbols_of_one_name_are_not_found),
+        cmocka_unit_test(global_symbols_precede_weak_and_weak_precede_local),
+        cmocka_unit_test(several_local_symbols_with_the_same_name_are_not_found),
         cmocka_unit_test(damaged_tables_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void round_trip(struct ag_event_encoder *encoder, const struct ag_event *
     chunk_done(&chunk);
 }
 
-static void any_events_come_back_the_same(void **state) {
+static void any_events_are_decoded_the_same(void **state) {
     (void)state;
     static struct ag_event events[20000];
     struct ag_event_encoder *encoder = ag_event_encoder_new();
@@ -110,7 +110,7 @@ static void any_events_come_back_the_same(void **state) {
     assert_null(ag_event_encoder_free(encoder));
 }
 
-static void a_program_s_events_come_back_the_same_and_small(void **state) {
+static void events_of_a_program_are_decoded_the_same_and_stored_small(void **state) {
     (void)state;
     enum { COUNT = 200000 };
     struct ag_event *events = calloc(COUNT, sizeof(*events));
@@ -150,7 +150,7 @@ static void more_tuples_than_the_table_holds(void **state) {
 
 /* One encoder writes many chunks. A reader may have only one of them, so no chunk may depend on the
  * one before. */
-static void chunks_of_one_encoder_stand_alone(void **state) {
+static void chunks_of_one_encoder_do_not_depend_on_each_other(void **state) {
     (void)state;
     static struct ag_event events[500];
     struct ag_event_encoder *encoder = ag_event_encoder_new();
@@ -189,7 +189,7 @@ static void the_greatest_numbers(void **state) {
     assert_null(ag_event_encoder_free(encoder));
 }
 
-static void a_clock_that_goes_back_stands_still(void **state) {
+static void times_never_decrease_if_the_clock_goes_back(void **state) {
     (void)state;
     const struct ag_event events[] = {{.kind = AG_RECORD_STAMP, .size = 500},
                                       {.kind = AG_RECORD_STAMP, .size = 400},
@@ -306,12 +306,12 @@ static void bytes_that_contradict_themselves_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_events_come_back_the_same),
-        cmocka_unit_test(a_program_s_events_come_back_the_same_and_small),
+        cmocka_unit_test(any_events_are_decoded_the_same),
+        cmocka_unit_test(events_of_a_program_are_decoded_the_same_and_stored_small),
         cmocka_unit_test(more_tuples_than_the_table_holds),
-        cmocka_unit_test(chunks_of_one_encoder_stand_alone),
+        cmocka_unit_test(chunks_of_one_encoder_do_not_depend_on_each_other),
         cmocka_unit_test(the_greatest_numbers),
-        cmocka_unit_test(a_clock_that_goes_back_stands_still),
+        cmocka_unit_test(times_never_decrease_if_the_clock_goes_back),
         cmocka_unit_test(records_between_events_have_their_time_and_place),
         cmocka_unit_test(bytes_that_contradict_themselves_are_refused),
     };

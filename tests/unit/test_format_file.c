@@ -184,7 +184,7 @@ static void a_flipped_bit_anywhere_is_found(void **state) {
     free(image.bytes);
 }
 
-static void a_damaged_index_costs_only_a_walk(void **state) {
+static void a_trace_with_a_damaged_index_is_read_chunk_by_chunk(void **state) {
     (void)state;
     const struct image image = sample(5, AG_SAMPLE_SEALED);
     size_t offsets[16];
@@ -214,7 +214,7 @@ static void damage_in_one_chunk_leaves_the_others(void **state) {
     free(image.bytes);
 }
 
-static void a_chunk_that_comes_twice_is_damage(void **state) {
+static void a_repeated_chunk_is_damage(void **state) {
     (void)state;
     const struct image image = sample(2, AG_SAMPLE_UNSEALED);
     size_t offsets[16];
@@ -404,7 +404,7 @@ static void resumed_after_a_cut_at_any_byte(void **state) {
 }
 
 /* After a crash of the machine a file may have its full length, but not its bytes. */
-static void resume_cuts_a_chunk_whose_bytes_never_came(void **state) {
+static void resume_cuts_a_chunk_whose_bytes_were_not_written(void **state) {
     (void)state;
     const struct image image = sample(4, AG_SAMPLE_UNSEALED);
     size_t offsets[16];
@@ -420,7 +420,7 @@ static void resume_cuts_a_chunk_whose_bytes_never_came(void **state) {
     free(image.bytes);
 }
 
-static void many_streams_are_remembered(void **state) {
+static void sequences_of_many_streams_are_known_after_a_resume(void **state) {
     (void)state;
     enum { STREAMS = 1000 };
     const char *path = path_of("streams");
@@ -509,17 +509,17 @@ int main(void) {
         cmocka_unit_test(a_sealed_trace_is_whole),
         cmocka_unit_test(cut_at_any_byte_every_whole_chunk_is_readable),
         cmocka_unit_test(a_flipped_bit_anywhere_is_found),
-        cmocka_unit_test(a_damaged_index_costs_only_a_walk),
+        cmocka_unit_test(a_trace_with_a_damaged_index_is_read_chunk_by_chunk),
         cmocka_unit_test(damage_in_one_chunk_leaves_the_others),
-        cmocka_unit_test(a_chunk_that_comes_twice_is_damage),
+        cmocka_unit_test(a_repeated_chunk_is_damage),
         cmocka_unit_test(a_file_that_shrinks_while_open_gives_an_error),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(other_files_are_distinguished),
         cmocka_unit_test(an_unknown_chunk_kind_is_passed_over),
         cmocka_unit_test(a_chunk_that_grows_too_much_is_damage),
         cmocka_unit_test(resumed_after_a_cut_at_any_byte),
-        cmocka_unit_test(resume_cuts_a_chunk_whose_bytes_never_came),
-        cmocka_unit_test(many_streams_are_remembered),
+        cmocka_unit_test(resume_cuts_a_chunk_whose_bytes_were_not_written),
+        cmocka_unit_test(sequences_of_many_streams_are_known_after_a_resume),
         cmocka_unit_test(at_a_file_size_limit_the_last_whole_chunk_is_the_end),
         cmocka_unit_test(after_a_failed_write_the_error_stays),
     };

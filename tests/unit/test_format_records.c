@@ -46,7 +46,7 @@ static void assert_same_record(const struct ag_record *found, const struct ag_re
     }
 }
 
-static void every_record_comes_back_the_same(void **state) {
+static void every_record_is_decoded_the_same(void **state) {
     (void)state;
     struct ag_record records[64];
     struct ag_blob blob = {0};
@@ -71,7 +71,7 @@ static void every_record_comes_back_the_same(void **state) {
 
 /* 10,000 rows of one kind are encoded as three records. Decoded, these records give the same
  * rows. */
-static void batches_come_back_the_same(void **state) {
+static void batches_are_decoded_the_same(void **state) {
     (void)state;
     enum { ROWS = 10000 };
     struct ag_stack_sum *sums = calloc(ROWS, sizeof(*sums));
@@ -371,8 +371,8 @@ static void the_worked_example_is_the_golden_trace(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_record_comes_back_the_same),
-        cmocka_unit_test(batches_come_back_the_same),
+        cmocka_unit_test(every_record_is_decoded_the_same),
+        cmocka_unit_test(batches_are_decoded_the_same),
         cmocka_unit_test(kinds_that_are_not_wanted_are_passed_over),
         cmocka_unit_test(an_unknown_kind_is_passed_over),
         cmocka_unit_test(fields_of_a_newer_writer_are_passed_over),

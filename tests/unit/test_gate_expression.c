@@ -48,7 +48,7 @@ static int judge(const char *text) {
 
 /* Each quantity is uncertain by 100: the first is 900 to 1100, the second 1900 to 2100, and so
  * on. */
-static void estimates_may_leave_the_answer_open(void **state) {
+static void uncertain_values_give_an_unsure_answer(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -288,7 +288,7 @@ static void a_function_is_named_with_or_without_its_parameters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_bind_as_in_c),
-        cmocka_unit_test(estimates_may_leave_the_answer_open),
+        cmocka_unit_test(uncertain_values_give_an_unsure_answer),
         cmocka_unit_test(numbers_have_suffixes_and_are_exact),
         cmocka_unit_test(quantities_come_in_their_order),
         cmocka_unit_test(errors_are_reported_with_their_place),

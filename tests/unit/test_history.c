@@ -370,7 +370,7 @@ static void small_labels_are_merged_before_stacks_are_folded(void **state) {
     trace_end(&trace);
 }
 
-static void a_page_holds_no_byte_that_could_be_markup(void **state) {
+static void the_data_of_a_page_contain_no_markup(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -462,7 +462,7 @@ int main(void) {
         cmocka_unit_test(folding_reaches_the_root_of_deep_stacks),
         cmocka_unit_test(small_labels_are_merged_before_stacks_are_folded),
         cmocka_unit_test(a_type_that_is_known_late_brings_a_block_to_its_group),
-        cmocka_unit_test(a_page_holds_no_byte_that_could_be_markup),
+        cmocka_unit_test(the_data_of_a_page_contain_no_markup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

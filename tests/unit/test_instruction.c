@@ -191,7 +191,7 @@ static void random_bytes(void **state) {
     assert_true(n_alike > 500000);
 }
 
-static void an_instruction_that_is_cut(void **state) {
+static void a_cut_instruction_is_refused(void **state) {
     (void)state;
     static const uint8_t instructions[][AG_INSTRUCTION_BYTES] = {
         {0xe8, 1, 2, 3, 4},
@@ -217,7 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_code_of_libraries),
         cmocka_unit_test(random_bytes),
-        cmocka_unit_test(an_instruction_that_is_cut),
+        cmocka_unit_test(a_cut_instruction_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

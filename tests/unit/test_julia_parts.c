@@ -154,7 +154,7 @@ static void imports_of_all_objects(void **state) {
 
 /* ---- frame descriptions without a header ---- */
 
-static void rows_by_a_table(void **state) {
+static void unwind_rows_are_found_without_a_header(void **state) {
     (void)state;
     /* CIE: version 1, no augmentation, CFA = rsp + 8, RA at CFA - 8; two FDEs of 16 bytes. */
     static const uint8_t cie[] = {16, 0,    0,  0,    0, 0, 0,    0, 1, 0,
@@ -195,9 +195,11 @@ static void rows_by_a_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_functions),      cmocka_unit_test(places_of_generated_code),
-        cmocka_unit_test(imports_of_this_program), cmocka_unit_test(imports_of_all_objects),
-        cmocka_unit_test(rows_by_a_table),
+        cmocka_unit_test(names_of_functions),
+        cmocka_unit_test(places_of_generated_code),
+        cmocka_unit_test(imports_of_this_program),
+        cmocka_unit_test(imports_of_all_objects),
+        cmocka_unit_test(unwind_rows_are_found_without_a_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

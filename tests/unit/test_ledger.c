@@ -534,7 +534,7 @@ static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak
 
 /* The events of one thread that lead to the peak reach the ledger after later events of other
  * threads. */
-static void a_late_peak_is_where_the_curve_has_grown_to_it(void **state) {
+static void a_peak_counted_late_is_at_its_time_on_the_timeline(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
     const struct ag_event first[] = {{.kind = AG_RECORD_STAMP, .size = 10},
@@ -556,7 +556,7 @@ static void a_late_peak_is_where_the_curve_has_grown_to_it(void **state) {
 
 /* The resident size has the same time as the peak, but was measured after the peak, when more had
  * been allocated. */
-static void a_peak_stands_before_what_came_later_at_its_time(void **state) {
+static void a_peak_precedes_a_later_point_of_the_same_time(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
     const struct ag_event events[] = {{.kind = AG_RECORD_STAMP, .size = 10},
@@ -590,7 +590,7 @@ static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, 
 /* The writer (the process that uses the ledger) gets the three events of a thread, which span 2.5
  * seconds, only at the end. Before that, the writer has measured the resident size a hundred
  * thousand times, by its own clock. */
-static void events_that_come_late_stand_at_their_time(void **state) {
+static void events_that_arrive_late_are_at_their_time_on_the_timeline(void **state) {
     (void)state;
     const uint64_t ms = 1000000;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -625,7 +625,7 @@ static void events_that_come_late_stand_at_their_time(void **state) {
 
 /* A hundred thousand resident sizes wait for events. The ledger drops some of them: it keeps the
  * highest of neighboring sizes, and leaves no long gap. */
-static void the_highest_of_waiting_resident_sizes_stay(void **state) {
+static void the_highest_waiting_resident_sizes_are_kept(void **state) {
     (void)state;
     struct ag_residents residents = {0};
     for (uint64_t i = 1; i <= 100000; i++) {
@@ -712,10 +712,10 @@ int main(void) {
         cmocka_unit_test(heaps_are_sums_of_their_vias_and_ranges),
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),
-        cmocka_unit_test(events_that_come_late_stand_at_their_time),
-        cmocka_unit_test(the_highest_of_waiting_resident_sizes_stay),
-        cmocka_unit_test(a_late_peak_is_where_the_curve_has_grown_to_it),
-        cmocka_unit_test(a_peak_stands_before_what_came_later_at_its_time),
+        cmocka_unit_test(events_that_arrive_late_are_at_their_time_on_the_timeline),
+        cmocka_unit_test(the_highest_waiting_resident_sizes_are_kept),
+        cmocka_unit_test(a_peak_counted_late_is_at_its_time_on_the_timeline),
+        cmocka_unit_test(a_peak_precedes_a_later_point_of_the_same_time),
         cmocka_unit_test(blocks_are_shown_with_their_life_but_not_a_failed_realloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

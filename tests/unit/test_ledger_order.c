@@ -214,7 +214,7 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
 /* Blocks of 100 and of 50 bytes are allocated at one address, and one free comes too late or too
  * early. So an alloc buries a block (replaces one that was not freed), and a free finds no block.
  * The ledger must count the buried block and this free as one death, in either order. */
-static void a_burial_and_a_ghost_are_one_death(void **state) {
+static void a_replaced_block_and_its_late_free_are_one_death(void **state) {
     (void)state;
     for (int ghost_is_first = 0; ghost_is_first < 2; ghost_is_first++) {
         struct ag_ledger *ledger = ag_ledger_new();
@@ -248,7 +248,7 @@ static void a_burial_and_a_ghost_are_one_death(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_that_change_hands_are_all_counted),
-        cmocka_unit_test(a_burial_and_a_ghost_are_one_death),
+        cmocka_unit_test(a_replaced_block_and_its_late_free_are_one_death),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

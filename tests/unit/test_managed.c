@@ -65,7 +65,7 @@ static void assert_stack(struct ag_profile *profile, uint32_t stack, const char 
     assert_string_equal(text, expected);
 }
 
-static void managed_frames_stand_between_native_ones(void **state) {
+static void managed_frames_are_between_native_frames(void **state) {
     (void)state;
     struct ag_profile *profile = open_managed();
     assert_stack(profile, 19,
@@ -92,7 +92,7 @@ static void a_frame_that_nothing_defines_has_its_number_for_a_name(void **state)
     assert_null(ag_profile_close(profile));
 }
 
-static void one_name_in_two_runtimes_is_two_functions(void **state) {
+static void the_same_name_in_two_runtimes_is_two_functions(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -133,7 +133,7 @@ static void one_name_in_two_runtimes_is_two_functions(void **state) {
     trace_end(&trace);
 }
 
-static void counts_come_with_a_later_record_of_the_runtime(void **state) {
+static void a_later_record_of_the_runtime_has_its_counts(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -222,7 +222,7 @@ static void a_runtime_has_the_stacks_with_its_frames_and_its_heaps(void **state)
     assert_int_equal(bytes_with("beam", "fib"), 0);
 }
 
-static void an_unknown_runtime_is_refused_with_those_there_are(void **state) {
+static void the_message_about_an_unknown_runtime_names_the_known_ones(void **state) {
     (void)state;
     static const char *const unknown[] = {"lau", "", "managed", "Lua"};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
@@ -651,7 +651,7 @@ static void collections_are_narrowed_by_time_thread_runtime_and_stack(void **sta
     assert_int_equal(collections_with(&options), 1);
 }
 
-static void collections_of_merged_processes_stand_in_one_row(void **state) {
+static void collections_of_merged_processes_share_one_row(void **state) {
     (void)state;
     struct ag_profile *parts[] = {open_managed(), open_managed()};
     struct ag_profile *merged;
@@ -688,7 +688,7 @@ static void managed_code_is_blamed_before_native(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-static void a_heap_that_grew_reclaimed_nothing(void **state) {
+static void a_collection_after_which_the_heap_is_larger_reclaimed_nothing(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -738,14 +738,14 @@ static void a_thread_is_known_by_any_of_its_records(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_is_known_by_any_of_its_records),
-        cmocka_unit_test(managed_frames_stand_between_native_ones),
+        cmocka_unit_test(managed_frames_are_between_native_frames),
         cmocka_unit_test(a_frame_that_nothing_defines_has_its_number_for_a_name),
-        cmocka_unit_test(one_name_in_two_runtimes_is_two_functions),
-        cmocka_unit_test(counts_come_with_a_later_record_of_the_runtime),
+        cmocka_unit_test(the_same_name_in_two_runtimes_is_two_functions),
+        cmocka_unit_test(a_later_record_of_the_runtime_has_its_counts),
         cmocka_unit_test(managed_frames_have_no_address),
         cmocka_unit_test(frames_keep_their_runtime_in_a_merged_profile),
         cmocka_unit_test(a_runtime_has_the_stacks_with_its_frames_and_its_heaps),
-        cmocka_unit_test(an_unknown_runtime_is_refused_with_those_there_are),
+        cmocka_unit_test(the_message_about_an_unknown_runtime_names_the_known_ones),
         cmocka_unit_test(functions_of_all_trees_are_added_up),
         cmocka_unit_test(functions_are_grouped_by_process_and_by_initial_call),
         cmocka_unit_test(callers_have_their_shares_of_a_function),
@@ -759,9 +759,9 @@ int main(void) {
         cmocka_unit_test(collections_come_in_order_with_their_cause),
         cmocka_unit_test(collections_are_summed_by_runtime_by_cause_and_by_process),
         cmocka_unit_test(collections_are_narrowed_by_time_thread_runtime_and_stack),
-        cmocka_unit_test(collections_of_merged_processes_stand_in_one_row),
+        cmocka_unit_test(collections_of_merged_processes_share_one_row),
         cmocka_unit_test(managed_code_is_blamed_before_native),
-        cmocka_unit_test(a_heap_that_grew_reclaimed_nothing),
+        cmocka_unit_test(a_collection_after_which_the_heap_is_larger_reclaimed_nothing),
     };
     return cmocka_run_group_tests(tests, make_trace, NULL);
 }

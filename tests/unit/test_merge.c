@@ -470,7 +470,7 @@ static void an_alloc_of_a_live_address_waits_for_the_free(void **state) {
     ag_ledger_free(ledger);
 }
 
-static void a_block_handed_to_and_fro_in_one_window_each(void **state) {
+static void threads_that_free_each_others_block_in_one_window_leave_no_ghost(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
     struct ag_merge *merge = ag_merge_new(ledger);
@@ -539,7 +539,7 @@ static void the_peak_of_two_threads_is_bounded_by_what_overlaps(void **state) {
     ag_ledger_free(ledger);
 }
 
-static void a_lonely_stream_waits_for_the_end_of_its_window(void **state) {
+static void events_of_a_single_stream_wait_for_the_end_of_its_window(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
     struct ag_merge *merge = ag_merge_new(ledger);
@@ -564,11 +564,11 @@ int main(void) {
         cmocka_unit_test(a_free_that_comes_before_its_alloc_waits_for_it),
         cmocka_unit_test(a_free_whose_window_ended_before_the_alloc_is_a_ghost),
         cmocka_unit_test(an_alloc_of_a_live_address_waits_for_the_free),
-        cmocka_unit_test(a_block_handed_to_and_fro_in_one_window_each),
+        cmocka_unit_test(threads_that_free_each_others_block_in_one_window_leave_no_ghost),
         cmocka_unit_test(a_thread_that_stands_still_takes_no_block_from_those_that_run),
         cmocka_unit_test(a_whole_life_between_a_free_and_the_next_alloc_of_another_thread),
         cmocka_unit_test(the_peak_of_two_threads_is_bounded_by_what_overlaps),
-        cmocka_unit_test(a_lonely_stream_waits_for_the_end_of_its_window),
+        cmocka_unit_test(events_of_a_single_stream_wait_for_the_end_of_its_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

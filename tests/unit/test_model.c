@@ -456,7 +456,7 @@ static void one_thread_within_and_tail_need_the_events(void **state) {
     trace_end(&trace);
 }
 
-static void an_index_is_believed_unless_a_pass_is_asked_for(void **state) {
+static void sums_are_from_the_index_unless_the_events_are_requested(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -966,7 +966,7 @@ int main(void) {
         cmocka_unit_test(lifetimes_are_counted_by_site_and_in_all),
         cmocka_unit_test(intervals_of_sampled_lifetimes_contain_the_truth),
         cmocka_unit_test(one_thread_within_and_tail_need_the_events),
-        cmocka_unit_test(an_index_is_believed_unless_a_pass_is_asked_for),
+        cmocka_unit_test(sums_are_from_the_index_unless_the_events_are_requested),
         cmocka_unit_test(what_was_in_use_before_a_window_is_read_before_its_beginning),
         cmocka_unit_test(a_stack_type_record_names_the_type_of_a_stack),
         cmocka_unit_test(cycles_orphans_and_strange_images_are_harmless),

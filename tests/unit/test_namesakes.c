@@ -68,7 +68,7 @@ static const struct ag_functions *functions_of(struct ag_profile *profile) {
     return functions;
 }
 
-static void functions_of_one_name_are_distinguished_by_their_places(void **state) {
+static void functions_with_the_same_name_are_distinguished_by_file_and_line(void **state) {
     (void)state;
     static const char *const names[] = {"new a.vm:1", "new b.vm:1", "new b.vm:9",
                                         "new",        NULL,         NULL};
@@ -109,7 +109,7 @@ static void functions_of_one_name_are_distinguished_by_their_places(void **state
 
 /* If a process was observed from outside, a function's line is the line of a sample, so lines do
  * not distinguish functions. */
-static void observed_functions_of_one_name_are_one_function(void **state) {
+static void observed_functions_with_the_same_name_are_one_function(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -129,7 +129,7 @@ static void observed_functions_of_one_name_are_one_function(void **state) {
 
 /* Each function calls the next one, so the accumulated counts of the outermost function with a name
  * are those of all functions with this name. */
-static void counts_of_one_name_contain_each_path_once(void **state) {
+static void counts_by_name_contain_each_path_once(void **state) {
     (void)state;
     static const struct {
         const char *name;
@@ -154,7 +154,7 @@ static void counts_of_one_name_contain_each_path_once(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-static void functions_of_one_name_are_compared_in_the_order_of_their_lines(void **state) {
+static void functions_with_the_same_name_are_compared_in_line_order(void **state) {
     (void)state;
     struct trace_builder first, second;
     trace_begin(&first, 0);
@@ -180,7 +180,7 @@ static void functions_of_one_name_are_compared_in_the_order_of_their_lines(void 
     assert_null(ag_profile_close(after));
 }
 
-static void a_function_of_one_trace_is_new_or_gone(void **state) {
+static void a_function_in_only_one_trace_is_shown_as_new_or_gone(void **state) {
     (void)state;
     struct trace_builder first, second;
     trace_begin(&first, 0);
@@ -208,11 +208,11 @@ static void a_function_of_one_trace_is_new_or_gone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_one_name_are_distinguished_by_their_places),
-        cmocka_unit_test(observed_functions_of_one_name_are_one_function),
-        cmocka_unit_test(counts_of_one_name_contain_each_path_once),
-        cmocka_unit_test(functions_of_one_name_are_compared_in_the_order_of_their_lines),
-        cmocka_unit_test(a_function_of_one_trace_is_new_or_gone),
+        cmocka_unit_test(functions_with_the_same_name_are_distinguished_by_file_and_line),
+        cmocka_unit_test(observed_functions_with_the_same_name_are_one_function),
+        cmocka_unit_test(counts_by_name_contain_each_path_once),
+        cmocka_unit_test(functions_with_the_same_name_are_compared_in_line_order),
+        cmocka_unit_test(a_function_in_only_one_trace_is_shown_as_new_or_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

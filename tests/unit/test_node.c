@@ -246,7 +246,7 @@ static void *open_node(void) {
 
 /* ---- what the inspector (the reader of a node) reports ---- */
 
-static void processes_and_their_stacks(void **state) {
+static void processes_and_their_stacks_are_reported(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
@@ -271,7 +271,7 @@ static void processes_and_their_stacks(void **state) {
     ag_inspector_erlang.close(node);
 }
 
-static void a_process_that_is_torn_is_lost(void **state) {
+static void a_process_that_changes_during_the_read_is_counted_as_lost(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
@@ -357,7 +357,7 @@ static void generated_frame(struct allogram_native_frame *frame, uint64_t pc, bo
     frame->registers.value[ALLOGRAM_R13] = process;
 }
 
-static void a_sample_in_generated_code(void **state) {
+static void a_sample_in_generated_code_has_its_stack(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
@@ -381,7 +381,7 @@ static void a_sample_in_generated_code(void **state) {
     ag_inspector_erlang.close(node);
 }
 
-static void a_sample_in_native_code_that_was_called(void **state) {
+static void a_sample_in_native_code_has_the_frames_of_its_callers(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
@@ -406,7 +406,7 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     ag_inspector_erlang.close(node);
 }
 
-static void a_sample_of_a_dirty_scheduler(void **state) {
+static void a_sample_of_a_dirty_scheduler_has_the_stack_of_its_process(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
@@ -563,7 +563,7 @@ static void ask_everything(void *node) {
     (void)ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers));
 }
 
-static void mutated_memory_is_survived(void **state) {
+static void changed_memory_causes_no_crash(void **state) {
     (void)state;
     write_node();
     static struct allogram_target sound;
@@ -594,17 +594,17 @@ static void mutated_memory_is_survived(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_and_their_stacks),
-        cmocka_unit_test(a_process_that_is_torn_is_lost),
+        cmocka_unit_test(processes_and_their_stacks_are_reported),
+        cmocka_unit_test(a_process_that_changes_during_the_read_is_counted_as_lost),
         cmocka_unit_test(allocators_add_up),
         cmocka_unit_test(unknown_nodes_are_refused),
-        cmocka_unit_test(a_sample_in_generated_code),
-        cmocka_unit_test(a_sample_in_native_code_that_was_called),
-        cmocka_unit_test(a_sample_of_a_dirty_scheduler),
+        cmocka_unit_test(a_sample_in_generated_code_has_its_stack),
+        cmocka_unit_test(a_sample_in_native_code_has_the_frames_of_its_callers),
+        cmocka_unit_test(a_sample_of_a_dirty_scheduler_has_the_stack_of_its_process),
         cmocka_unit_test(a_collection_is_reported),
         cmocka_unit_test(a_collection_on_a_dirty_scheduler_counts_once),
         cmocka_unit_test(other_events_are_not_reported),
-        cmocka_unit_test(mutated_memory_is_survived),
+        cmocka_unit_test(changed_memory_causes_no_crash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

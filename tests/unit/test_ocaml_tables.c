@@ -121,25 +121,25 @@ static void check_columns(bool is_5) {
     ag_decoder_ocaml.close(state);
 }
 
-static void columns_of_4_and_5(void **state) {
+static void columns_are_decoded_for_ocaml_4_and_5(void **state) {
     (void)state;
     check_columns(false);
     check_columns(true);
 }
 
-static void frames_of_4(void **state) {
+static void frames_of_ocaml_4_are_decoded(void **state) {
     (void)state;
     check_release(false);
 }
 
-static void frames_of_5(void **state) {
+static void frames_of_ocaml_5_are_decoded(void **state) {
     (void)state;
     check_release(true);
 }
 
 /* One table claims more descriptors than fit into the memory; one list contains the same table
  * again and again. The valid descriptors must still be found, in limited time. */
-static void endless_tables(void **unused) {
+static void endless_tables_are_read_in_limited_time(void **unused) {
     (void)unused;
     uint8_t memory[MEMORY_BYTES];
     struct ag_decoded_frame frames[4];
@@ -179,10 +179,10 @@ static void damaged(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_of_4),
-        cmocka_unit_test(frames_of_5),
-        cmocka_unit_test(columns_of_4_and_5),
-        cmocka_unit_test(endless_tables),
+        cmocka_unit_test(frames_of_ocaml_4_are_decoded),
+        cmocka_unit_test(frames_of_ocaml_5_are_decoded),
+        cmocka_unit_test(columns_are_decoded_for_ocaml_4_and_5),
+        cmocka_unit_test(endless_tables_are_read_in_limited_time),
         cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,7 @@ static void logarithm_and_exponential_agree_with_libm(void **state) {
     }
 }
 
-static void probability_has_sane_ends(void **state) {
+static void the_probability_is_right_for_the_smallest_and_largest_sizes(void **state) {
     (void)state;
     assert_true(ag_skip_probability(0, 0) == 1);
     assert_true(ag_skip_probability(UINT64_MAX, 0) == 1);
@@ -211,7 +211,7 @@ static void a_changing_interval_stays_unbiased(void **state) {
     assert_true(fabs(estimate - ROUNDS) < 0.005 * ROUNDS);
 }
 
-static void absurd_numbers_are_bounded(void **state) {
+static void extreme_sizes_and_intervals_do_not_overflow(void **state) {
     (void)state;
     struct ag_skip skip;
     ag_skip_begin(&skip, 1, 1, UINT64_MAX);
@@ -227,12 +227,12 @@ int main(void) {
         cmocka_unit_test(first_skips_of_many_streams_are_exponential),
         cmocka_unit_test(the_rest_of_a_skip_is_exponential),
         cmocka_unit_test(logarithm_and_exponential_agree_with_libm),
-        cmocka_unit_test(probability_has_sane_ends),
+        cmocka_unit_test(the_probability_is_right_for_the_smallest_and_largest_sizes),
         cmocka_unit_test(sizes_in_a_period_are_taken_by_their_chance),
         cmocka_unit_test(points_have_their_mean),
         cmocka_unit_test(interval_0_takes_every_block),
         cmocka_unit_test(a_changing_interval_stays_unbiased),
-        cmocka_unit_test(absurd_numbers_are_bounded),
+        cmocka_unit_test(extreme_sizes_and_intervals_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static void site_left_unsettled_is_settled_by_the_finder(void **state) {
     assert_int_equal(image, 7);
 }
 
-static void dead_site_is_not_found_again(void **state) {
+static void a_site_of_an_unloaded_image_is_not_found_again(void **state) {
     (void)state;
     const uint32_t before = ag_site_intern(&tree, 0x401fff, 0),
                    inside = ag_site_intern(&tree, 0x402001, 0),
@@ -349,7 +349,7 @@ static bool populate_some(void *address, size_t bytes) {
     return populate_calls_left-- > 0 && ag_populate(address, bytes);
 }
 
-static void no_memory_gives_no_id_and_no_touch(void **state) {
+static void without_memory_there_is_no_id_and_no_access(void **state) {
     (void)state;
     struct ag_stack_tree poor = {0};
     populate_calls_left = 0;
@@ -454,7 +454,7 @@ int main(void) {
         IN_A_TREE(same_key_has_one_id),
         IN_A_TREE(same_pc_in_another_image_is_another_site),
         IN_A_TREE(site_left_unsettled_is_settled_by_the_finder),
-        IN_A_TREE(dead_site_is_not_found_again),
+        IN_A_TREE(a_site_of_an_unloaded_image_is_not_found_again),
         IN_A_TREE(plugin_loaded_a_thousand_times_keeps_getting_sites),
         IN_A_TREE(full_levels_overflow_and_ids_stay),
         IN_A_TREE(sites_overflow_and_end_at_the_last_level),
@@ -465,7 +465,7 @@ int main(void) {
         cmocka_unit_test(without_addresses_there_is_no_id),
         IN_A_TREE(frames_read_back_innermost_first),
         IN_A_TREE(damaged_tree_is_refused),
-        IN_A_TREE(no_memory_gives_no_id_and_no_touch),
+        IN_A_TREE(without_memory_there_is_no_id_and_no_access),
         IN_A_TREE(threads_agree_on_ids),
         IN_A_TREE(forked_relatives_agree_on_ids),
         cmocka_unit_test(populate_refuses_what_would_raise_sigbus),

@@ -65,17 +65,17 @@ static void dense_numbers(void **state) {
     each_pair_keeps_its_sum(in_order);
 }
 
-static void numbers_that_fall(void **state) {
+static void falling_numbers_keep_their_sums(void **state) {
     (void)state;
     each_pair_keeps_its_sum(backwards);
 }
 
-static void numbers_at_random(void **state) {
+static void random_numbers_keep_their_sums(void **state) {
     (void)state;
     each_pair_keeps_its_sum(anywhere);
 }
 
-static void the_largest_numbers(void **state) {
+static void the_largest_numbers_keep_their_sums(void **state) {
     (void)state;
     each_pair_keeps_its_sum(near_the_end);
 }
@@ -95,9 +95,9 @@ static void dense_numbers_are_in_the_array(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_numbers),
-        cmocka_unit_test(numbers_that_fall),
-        cmocka_unit_test(numbers_at_random),
-        cmocka_unit_test(the_largest_numbers),
+        cmocka_unit_test(falling_numbers_keep_their_sums),
+        cmocka_unit_test(random_numbers_keep_their_sums),
+        cmocka_unit_test(the_largest_numbers_keep_their_sums),
         cmocka_unit_test(dense_numbers_are_in_the_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,7 +172,7 @@ static void sysroot_comes_before_the_path(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-static void a_bias_and_limits_are_the_process_s(void **state) {
+static void the_bias_and_the_limits_of_the_process_are_used(void **state) {
     (void)state;
     const uint64_t address = build("moved", "-pie");
     uint8_t id[64];
@@ -402,7 +402,7 @@ int main(void) {
         cmocka_unit_test(another_build_id_is_refused_and_reported),
         cmocka_unit_test(a_replaced_file_still_has_its_path),
         cmocka_unit_test(sysroot_comes_before_the_path),
-        cmocka_unit_test(a_bias_and_limits_are_the_process_s),
+        cmocka_unit_test(the_bias_and_the_limits_of_the_process_are_used),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(a_file_that_is_not_elf_is_reported),
         cmocka_unit_test(the_vdso_of_this_kernel_has_names),

@@ -296,7 +296,7 @@ static void the_public_alias_names_assembly(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-static void answers_are_kept(void **state) {
+static void frames_of_the_same_place_are_stored_once(void **state) {
     (void)state;
     fixture_write("inlined.c", inlined_c);
     fixture_run("gcc -O2 -g inlined.c -o inlined");
@@ -332,7 +332,7 @@ int main(void) {
         cmocka_unit_test(cxx_names_are_whole),
         cmocka_unit_test(rust_names_have_no_hash),
         cmocka_unit_test(the_public_alias_names_assembly),
-        cmocka_unit_test(answers_are_kept),
+        cmocka_unit_test(frames_of_the_same_place_are_stored_once),
     };
     return cmocka_run_group_tests(tests, fixture_enter, fixture_leave);
 }

@@ -65,26 +65,26 @@ static void check_damaged(const char *options) {
     free(copy);
 }
 
-static void damaged_dwarf_5(void **state) {
+static void damaged_dwarf_5_causes_no_crash(void **state) {
     (void)state;
     check_damaged("-g");
 }
 
-static void damaged_dwarf_4(void **state) {
+static void damaged_dwarf_4_causes_no_crash(void **state) {
     (void)state;
     check_damaged("-gdwarf-4 -fdebug-types-section");
 }
 
-static void damaged_compressed_sections(void **state) {
+static void damaged_compressed_sections_cause_no_crash(void **state) {
     (void)state;
     check_damaged("-g -gz=zlib");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damaged_dwarf_5),
-        cmocka_unit_test(damaged_dwarf_4),
-        cmocka_unit_test(damaged_compressed_sections),
+        cmocka_unit_test(damaged_dwarf_5_causes_no_crash),
+        cmocka_unit_test(damaged_dwarf_4_causes_no_crash),
+        cmocka_unit_test(damaged_compressed_sections_cause_no_crash),
     };
     return cmocka_run_group_tests(tests, fixture_enter, fixture_leave);
 }

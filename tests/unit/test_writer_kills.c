@@ -236,7 +236,7 @@ static void kill_everywhere(work *work, enum lack lack) {
     assert_true(is_sealed);
 }
 
-static void a_writer_that_is_killed_anywhere(void **state) {
+static void a_writer_that_is_killed_anywhere_loses_no_event(void **state) {
     (void)state;
     kill_everywhere(collect, NOTHING);
 }
@@ -246,7 +246,7 @@ static void a_writer_without_unnamed_files_that_is_killed_anywhere(void **state)
     kill_everywhere(collect, UNNAMED_FILES);
 }
 
-static void a_seal_that_is_killed_anywhere(void **state) {
+static void a_seal_that_is_killed_anywhere_loses_no_event(void **state) {
     (void)state;
     kill_everywhere(seal, NOTHING);
 }
@@ -298,9 +298,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_trace_is_there_with_its_header_or_not_at_all),
         cmocka_unit_test(no_way_to_create_a_trace_overwrites_a_file),
-        cmocka_unit_test(a_writer_that_is_killed_anywhere),
+        cmocka_unit_test(a_writer_that_is_killed_anywhere_loses_no_event),
         cmocka_unit_test(a_writer_without_unnamed_files_that_is_killed_anywhere),
-        cmocka_unit_test(a_seal_that_is_killed_anywhere),
+        cmocka_unit_test(a_seal_that_is_killed_anywhere_loses_no_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 static const struct ag_trace_names names = {.program = "/usr/bin/jq", .pid = 4711, .start_s = 99};
 
-static void letters_are_replaced(void **state) {
+static void placeholders_in_names_are_replaced(void **state) {
     (void)state;
     char path[4096];
     assert_int_equal(ag_trace_name_expand("/a/%e.%p.%t.%%.x", &names, path), 0);
@@ -84,7 +84,7 @@ static void patterns_become_absolute_or_are_refused(void **state) {
     assert_non_null(strstr(message, "empty"));
 }
 
-static void a_folder_with_a_percent_sign_is_itself(void **state) {
+static void a_percent_sign_in_a_folder_name_is_kept(void **state) {
     (void)state;
     char folder[] = "/tmp/test_names_%p_XXXXXX", old[4096], pattern[1024], message[512], path[4096];
     assert_non_null(getcwd(old, sizeof(old)));
@@ -148,13 +148,13 @@ static void files_and_links_that_exist_are_left_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(letters_are_replaced),
+        cmocka_unit_test(placeholders_in_names_are_replaced),
         cmocka_unit_test(a_hostile_program_name_stays_in_the_folder),
         cmocka_unit_test(a_name_that_is_too_long_is_refused),
         cmocka_unit_test(a_long_program_name_leaves_room_for_the_rest),
         cmocka_unit_test(numbers_stand_before_the_extension),
         cmocka_unit_test(patterns_become_absolute_or_are_refused),
-        cmocka_unit_test(a_folder_with_a_percent_sign_is_itself),
+        cmocka_unit_test(a_percent_sign_in_a_folder_name_is_kept),
         cmocka_unit_test(a_folder_that_is_too_long_is_refused),
         cmocka_unit_test(files_and_links_that_exist_are_left_alone),
     };

@@ -157,22 +157,22 @@ static void compare_ways(uint32_t stacks, int n_chunks, bool are_large) {
     end(&singles);
 }
 
-static void events_taken_one_by_one_are_the_same(void **state) {
+static void both_ways_give_the_same_results_with_few_stacks(void **state) {
     (void)state;
     compare_ways(FEW_STACKS, 12, /* are_large= */ false);
 }
 
 /* If there are many stacks, the writer prefetches the memory for the next events. The results must
  * be the same. */
-static void events_looked_at_ahead_are_the_same(void **state) {
+static void both_ways_give_the_same_results_with_many_stacks(void **state) {
     (void)state;
     compare_ways(MANY_STACKS, 100, /* are_large= */ true);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_taken_one_by_one_are_the_same),
-        cmocka_unit_test(events_looked_at_ahead_are_the_same),
+        cmocka_unit_test(both_ways_give_the_same_results_with_few_stacks),
+        cmocka_unit_test(both_ways_give_the_same_results_with_many_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
