@@ -4,7 +4,7 @@
  *
  * What the report must contain (the tests compare these numbers): the heap "numbers" has 10 list
  * nodes of 24 bytes (next, previous, a number), which are all freed. The heap "frames" has a vector
- * of 100 floats, 400 bytes, which is in use when the session stops. */
+ * of 100 floats, 400 bytes, which is in use when the session (the recording) ends. */
 #include <allogram/memory_resource.hpp>
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 /* bdwgc.c: finds the Boehm-Demers-Weiser garbage collector (libgc) in the profiled process, as a
- * library of its own or linked into the program, and installs the adapter's hooks. The adapter
- * relies on the collector's public interface: names, arguments, events and statistics as gc.h of
- * bdwgc 8.0 to 8.2 documents them. */
+ * library of its own or linked into the program, and installs the hooks of the adapter (allogram's
+ * code for the collector). The adapter relies on the collector's public interface: names,
+ * arguments, events and statistics as gc.h of bdwgc 8.0 to 8.2 documents them. */
 #include <link.h>
 #include <string.h>
 
@@ -166,11 +166,11 @@ static void take_needed(const struct places *places) {
     ag_bdwgc.adds_byte = (int (*)(void))places->place[INTERIOR].address;
 }
 
-/* Excludes the agent's static memory from collections. Otherwise every collection would scan all of
- * this memory for pointers. The scan takes time (a small heap is collected thousands of times a
- * second), and an address stored in this memory would keep a block alive. The exclusion is
- * permanent. The preloaded agent is never unloaded, so no other memory is ever mapped at these
- * addresses. */
+/* Excludes the static memory of the agent (allogram's library) from collections. Otherwise every
+ * collection would scan all of this memory for pointers. The scan takes time (a small heap is
+ * collected thousands of times a second), and an address stored in this memory would keep a block
+ * alive. The exclusion is permanent. The preloaded agent is never unloaded, so no other memory is
+ * ever mapped at these addresses. */
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) = (void (*)(void *, void *))places->place[EXCLUDE].address;
     struct ag_loaded_segment own;

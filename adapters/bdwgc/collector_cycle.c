@@ -6,9 +6,9 @@
  * marked the blocks in its finalizer queue, so the death of a block is not recorded before its
  * finalizer has run. GC_base returns NULL for memory without live blocks, which the collector has
  * released. The collector reuses no memory before this file has recorded the deaths, since it holds
- * its lock until then. The adapter checks all blocks that are live in the trace, in the order of
- * their addresses. It ignores the marks of other blocks: the collector also marks the blocks in the
- * free lists of threads.
+ * its lock until then. The adapter (allogram's code for the collector) checks all blocks that are
+ * live in the trace, in the order of their addresses. It ignores the marks of other blocks: the
+ * collector also marks the blocks in the free lists of threads.
  *
  * 2. While the collector has stopped all threads, the adapter only reads the clock: a thread may be
  * stopped inside of the recorder.

@@ -10,7 +10,7 @@
 #include "crystal_table.h"
 #include "symbol/decoder.h"
 
-/* The state of an image is its file. */
+/* The state that the decoder keeps for an image (a program or library) is its file. */
 static void *open_image(struct ag_decoder_file *file) {
     uint64_t unused;
     return ag_decoder_symbol(file, "__crystal_main", &unused) ? file : NULL;

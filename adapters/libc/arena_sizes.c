@@ -8,8 +8,8 @@
  * called if any signal is blocked.
  *
  * glibc does not count the address space that it reserves for its further arenas. So the record has
- * the same number for reserved and committed bytes. The chunks that a thread caches (tcache) are
- * not part of glibc's count of free memory. */
+ * the same number for reserved and committed bytes. glibc's count of free memory does not include
+ * the blocks in a thread's cache (tcache). */
 #include "arena_sizes.h"
 
 #include <stdint.h>

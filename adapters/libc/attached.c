@@ -23,9 +23,9 @@
  * 4. The agent exports only the names that the tool needs, so no symbol of the process ever binds
  * to it. The agent has no constructor, so loading it changes nothing.
  *
- * 5. There are two builds of the agent. The one with the adapters of runtimes (attached_runtimes.c)
- * is for processes that have a language runtime. The other one (attached_alone.c) loads in half the
- * time. */
+ * 5. There are two builds of the agent. The one with adapters, the code for language runtimes
+ * (attached_runtimes.c), is for processes that have a runtime. The other one (attached_alone.c)
+ * loads in half the time. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* attached_alone.c: the functions of attached.h in an agent without adapters of runtimes: they do
- * nothing. `allogram attach` loads this agent into processes that have no supported runtime. */
+/* attached_alone.c: the functions of attached.h in an agent (allogram's library) without adapters,
+ * the code for language runtimes: they do nothing. `allogram attach` loads this agent into
+ * processes that have no supported runtime. */
 #include "attached.h"
 
 void ag_attached_runtimes_begin(void) {

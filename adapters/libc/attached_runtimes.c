@@ -1,5 +1,6 @@
-/* attached_runtimes.c: starts and ends the adapters of runtimes in the attached agent. `allogram
- * attach` loads an agent with this file into processes that have a supported runtime. */
+/* attached_runtimes.c: starts and ends the adapters (the code for language runtimes) in the
+ * attached agent. `allogram attach` loads an agent with this file into processes that have a
+ * supported runtime. */
 #include <errno.h>
 #include <stdatomic.h>
 

@@ -1,5 +1,6 @@
-/* lifecycle.c: hooks fork, _exit, _Exit, quick_exit and dlclose in the preloaded agent. So the
- * recorder notices new processes, the end of the process, and unloaded objects. */
+/* lifecycle.c: hooks fork, _exit, _Exit, quick_exit and dlclose in the preloaded agent (allogram's
+ * library in the program). So the recorder notices new processes, the end of the process, and
+ * unloaded objects. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -5,13 +5,14 @@
  * operator new. With this file the via of these blocks (the allocation function that the trace
  * names) is the operator, and the blocks have a heap of their own in the trace.
  *
- * The agent allocates in place of the operator of the host (the profiled program with its
- * libraries) only if that operator is known to call malloc, check the result, and do nothing else.
- * That holds for the operators of libstdc++ and libc++, and for operators in the object whose
- * malloc the agent calls (tcmalloc, jemalloc, mimalloc as libraries). The agent then calls the
- * host's malloc directly, so no operator calls the agent's malloc, and no block is recorded twice.
- * If malloc fails, the agent calls the host's operator, which runs the new handler, retries and
- * throws. No exception ever passes through a frame of the agent, because that call is a tail call.
+ * The agent (allogram's library) allocates in place of the operator of the host (the profiled
+ * program with its libraries) only if that operator is known to call malloc, check the result, and
+ * do nothing else. That holds for the operators of libstdc++ and libc++, and for operators in the
+ * object whose malloc the agent calls (tcmalloc, jemalloc, mimalloc as libraries). The agent then
+ * calls the host's malloc directly, so no operator calls the agent's malloc, and no block is
+ * recorded twice. If malloc fails, the agent calls the host's operator, which runs the new handler,
+ * retries and throws. No exception ever passes through a frame of the agent, because that call is a
+ * tail call.
  *
  * If the program itself defines malloc, the agent calls the host's operators: they call the
  * program's malloc, whose detour records the block. Any other operator is the program's own: the

@@ -1,5 +1,6 @@
-/* start.c: finds the functions of the host (the profiled program with its libraries) that the agent
- * calls, and starts the recorder, at the first call of any of them.
+/* start.c: at the first call of any of the agent's functions, finds the functions that the agent
+ * (allogram's library) calls in the host (the profiled program with its libraries), and starts the
+ * recorder.
  *
  * The loader calls the agent's constructor before those of all other objects, because the agent is
  * linked with -z initfirst. So libraries that allocate when they are initialized (libstdc++ takes

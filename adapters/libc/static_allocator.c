@@ -4,8 +4,8 @@
  * 1. A program that defines malloc (jemalloc, mimalloc, tcmalloc or its own, linked statically)
  * calls it without a symbol lookup, so interposing malloc is not enough. Such functions are found
  * by name in the program's symbol tables, and their first instructions are replaced by a jump to an
- * entry of the agent. The replaced instructions are copied to a trampoline, through which the agent
- * calls the original function.
+ * entry of the agent. The agent calls the original function through a copy of the replaced
+ * instructions, the trampoline.
  *
  * 2. Allocators also have functions of their own (mallocx, mi_heap_malloc, moz_arena_malloc).
  * Programs free their blocks by free, so without a hook of these functions the trace would have

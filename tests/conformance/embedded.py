@@ -112,7 +112,7 @@ def containers_are_reported(tools):
             heaps = {(row["name"], row["allocator"]): (row["allocated_bytes"], row["in_use_bytes"], row["allocated_blocks"], row["in_use_blocks"])
                      for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
             for heap, sums in wanted.items():
-                # The program frees its vector after its own session has ended. Under `run` the trace contains this free.
+                # The program frees its vector after its own session (recording) has ended. Under `run` the trace contains this free.
                 alive = heaps.get(heap)
                 if trace == traces[0] and heap[0] == "frames":
                     failures.expect("heap frames under run", alive, (400, 0, 1, 0))

@@ -7,7 +7,7 @@ expensive. Prints TAP.
 The programs are the fuzz targets fuzz_SUBJECT.c, linked with read_input.c and named input_SUBJECT: there must be one program for each
 target. For N bytes of input a program may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, as a command of allogram may.
 The inputs in the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. reader_budgets.py measures commands on
-whole traces, tests/unit/symbol_budgets.py measures the symbolizer on images."""
+whole traces, tests/unit/symbol_budgets.py measures the symbolizer on programs and libraries."""
 
 import glob
 import os

@@ -171,7 +171,7 @@ static void end_events(uint32_t stream) {
 }
 
 /* Writes what every trace begins with. Node 16, the first node of the stack tree, is a function of
- * image 1. */
+ * image (loaded file) 1. */
 static void begin(const char *path) {
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const struct ag_trace_header header = {.session = 1, .pid = 4711};

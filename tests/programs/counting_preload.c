@@ -58,8 +58,8 @@ static __thread uint32_t thread_of_process,
     thread_number __attribute__((tls_model("initial-exec")));
 static __thread uint64_t thread_serial __attribute__((tls_model("initial-exec")));
 
-static volatile bool is_looking_up; /* volatile: dlsym is declared a leaf, so the compiler assumes
-                                     * that it calls no function of this file */
+static volatile bool is_looking_up; /* volatile, because the compiler assumes that dlsym calls no
+                                     * function of this file (attribute leaf) */
 static void *(*next_malloc)(size_t);
 static void *(*next_calloc)(size_t, size_t);
 static void *(*next_realloc)(void *, size_t);

@@ -8,8 +8,8 @@ The counts of words may differ in these cases:
 
 1. If a function raises an exception, tprof attributes words that the catching function allocates later to the function that raised it.
 2. If a built-in function yields, both profilers attribute a few words to another function. The moment of the yield differs between runs.
-3. If a collection is delayed until a dirty scheduler can do it, tprof attributes thousands of words too many to the function that runs at the
-   time of the collection (12,840 to sets:is_element/2, which allocates nothing).
+3. If a collection is delayed until a dirty scheduler (a thread for long work) can do it, tprof attributes thousands of words too many to the
+   function that runs at the time of the collection (12,840 to sets:is_element/2, which allocates nothing).
 4. Some functions allocate a different number of words in each run. Since OTP 27, the instruction update_record with the hint inplace copies the
    record only if a collection happened since the record was made (erlang.org, "The Optimizations in Erlang/OTP 27"). The compiler's beam files
    show which functions have such an instruction, and the size of the record. There are 16 such functions. The words of two of them differed in

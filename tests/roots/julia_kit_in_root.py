@@ -13,7 +13,7 @@ import recorded  # noqa: E402
 import tap  # noqa: E402
 
 SCRIPT = "julia_guest.jl"
-SELDOM = ("moves", "deaths", "every block", ": _exit", "quick_exit", "abort", "with none")  # parts of the names of rules that only `make soak` runs, to save time: each rule starts Julia again
+SELDOM = ("moves", "deaths", "every block", ": _exit", "quick_exit", "abort", "with none")  # parts of the names of rules that only `make soak` runs, because each rule starts Julia again
 
 
 def line_of(text):

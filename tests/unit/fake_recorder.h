@@ -34,7 +34,8 @@ struct fake_stream { /* one thread of the recorded process */
     uint64_t *words; /* words of the current chunk (a buffer in the live file); if `control` is
                       * NULL, the stream has no chunk */
     uint32_t used;   /* number of words that are written */
-    uint64_t tick;   /* the writer's tick (a counter of milliseconds) at the last stamp */
+    uint64_t tick;   /* the tick (a counter of milliseconds, incremented by the process that writes
+                      * traces) at the last stamp (a record of the time) */
 };
 
 /* Claims a slot (the entry of a process in the session) for the calling process and fills it.

@@ -292,9 +292,9 @@ static void bytes_that_contradict_themselves_are_refused(void **state) {
     assert_refused(too_far, 7, 2, 6);
     const char unknown_other[] = {HEAD(AG_FORM_OTHER, 2), 0};
     assert_refused(unknown_other, 2, 0, 0);
-    const char too_many_bits[] = "\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"; /* a stamp whose
-                                                                                  * number has over
-                                                                                  * 64 bits */
+    const char too_many_bits[] = "\x07\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"; /* a time stamp
+                                                                                  * whose number has
+                                                                                  * over 64 bits */
     assert_refused(too_many_bits, 11, 0, 0);
     const char wide_via[] = {HEAD(AG_FORM_ALLOC_FAR, 0), 0, 9, 8, (char)0x80, 2, 2};
     assert_refused(wide_via, 7, 1, 0);

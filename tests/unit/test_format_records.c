@@ -15,7 +15,8 @@
 #include "format/record_layout.h"
 #include "format_samples.h"
 
-/* A decoder that reads records from memory, as if the memory were a chunk of a file. */
+/* A decoder that reads records from memory, as if the memory were a chunk (a unit of a trace
+ * file). */
 static struct ag_chunk_decoder *decoder_at(const void *bytes, size_t n_bytes) {
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
     assert_non_null(decoder);

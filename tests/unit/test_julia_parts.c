@@ -1,5 +1,6 @@
-/* test_julia_parts.c: the parsers in Julia's adapter: names of compiled functions, records of a
- * trace about generated code, a table of imports, and frame descriptions without a header. */
+/* test_julia_parts.c: the parsers in the adapter for Julia (allogram's code for this language):
+ * names of compiled functions, records of a trace about generated code, a table of imports, and
+ * frame descriptions without a header. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>

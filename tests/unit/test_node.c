@@ -185,8 +185,9 @@ static void write_schedulers(void) {
     }
     uint64_t array;
     memcpy(&array, played_bytes(&target, target.symbols[target.n_symbols - 4].symbol.address), 8);
-    played_set(&target, array + 0xa8, processes[0]); /* the process that the dirty CPU scheduler
-                                                      * runs */
+    played_set(&target, array + 0xa8, processes[0]); /* the process that runs on the dirty CPU
+                                                      * scheduler, a thread of the emulator for long
+                                                      * work */
     played_symbol(&target, "erts_dirty_process_main", 64);
 }
 
@@ -212,7 +213,9 @@ static void write_allocators(void) {
         played_set(&target, instance + 0x6d0 + 56, 8192); /* the maximum */
         played_set(&target, instance + 0x6d0 + 80 + 8, 1000);
         played_set(&target, instance + 0x6d0 + 80 + 24, 1000);
-        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes in the carrier pool */
+        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes in the pool of unused
+                                                                   * carriers (large pieces of
+                                                                   * memory) */
         played_set(&target, instance + 0x1c8, i == 1 ? 24 : 0);
         played_set(&target, instance + 0x150, carrier);
     }

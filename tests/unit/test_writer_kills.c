@@ -40,7 +40,7 @@ enum {
     N_PROCESSES = 2,
 };
 
-/* ---- a session of two processes that have ended, before any writer took their events ---- */
+/* ---- a recording of two processes that ended before a writer took their events ---- */
 
 static char folder[64], first_trace[4096];
 static struct ag_session *session;

@@ -103,7 +103,7 @@ export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
     is - was + Math.hypot(isHigh - is, was - wasLow)];
 }
 
-// For each key (function, line or image) of a tree the weights, as interval takes them, for its own value and for its total.
+// For each key (function, line or loaded file) of a tree the weights, as interval takes them, for its own value and for its total.
 export function weightsByKey(tree, groups, keyCount) {
   const both = { own: {}, total: {} };
   for (const name of ["heaviest", "portion"]) {

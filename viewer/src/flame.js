@@ -238,7 +238,7 @@ export class Flame {
   }
 }
 
-// The bytes that the functions of each image allocated.
+// The bytes that the functions of each image (loaded file) allocated.
 export function imageWeights({ groups, nodes, functionOf, functions }) {
   const weight = new Map();
   for (let i = 0; i < groups.count; i++) {

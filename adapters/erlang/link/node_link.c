@@ -131,8 +131,8 @@ static bool takes(const char *name) {
     return at != NULL && at != name && at[1] != '\0' && strchr(at + 1, '@') == NULL;
 }
 
-/* Finds the folder of the modules: next to the agent if both are installed, or the adapter's own
- * folder in a build tree. */
+/* Finds the folder of the modules. If allogram is installed, it is next to the agent (allogram's
+ * library for programs); in a build tree it is adapters/erlang/inside. */
 static void find_folder(struct ag_link *link, const char *agent_folder) {
     static const char *const places[] = {"beam", "../erlang/inside"};
     for (size_t i = 0; agent_folder != NULL && i < AG_ARRAY_SIZE(places); i++) {

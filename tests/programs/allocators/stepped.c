@@ -232,8 +232,7 @@ static void run_rounds(int n) {
 }
 
 /* A new thread's chunk (the buffer that it writes events to) has 8192 words. It is full after 2730
- * rounds of 3 words, or earlier, because at every tick of the clock a time stamp is written as
- * well. */
+ * rounds of 3 words, or earlier, because a time stamp is also written every millisecond. */
 static void *fill_chunk(void *argument) {
     (void)argument;
     run_rounds(PLAIN_ROUNDS);

@@ -1,5 +1,6 @@
 /* phases.c: a program in phases, for views that follow a range of time. It keeps blocks, then makes
- * temporary blocks, then holds much memory, which a second thread frees, then leaks.
+ * temporary blocks (freed before the next allocation), then holds much memory, which a second
+ * thread frees, then leaks.
  *
  *     keep_early      100 blocks of 1,000 bytes, freed at the end
  *     make_temporary  20,000 blocks of 64 bytes, each freed at once

@@ -115,7 +115,8 @@ static int new_userdata(lua_State *L) {
     return 1;
 }
 
-/* A tracker whose callback raises a Lua error when a block of the given size is allocated. */
+/* A tracker (callbacks for sampled blocks, allogram.h). Its callback raises a Lua error when a
+ * block of the given size is allocated. */
 static struct {
     lua_State *L;
     size_t bytes;

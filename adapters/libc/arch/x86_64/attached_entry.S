@@ -2,8 +2,8 @@
  * a running process) replaces free. A jump that is written over the start of the libc's free leads
  * here.
  *
- * When a thread ends, the libc's allocator frees the chunks that the thread had cached, through
- * free's public address. The free of these chunks was recorded when the program freed them. So this
+ * When a thread ends, the libc's allocator frees the blocks in the thread's cache, through free's
+ * public address. The program has freed these blocks before, and these frees were recorded. So this
  * entry does not record calls from the allocator's own code, the addresses [ag_own_low, ag_own_low
  * + ag_own_bytes), and passes them to the original free. */
 #define SLOT_FREE 3         /* index of free in ag_next, the table of the libc's functions; asserted

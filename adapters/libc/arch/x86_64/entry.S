@@ -3,13 +3,13 @@
  * entry, to the arguments, and jumps to the C function that implements it. So the unwinder starts
  * from the exact state of the call, without a frame of the agent, and needs no frame pointer.
  *
- * Before that jump, each entry decides whether the call has to be recorded. If the recorder records
- * everything, the entry continues in C. If the recorder is off, the entry compares its state and
- * jumps to the function of the host (the profiled program with its libraries). If the recorder
- * samples, the entry also looks for a sample: an allocation subtracts its size from the bytes that
- * the thread skips before its next sample, and a free looks its block up in the filter of the
- * sampled blocks. If the block is no sample, the entry jumps to the host's function, and no
- * conditional branch was taken.
+ * Before that jump, each entry decides whether the call has to be recorded. If the recorder (the
+ * part of the agent that records) records everything, the entry continues in C. If the recorder is
+ * off, the entry compares its state and jumps to the function of the host (the profiled program
+ * with its libraries). If the recorder samples, the entry also looks for a sample: an allocation
+ * subtracts its size from the bytes that the thread skips before its next sample, and a free looks
+ * its block up in the filter of the sampled blocks. If the block is no sample, the entry jumps to
+ * the host's function, and no conditional branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, the table of the host's functions (asserted in start.c);
