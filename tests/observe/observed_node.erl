@@ -20,8 +20,8 @@ do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]),
 do(["sizes"], State) -> {sizes(), State};
 do(["collections"], State) -> {integer_to_list(element(1, erlang:statistics(garbage_collection))), State};
 do(["hold"], State) ->
-    %% starts three processes: the first has a deep stack; the second has a name, 37 messages in its queue, an old heap and binaries; the third
-    %% appends to a binary, and has appended 50,000 bytes
+    %% starts three processes: the first has a deep stack; the second has a name, 37 messages in its queue, an old heap and binaries; the
+    %% third has built a binary of 50,000 bytes by appending
     Deep = spawn(fun() -> wait_deep(40) end),
     Named = spawn(fun hold/0),
     Writer = spawn(fun() -> append(5000, <<>>) end),
@@ -54,7 +54,7 @@ describe(Pid) ->
                                                         length(Binaries), lists:sum([Bytes || {_, Bytes, _} <- Binaries])])
     end.
 
-%% describes the allocators: allocator,instance,carriers,blocks
+%% describes the allocators: allocator,instance,bytes of its carriers (large pieces of memory),bytes of its blocks
 sizes() ->
     lists:join(" ", [io_lib:format("~s,~p,~p,~p", [A, I, carriers(Parts), blocks(Parts)]) ||
         A <- erlang:system_info(alloc_util_allocators), {instance, I, Parts} <- erlang:system_info({allocator_sizes, A})]).

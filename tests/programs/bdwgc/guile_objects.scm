@@ -1,5 +1,5 @@
-; guile_objects.scm: known numbers of blocks that Guile takes from the Boehm collector: vectors that stay, bytevectors that die, and
-; pairs, which Guile takes from its own lists, filled by the collector. Prints what the runtime itself counted.
+; guile_objects.scm: known numbers of blocks that Guile takes from the Boehm collector: vectors that stay in use, bytevectors that die, and
+; pairs, which Guile takes from its own free lists; the collector fills these lists. Prints what the runtime itself counted.
 (use-modules (rnrs bytevectors))
 
 (define n (string->number (list-ref (command-line) 1)))

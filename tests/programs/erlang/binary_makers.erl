@@ -5,8 +5,8 @@
 %%     grow N           a binary of 10 N bytes, made by grown/2 by appending, which the worker keeps
 %%     drop N BYTES     N binaries made by dropped/1; nothing refers to them when the answer comes
 %%     share BYTES      one binary made by shared/1, which the processes "first_holder" and "second_holder" refer to
-%%     storm N          N processes at the same time make 400 binaries each by stormy/1, and others by appending to them; of each
-%%                      process 57 binaries are put into a table, 80 are sent to three processes, one of which is killed afterwards
+%%     storm N          N processes at the same time make 400 binaries each by stormy/1, and further ones by appending; each process
+%%                      puts 57 binaries into a table and sends 80 to three processes, one of which is killed afterwards
 %%     forget           the worker forgets all that it keeps
 %%     binary           answers erlang:memory(binary)
 %%     processes        answers, for each process that refers to binaries, its name or pid, their number and their bytes, from process_info

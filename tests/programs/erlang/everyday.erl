@@ -1,7 +1,7 @@
 %% everyday.erl: common Erlang code, one function for each kind: the library's collections, binaries, big numbers, exceptions that pass
-%% through other frames, tables, files. used/2 measures the words that a case makes (allocates on the heap) without any tracer: in a process
-%% whose heap has room for all of them nothing is collected, and the heap grows by exactly that number. A server is counted by hand, because its
-%% messages would be on that heap too. tests/conformance/erlang_everyday.py has the expected numbers.
+%% through other frames, tables, files. used/2 measures the words that a case makes (allocates on the heap) without any tracer: the case runs
+%% in a process whose heap has room for all words, so there is no collection, and the heap grows by exactly this number. The words of a server
+%% are computed by hand, because its messages would be on this heap, too. tests/conformance/erlang_everyday.py has the expected numbers.
 -module(everyday).
 -behaviour(gen_server).
 -export([cases/0, used/2, main/1]).
@@ -96,7 +96,8 @@ splits(N) ->
 first(<<$,, Rest/binary>>, Digits) -> {lists:reverse(Digits), byte_size(Rest)};
 first(<<Digit, Rest/binary>>, Digits) -> first(Rest, [Digit | Digits]).
 
-%% Throws from deep inside, through functions that have work left to do. The words that the catcher makes afterwards count for the catcher.
+%% Throws exceptions that pass through functions with work left to do. The words that the catching function makes afterwards count for that
+%% function.
 thrown(N) -> [caught(fun() -> middle(I, fun() -> throw({thrown, I}) end) end) || I <- lists:seq(1, N)].
 
 failed(N) ->
@@ -209,8 +210,8 @@ skip(N, Done) -> hop(N - 1, Done).
 
 references(N) -> length([{make_ref(), self()} || _ <- lists:seq(1, N)]).
 
-%% File operations run on dirty schedulers: for the call the process moves to another thread. The words that the native function makes must
-%% be counted, too.
+%% File operations run on dirty schedulers (threads for long work), so the process moves to another thread for the call. The words that the
+%% native function makes must be counted, too.
 files(N) ->
     [begin
          {ok, Binary} = prim_file:read_file("/etc/passwd"),
@@ -303,8 +304,8 @@ woken(Held) ->
 
 %% ---- messages that the process makes itself ----
 
-%% N messages of each kind that the emulator makes in the process that receives them. QUEUE says where messages are: on_heap or off_heap.
-%% A message is made while the process runs, since the process does not wait in `receive` before the message is sent.
+%% N messages of each kind that the emulator makes in the process that receives them. QUEUE says where messages are: on_heap or off_heap. Each
+%% message is made while the process runs and does not wait in `receive`.
 told(Queue, N) ->
     process_flag(message_queue_data, Queue),
     process_flag(trap_exit, true),

@@ -1,6 +1,6 @@
-%% hand_counted.erl: an Erlang program that makes (allocates) a known number of words (64-bit emulator): a cons has 2, a tuple of N elements N +
-%% 1, a float 2, a small map 3 and its values, a heap binary 2 and its bytes rounded up to words. The keys of a map in the source are a literal
-%% and count nothing. tests/conformance/erlang_counted.py has the same numbers.
+%% hand_counted.erl: an Erlang program that makes (allocates) a known number of words (64-bit emulator): a cons has 2, a tuple of N elements N
+%% + 1, a float 2, a small map 3 and its values, a heap binary 2 and its bytes rounded up to words. The keys of a map in the source are a
+%% literal and count as 0 words. tests/conformance/erlang_counted.py has the same numbers.
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,

@@ -14,7 +14,7 @@ one() -> receive go -> kept([go]) end.
 
 kept(Term) -> Term.
 
-%% Kills N processes somewhere in an endless loop; the calls that they made until then are counted.
+%% Kills N processes at any place in an endless loop. The calls that a process made before its end are counted.
 killed(N) ->
     Pids = [spawn(?MODULE, endless, [[]]) || _ <- lists:seq(1, N)],
     [kept(I) || I <- lists:seq(1, N)],

@@ -3,7 +3,7 @@
 -module(tls_transfer).
 -export([main/2, send/3, take/3, hand/2]).
 
-%% Sends CHUNKS chunks of BYTES bytes; each is one TLS record when it has fewer than 16,384 bytes.
+%% Sends CHUNKS chunks of BYTES bytes; a chunk of fewer than 16,384 bytes is one TLS record.
 main(Chunks, Bytes) ->
     {ok, _} = application:ensure_all_started(ssl),
     Certificate = [{digest, sha256}, {key, {namedCurve, secp256r1}}],
