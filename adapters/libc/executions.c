@@ -1,7 +1,8 @@
-/* executions.c: hooks the functions by which a program executes another one, in the preloaded
- * agent, and counts the executed programs in the slot of the process (its entry in the file that it
- * shares with the writer). The recorder of each executed program claims a slot of its own, so the
- * writer notices programs in which no recorder started (writer/strangers.c).
+/* executions.c: in the preloaded agent (allogram's library), hooks the functions by which a program
+ * executes another program. It counts the executed programs in the slot of the process, the entry
+ * in the file that the process shares with the writer (the process that writes the traces). The
+ * recorder of each executed program claims a slot of its own, so the writer notices programs in
+ * which no recorder started (writer/strangers.c).
  *
  * The call is counted before it is made, because a successful exec does not return. If the call
  * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.

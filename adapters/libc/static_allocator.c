@@ -8,9 +8,9 @@
  * instructions, the trampoline.
  *
  * 2. Allocators also have functions of their own (mallocx, mi_heap_malloc, moz_arena_malloc).
- * Programs free their blocks by free, so without a hook of these functions the trace would have
- * frees of unknown blocks. Each loaded object is searched for the names of static_functions.def
- * after AG_STATIC_OTHERS.
+ * Programs free their blocks by free, so without hooks of the allocator's own functions the trace
+ * would have frees of unknown blocks. Each loaded object is searched for the names of
+ * static_functions.def after AG_STATIC_OTHERS.
  *
  * 3. Every row of static_functions.def has its own detour. One entry (static_entry.S) and two
  * functions, ag_static_begin and ag_static_end, serve all rows; the row's shape says what the

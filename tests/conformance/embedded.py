@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that report their own memory with allogram.h: an example whose blocks are counted by hand, and programs that check every rule of
-the header. Each program runs with liballogram alone, and under `allogram run`; one of them also runs without liballogram and `run`."""
+"""Programs that report their own memory with allogram.h: an example whose blocks are known, and programs that check every rule of the header.
+Each program runs with liballogram alone, and under `allogram run`; one of them also runs without liballogram and `run`."""
 
 import os
 import re

@@ -13,7 +13,7 @@ import sys
 import recorded
 import tap
 
-# fault: the finding's kind, function, and numbers, which are counted by hand
+# fault: the finding's kind, its function, and the numbers that the finding must show
 FAULTS = {
     "none": None,
     "cache": None,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Programs that count the calls of their functions with allogram.h: an example whose table is counted by hand, and programs that check
-every rule of the header. The programs run alone, with liballogram, and under `allogram run`. The example is also built with pkg-config,
-as users build programs."""
+"""Programs that count the calls of their functions with allogram.h: an example whose counts are known, and programs that check every rule of
+the header. The programs run alone, with liballogram, and under `allogram run`. The example is also built with pkg-config, as users build
+programs."""
 
 import glob
 import os
@@ -198,8 +198,8 @@ def folded_paths(tools):
 
 
 def changes(tools):
-    """`diff` shows the example's counts, which are counted by hand, as an increase if only the second trace has the example's functions,
-    and as a decrease if only the first has them. Two traces of the same program differ only in times."""
+    """If only the second trace has the example's functions, `diff` must show their counts as an increase; if only the first trace has them,
+    as a decrease. Two traces of the same program differ only in times."""
     failures = tap.Failures()
     example = os.path.join(tools.build, "examples/function_table")
     with recorded.Folder() as first, recorded.Folder() as second, recorded.Folder() as third:

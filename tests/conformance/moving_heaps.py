@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Heaps of garbage collectors that a program reports with allogram.h: blocks that move, are promoted or are found dead, and types
-that the program reports only after the allocation. A program whose blocks are counted by hand checks every rule of the header, alone
-with liballogram and under `allogram run`."""
+"""Heaps of garbage collectors that a program reports with allogram.h: blocks that move, are promoted or are found dead, and types that the
+program reports only after the allocation. A program whose blocks are known checks every rule of the header, alone with liballogram and under
+`allogram run`."""
 
 import re
 import sys

@@ -259,8 +259,8 @@ def run_preloaded(tools, library):
 
 
 def compare_own_allocator(failures, tools, program, counts, options=(), env=None, has_truth=False):
-    """Records a program with a malloc of its own. The expected counts are made by hand, because the functions of a preloaded judge do not
-    replace the program's own malloc. A program with has_truth writes the sums of the whole process to TRUTH_FILE."""
+    """Records a program with a malloc of its own. The expected counts are constants of this test, because the functions of a preloaded judge
+    do not replace the program's own malloc. A program with has_truth writes the sums of the whole process to TRUTH_FILE."""
     name = " ".join([os.path.basename(program), *options])
     with recorded.Folder() as folder:
         plain = recorded.run([program], env=env)

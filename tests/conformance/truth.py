@@ -1,11 +1,11 @@
-"""Reads the counts made by hand from the comment at the top of each program of tests/programs: lines ` * @key expression`.
+"""Reads the expected counts from the comment at the top of each program of tests/programs: lines ` * @key expression`.
 
 `@process NAME` begins the counts of the next process (in order of pid, then of exec). The word `runtime` in an expression stands for an
 unknown number of allocations of the C runtime. Then the true count is that of the judge (counting_preload.c), which must be at least the
-count by hand. The test case sets other words, e.g. `handler`. Keys that are not counts: @exit STATUS; @traces N: number of traces; @varies KEY...:
-counts that differ between runs; @counts_itself KEY...: counts that the program writes to a file; @site FUNCTION BLOCKS BYTES: blocks that the
-function allocates; @pair BLOCKS BYTES: blocks that one thread allocates and another thread frees; @within N BLOCKS: blocks that are freed after
-at most N other allocations; @mapped_bytes N: bytes that the program has mapped itself at the end."""
+count in the comment. The test case sets other words, e.g. `handler`. Keys that are not counts: @exit STATUS; @traces N: number of traces;
+@varies KEY...: counts that differ between runs; @counts_itself KEY...: counts that the program writes to a file; @site FUNCTION BLOCKS BYTES:
+blocks that the function allocates; @pair BLOCKS BYTES: blocks that one thread allocates and another thread frees; @within N BLOCKS: blocks
+that are freed after at most N other allocations; @mapped_bytes N: bytes that the program has mapped itself at the end."""
 
 import re
 

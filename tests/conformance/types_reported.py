@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs in C++ and Rust whose blocks are counted by hand: the report must have the right number of blocks of each type, and of blocks
-without a type. The programs are built with and without optimization; with optimization, all functions from whose names the type is
+"""Programs in C++ and Rust. A comment in each program has the number of blocks of each type, and of blocks without a type; the report must
+have the same numbers. The programs are built with and without optimization; with optimization, all functions from whose names the type is
 known are inlined."""
 
 import os

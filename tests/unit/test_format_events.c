@@ -1,5 +1,5 @@
 /* test_format_events.c: events that are encoded to a chunk (the unit of a trace file) and decoded
- * must be the same as before. Damaged bytes must be refused. */
+ * must be equal to the original events. Damaged bytes must be refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

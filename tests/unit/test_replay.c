@@ -105,7 +105,7 @@ static void expect_sums(struct ag_profile *profile, const struct seen *seen) {
     }
 }
 
-/* ---- by hand ---- */
+/* ---- a program written by hand ---- */
 
 static void write_program(struct trace_builder *trace) {
     begin(trace, 1);
@@ -231,7 +231,7 @@ static void a_visit_that_fails_ends_the_replay(void **state) {
     trace_end(&trace);
 }
 
-/* ---- at random ---- */
+/* ---- random programs ---- */
 
 static uint32_t random_below(uint64_t *state, uint32_t limit) {
     *state = *state * UINT64_C(6364136223846793005) + 1442695040888963407u;

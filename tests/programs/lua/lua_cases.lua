@@ -1,5 +1,5 @@
--- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
--- function each. The tests find lines by their text, and contain the numbers of blocks, counted by hand.
+-- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one function
+-- each. The tests find lines by their text, and contain the expected numbers of blocks.
 
 -- Lua's table of strings grows here, and not in one of the cases. The cases make other strings than these: if one of these strings is dead
 -- and not yet collected, Lua would use it again, and a case would allocate no block.

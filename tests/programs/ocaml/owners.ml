@@ -1,4 +1,4 @@
-(* The memory outside of the OCaml heap is counted by hand, by the kind of its owner: bigarrays, custom blocks, channels. *)
+(* Known amounts of memory outside of the OCaml heap, owned by bigarrays, custom blocks and channels. *)
 type resource
 external resource : int -> resource = "owners_resource"
 external take : int -> unit = "owners_take"

@@ -1,4 +1,4 @@
-(* The blocks are counted by hand: a minor collection keeps some blocks, and others die in it. A block of two words counts as three
+(* Known numbers of blocks: a minor collection keeps some of the blocks, and the others die in it. A block of two words counts as three
    words, with its header. *)
 let kept = ref []
 let stays n = (n, n) [@@inline never]

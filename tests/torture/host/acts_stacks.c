@@ -151,7 +151,7 @@ uint64_t act_contexts(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* ---- coroutines by hand ---- */
+/* ---- hand-written coroutines ---- */
 
 /* Saves the callee-saved registers on the current stack, switches to the stack to_sp, restores the
  * registers that are saved on that stack, and returns to the caller that is on that stack. */

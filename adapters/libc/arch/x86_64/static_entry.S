@@ -4,7 +4,8 @@
  *
  * Vector registers keep their values, because the code that runs before and after the original is
  * compiled for general registers only (tools/check_vectors.py checks this). The original is called
- * with all registers as its caller had them; its results in rax and rdx are kept.
+ * with all registers as its caller had them, and its caller gets the original's results in rax and
+ * rdx.
  *
  * The entry calls one C function before the original function and one after it. No C function calls
  * the original, so the original finds the registers and the stack as its caller left them. */
