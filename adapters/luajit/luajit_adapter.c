@@ -5,7 +5,7 @@
  * function of a state, also the memory that compiled traces allocate. The adapter passes a function
  * of its own to lua_newstate. That function calls the allocator of the host (the program that
  * contains LuaJIT) and reports the block. Blocks have no types, because LuaJIT does not pass the
- * kind of an object.
+ * kind of an object. luajit_frames.c adds the frames of Lua functions to the stacks.
  *
  * 2. The internal allocator. A state normally uses LuaJIT's own allocator, which maps its memory
  * directly. luaL_newstate requests it by a marker, a constant in place of a function. Each state
@@ -30,26 +30,17 @@
 #include "hook/detour.h"
 #include "hook/kept_call.h"
 #include "hook/next_symbol.h"
+#include "luajit_frames.h"
 #include "record/recorder.h"
-
-typedef struct lua_State lua_State;
-typedef void *luajit_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes);
 
 extern const struct ag_adapter ag_adapter_luajit;
 
 enum {
-    INTERNAL = 1237 << 4, /* LJ_ALLOCF_INTERNAL of lj_obj.h: the marker */
-    COUNT = 3,            /* LUA_GCCOUNT: KiB in use */
-    COUNT_BYTES = 4,      /* LUA_GCCOUNTB: the bytes in use beyond these KiB */
+    COUNT = 3,       /* LUA_GCCOUNT: KiB in use */
+    COUNT_BYTES = 4, /* LUA_GCCOUNTB: the bytes in use beyond these KiB */
 };
 
-static struct { /* the originals, past the detours */
-    lua_State *(*new_state)(luajit_alloc *allocate, void *ud);
-    luajit_alloc *(*get_allocator)(lua_State *L, void **ret_ud);
-    void (*set_allocator)(lua_State *L, luajit_alloc *allocate, void *ud);
-    void (*close)(lua_State *L);
-    int (*collect)(lua_State *L, int what, int data);
-} api;
+struct ag_luajit ag_luajit;
 
 /* A recorded state. It is used by one thread at a time, as the state itself. */
 struct luajit_state {
@@ -59,6 +50,11 @@ struct luajit_state {
     void *first_block;      /* the block of the state itself, which is freed last */
     _Atomic(lua_State *) L; /* NULL: the state is being made, or is closed */
     int64_t in_use_bytes;
+    struct { /* the old stack of a lua_State, which was reallocated */
+        void *block;
+        size_t bytes;
+    } left; /* block NULL: none */
+    struct ag_luajit_frames frames;
     struct luajit_state *next; /* in the list of all states; never removed */
     _Atomic uint32_t is_taken; /* 0: the state is closed, and the struct may be used again */
 };
@@ -91,13 +87,15 @@ static struct luajit_state *take_state(void) {
     state->owner = NULL;
     state->first_block = NULL;
     state->in_use_bytes = 0;
+    state->left.block = NULL;
     return state;
 }
 
 static void give_up_state(struct luajit_state *state) {
     atomic_store_explicit(&state->L, NULL, memory_order_relaxed);
+    ag_luajit_frames_end(&state->frames);
     if (state->owner) {
-        api.close(state->owner);
+        ag_luajit.close(state->owner);
     }
     atomic_store_explicit(&state->is_taken, 0, memory_order_release);
 }
@@ -135,6 +133,7 @@ static void *allocate(struct luajit_state *state, size_t bytes,
 static void *release(struct luajit_state *state, void *block, size_t bytes,
                      const struct ag_host_caller *caller) {
     const bool is_last = block == state->first_block;
+    ag_luajit_frames_freed(&state->frames, block, bytes);
     state->in_use_bytes -= (int64_t)bytes;
     if (ag_host_wants_free(heap, (uintptr_t)block)) {
         ag_host_free(caller, heap, (uintptr_t)block);
@@ -142,18 +141,54 @@ static void *release(struct luajit_state *state, void *block, size_t bytes,
     void *nothing = call_host(state, block, bytes, 0);
     if (is_last) {
         give_up_state(state);
+    } else {
+        state->frames.trace_frame = 0;
     }
     return nothing;
+}
+
+/* Reallocates a block that may be the stack of a lua_State by allocating a new block, because the
+ * old one has to be readable while the new one is recorded, and until LuaJIT has corrected its
+ * pointers into it. The stack of the running lua_State grows; the collector makes those of others
+ * smaller. NULL: out of memory. */
+static void *move_stack(struct luajit_state *state, void *block, size_t old_bytes,
+                        size_t new_bytes) {
+    void *made = call_host(state, NULL, 0, new_bytes);
+    if (made) {
+        memcpy(made, block, old_bytes < new_bytes ? old_bytes : new_bytes);
+        state->left.block = block;
+        state->left.bytes = old_bytes;
+    }
+    return made;
+}
+
+static void free_left(struct luajit_state *state) {
+    void *block = state->left.block;
+    state->left.block = NULL;
+    (void)call_host(state, block, state->left.bytes, 0);
+}
+
+static bool is_running_stack(const struct luajit_state *state, const void *block) {
+    const uintptr_t global = state->frames.global;
+    const uintptr_t L = global != 0 ? ag_luajit_word(global, ag_luajit.global_running) : 0;
+    return L != 0 && ag_luajit_word(L, STATE_STACK) == (uintptr_t)block;
 }
 
 static void *reallocate(struct luajit_state *state, void *block, size_t old_bytes, size_t new_bytes,
                         const struct ag_host_caller *caller) {
     const bool is_heard = ag_host_wants_free(heap, (uintptr_t)block);
     const bool is_taken = ag_host_wants_alloc(new_bytes);
+    void *made = NULL;
     if (is_heard) {
         ag_host_realloc_begin(caller, heap, (uintptr_t)block);
     }
-    void *made = call_host(state, block, old_bytes, new_bytes);
+    if (is_running_stack(state, block) || new_bytes < old_bytes) {
+        made = move_stack(state, block, old_bytes, new_bytes);
+    }
+    if (!made) {
+        made = call_host(state, block, old_bytes, new_bytes);
+        state->frames.moving = made ? (uintptr_t)block : 0;
+    }
     if (made) {
         const struct allogram_block reported = {.address = (uintptr_t)made, .bytes = new_bytes};
         state->in_use_bytes += (int64_t)new_bytes - (int64_t)old_bytes;
@@ -163,17 +198,57 @@ static void *reallocate(struct luajit_state *state, void *block, size_t old_byte
     } else if (is_heard) {
         ag_host_realloc_failed(caller, heap, (uintptr_t)block);
     }
+    state->frames.moving = 0;
     return made;
+}
+
+/* If compiled code allocates, changes *caller to the caller of the interpreter, because compiled
+ * code has no unwind tables (section 3 of luajit_frames.c). */
+static void skip_compiled_code(struct luajit_state *state, struct ag_host_caller *caller) {
+    const uintptr_t global = state->frames.global;
+    if (AG_LIKELY(global == 0 ||
+                  ag_luajit_word(global, ag_luajit.global_running + sizeof(void *)) == 0)) {
+        return;
+    }
+    const uintptr_t L = ag_luajit_word(global, ag_luajit.global_running);
+    const uintptr_t frame = L != 0 ? ag_luajit_c_frame(L) : 0;
+    if (frame > (uintptr_t)caller->sp && ag_luajit_word(frame, C_FRAME_STATE) == L) {
+        state->frames.trace_frame = frame;
+        caller->sp =
+            (const uintptr_t *)(frame + C_FRAME_RETURN); // NOLINT(performance-no-int-to-ptr)
+        caller->rbp = ag_luajit_word(frame, C_FRAME_RBP);
+    }
 }
 
 void *ag_luajit_allocate_from(struct luajit_state *state, void *block, size_t old_bytes,
                               size_t new_bytes, const uintptr_t *sp, uintptr_t rbp) {
-    const struct ag_host_caller caller = {sp, rbp};
-    if (!block) {
-        return new_bytes != 0 ? allocate(state, new_bytes, &caller) : NULL;
+    struct ag_host_caller caller = {sp, rbp};
+    void *made = NULL;
+    if (ag_luajit.interpreter != 0) {
+        if (AG_UNLIKELY(state->left.block != NULL)) {
+            free_left(state);
+        }
+        ag_luajit_frames_enter(&state->frames);
+        skip_compiled_code(state, &caller);
     }
-    return new_bytes != 0 ? reallocate(state, block, old_bytes, new_bytes, &caller)
-                          : release(state, block, old_bytes, &caller);
+    if (block && new_bytes == 0) {
+        return release(state, block, old_bytes, &caller); /* may end the state */
+    }
+    if (new_bytes != 0) {
+        made = block ? reallocate(state, block, old_bytes, new_bytes, &caller)
+                     : allocate(state, new_bytes, &caller);
+    }
+    state->frames.trace_frame = 0;
+    return made;
+}
+
+struct ag_luajit_frames *ag_luajit_frames_of(uintptr_t L) {
+    const uintptr_t global = ag_luajit_word(L, STATE_GLOBAL);
+    if (ag_luajit_word(global, 0) != (uintptr_t)ag_luajit_allocate) {
+        return NULL;
+    }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the data that the adapter gave to lua_newstate
+    return &((struct luajit_state *)ag_luajit_word(global, sizeof(void *)))->frames;
 }
 
 /* ---- what the detours call ---- */
@@ -182,12 +257,12 @@ void *ag_luajit_allocate_from(struct luajit_state *state, void *block, size_t ol
 static bool find_host(struct luajit_state *state, luajit_alloc *allocate, void *ud) {
     state->allocate = allocate;
     state->ud = ud;
-    if ((uintptr_t)allocate == INTERNAL) {
-        state->owner = api.new_state(allocate, ud);
+    if ((uintptr_t)allocate == AG_LUAJIT_INTERNAL) {
+        state->owner = ag_luajit.new_state(allocate, ud);
         if (!state->owner) {
             return false;
         }
-        state->allocate = api.get_allocator(state->owner, &state->ud);
+        state->allocate = ag_luajit.get_allocator(state->owner, &state->ud);
     }
     return true;
 }
@@ -195,12 +270,15 @@ static bool find_host(struct luajit_state *state, luajit_alloc *allocate, void *
 static lua_State *make_state(luajit_alloc *allocate, void *ud) {
     struct luajit_state *state = take_state();
     if (!state) {
-        return api.new_state(allocate, ud);
+        return ag_luajit.new_state(allocate, ud);
     }
     lua_State *L = NULL;
     if (find_host(state, allocate, ud)) {
-        L = api.new_state(ag_luajit_allocate, state);
+        L = ag_luajit.new_state(ag_luajit_allocate, state);
         atomic_store_explicit(&state->L, L, memory_order_relaxed);
+        if (L && ag_luajit.interpreter != 0) {
+            state->frames.global = ag_luajit_word((uintptr_t)L, STATE_GLOBAL);
+        }
     }
     if (!L && !state->first_block) { /* if the state had a first block, release() has given up the
                                       * struct already */
@@ -211,7 +289,7 @@ static lua_State *make_state(luajit_alloc *allocate, void *ud) {
 
 static luajit_alloc *get_allocator(lua_State *L, void **ret_ud) {
     void *ud = NULL;
-    luajit_alloc *allocate = api.get_allocator(L, &ud);
+    luajit_alloc *allocate = ag_luajit.get_allocator(L, &ud);
     if (allocate == ag_luajit_allocate) {
         const struct luajit_state *state = ud;
         allocate = state->allocate;
@@ -225,8 +303,8 @@ static luajit_alloc *get_allocator(lua_State *L, void **ret_ud) {
 
 static void set_allocator(lua_State *L, luajit_alloc *allocate, void *ud) {
     void *own = NULL;
-    if (api.get_allocator(L, &own) != ag_luajit_allocate) {
-        api.set_allocator(L, allocate, ud);
+    if (ag_luajit.get_allocator(L, &own) != ag_luajit_allocate) {
+        ag_luajit.set_allocator(L, allocate, ud);
         return;
     }
     struct luajit_state *state = own;
@@ -248,10 +326,11 @@ static bool detour(size_t i, void *function, const void *enter, uintptr_t replac
     return true;
 }
 
-/* Whether `mov $INTERNAL, %edi` is at the beginning of luaL_newstate. */
+/* Whether `mov $AG_LUAJIT_INTERNAL, %edi` is at the beginning of luaL_newstate. */
 static bool knows_marker(const unsigned char *code) {
     enum { BYTES_TRIED = 24 };
-    static const unsigned char move[] = {0xbf, INTERNAL & 255, INTERNAL >> 8, 0, 0};
+    static const unsigned char move[] = {0xbf, AG_LUAJIT_INTERNAL & 255, AG_LUAJIT_INTERNAL >> 8, 0,
+                                         0};
     for (size_t i = 0; i < BYTES_TRIED; i++) {
         if (memcmp(code + i, move, sizeof(move)) == 0) {
             return true;
@@ -271,11 +350,18 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         void *function;
     } functions[] = {
         {"luaL_newstate", NULL},
-        {"lua_newstate", &api.new_state},
-        {"lua_getallocf", &api.get_allocator},
-        {"lua_setallocf", &api.set_allocator},
-        {"lua_close", &api.close},
-        {"lua_gc", &api.collect},
+        {"lua_newstate", &ag_luajit.new_state},
+        {"lua_getallocf", &ag_luajit.get_allocator},
+        {"lua_setallocf", &ag_luajit.set_allocator},
+        {"lua_close", &ag_luajit.close},
+        {"lua_gc", &ag_luajit.collect},
+        {"lua_getinfo", &ag_luajit.get_info},
+        {"lua_getstack", &ag_luajit.get_stack},
+        {"luaL_loadbuffer", &ag_luajit.load},
+        {"lua_pcall", &ag_luajit.pcall},
+        {"lua_pushcclosure", &ag_luajit.push_function},
+        {"lua_newthread", &ag_luajit.new_thread},
+        {"lua_resume", &ag_luajit.resume},
     };
     void *found[AG_ARRAY_SIZE(functions)];
     for (size_t i = 0; i < AG_ARRAY_SIZE(functions); i++) {
@@ -294,9 +380,14 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = "its luaL_newstate is not that of LuaJIT 2.1 (since 2020)";
         return AG_ADAPTER_REFUSED;
     }
-    if (!detour(0, found[2], ag_kept_call, (uintptr_t)get_allocator, &api.get_allocator) ||
-        !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator, &api.set_allocator) ||
-        !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &api.new_state)) {
+    if (!ag_luajit_calibrate()) {
+        ret_runtime->note =
+            "its stacks have no Lua frames, because its data is not where this release has it";
+    }
+    if (!detour(0, found[2], ag_kept_call, (uintptr_t)get_allocator, &ag_luajit.get_allocator) ||
+        !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator,
+                &ag_luajit.set_allocator) ||
+        !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &ag_luajit.new_state)) {
         ret_runtime->note = "a function cannot be detoured";
         return AG_ADAPTER_REFUSED; /* the detours of lua_getallocf and lua_setallocf alone have no
                                     * effect */
@@ -316,8 +407,8 @@ static void luajit_end(struct ag_runtime_definition *ret_runtime) {
         lua_State *L = atomic_load_explicit(&state->L, memory_order_relaxed);
         if (L && atomic_load_explicit(&state->is_taken, memory_order_acquire)) {
             ret_runtime->reported += (uint64_t)state->in_use_bytes;
-            ret_runtime->counted +=
-                (uint64_t)api.collect(L, COUNT, 0) * KIB + (uint64_t)api.collect(L, COUNT_BYTES, 0);
+            ret_runtime->counted += (uint64_t)ag_luajit.collect(L, COUNT, 0) * KIB +
+                                    (uint64_t)ag_luajit.collect(L, COUNT_BYTES, 0);
         }
     }
 }

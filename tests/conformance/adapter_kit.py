@@ -109,6 +109,27 @@ def stacks_with(tools, guest, trace, frame):
     return [frames_of(guest, stack) for stack in found]
 
 
+def traced_stacks(tools, runtime, command):
+    """Runs traced_blocks.lua. The stacks of its strings must be those that the script read by debug.getinfo when it made the strings.
+    Stacks are compared as the lines of the Lua functions."""
+    failures = tap.Failures()
+    script = recorded.source_of("traced_blocks.lua")
+    traced = recorded.line_of("traced_blocks.lua", "-- the traced block")
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [*command, script], folder)
+        failures.expect("status, complaints", (outcome.status, outcome.stderr.decode()), (0, ""))
+        wanted = {tuple(int(number) for number in text.split()[1:]) for text in outcome.stdout.decode().splitlines()}
+        found = set()
+        for stack in recorded.report(tools, traces[0], "--view=peak", "--limit=0", "--focus=note")["stacks"]:
+            lines = tuple(frame["line"] for frame in stack["frames"] if frame["runtime"] == runtime)
+            found |= {lines[1:]} if lines[:1] == (traced,) else set()
+            failures.expect("state of a stack", stack["state"], "complete")
+        failures.require("the script made stacks: %d" % len(wanted), len(wanted) > 50)
+        failures.expect("stacks that are not in the trace", wanted - found, set())
+        failures.expect("stacks that only the trace has", found - wanted, set())
+    return failures
+
+
 def is_in_order(stack, wanted):
     rest = iter(stack)
     return all(any(name == frame for frame in rest) for name in wanted)

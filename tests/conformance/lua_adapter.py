@@ -186,6 +186,10 @@ def constructors_have_lines(tools, lua):
     return failures
 
 
+def stacks_are_those_of_lua(tools, lua):
+    return adapter_kit.traced_stacks(tools, "lua", [lua.interpreter])
+
+
 def deep_frames(tools, lua, guest, folder, failures):
     """Lua reallocates its stack. When the new block is recorded, Lua's calls still point to the old block, which is freed and
     overwritten, so the calls cannot be read. Lua 5.4.4 allocates the new stack before it frees the old one, so with 5.4.4 this test
@@ -389,6 +393,7 @@ def main():
         "stacks that are alike": alike_stacks_are_distinguished,
         "only frames of Lua": only_frames_of_lua,
         "lines of constructors": constructors_have_lines,
+        "stacks that debug.getinfo shows": stacks_are_those_of_lua,
         "a stack that moves": a_stack_that_moves_has_frames,
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,
         "coverage": coverage_is_reported,

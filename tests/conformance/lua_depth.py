@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of the memo of the Lua adapter (lua_call_memo.c), which keeps the last stack of a thread,
-so that the next walk (a reading of Lua's calls) reads only the calls that have changed. The cost of
-a block must not depend on the depth of a recursion, and the stacks must be those that a walk of all
-calls finds."""
+"""Tests of the memos of the adapters of Lua (lua_call_memo.c) and LuaJIT (luajit_frames.c), which keep the last stack of a thread,
+so that the next walk (a reading of Lua's calls) reads only the calls that have changed. The cost of a block must not depend on the depth
+of a recursion, and the stacks must be those that a walk of all calls finds."""
 
 import os
 import sys
@@ -10,7 +9,7 @@ import sys
 import recorded
 import tap
 
-INTERPRETERS = ["/usr/bin/lua5.4", "/usr/bin/lua5.3"]
+INTERPRETERS = [["/usr/bin/lua5.4"], ["/usr/bin/lua5.3"], ["/usr/bin/luajit", "-joff"], ["/usr/bin/luajit", "-Ohotloop=3"]]
 SEEDS = 5 if os.environ.get("AG_TEST_SCALE") == "full" else 2
 STEPS = 150
 
@@ -20,7 +19,7 @@ def deep_blocks_cost_as_much_as_others(tools, interpreter):
     memo it costs 8 to 10 times as much."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, _ = recorded.record(tools, [interpreter, recorded.source_of("deep_blocks.lua")], folder)
+        outcome, _ = recorded.record(tools, [*interpreter, recorded.source_of("deep_blocks.lua")], folder)
         rows = [[float(value) for value in line.split()] for line in outcome.stdout.decode().splitlines()]
         failures.expect("lines", len(rows), 2)
         for shallow, deep in rows:
@@ -36,7 +35,7 @@ def remembered_stacks_are_read_stacks(tools, interpreter, judge):
     for seed in range(SEEDS):
         for options in ([], ["--depth=20"]):
             with recorded.Folder() as folder:
-                command = [interpreter, recorded.source_of("random_calls.lua"), str(seed), str(STEPS)]
+                command = [*interpreter, recorded.source_of("random_calls.lua"), str(seed), str(STEPS)]
                 outcome, traces = recorded.record(tools, command, folder, options=options, env={"LD_PRELOAD": judge})
                 failures.expect("output", outcome.stdout.decode(), "done\t%d\n" % seed)
                 made, failed = recorded.stack_checks(tools, traces[0])
@@ -50,18 +49,16 @@ def remembered_stacks_are_read_stacks(tools, interpreter, judge):
 def main():
     tools = recorded.tools_of_arguments()
     judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
-    results = tap.Plan(2 * len(INTERPRETERS))
+    cases = {"remembered stacks are read stacks": lambda interpreter: remembered_stacks_are_read_stacks(tools, interpreter, judge),
+             "deep blocks cost as much as others": lambda interpreter: deep_blocks_cost_as_much_as_others(tools, interpreter)}
+    results = tap.Plan(len(cases) * len(INTERPRETERS))
     for interpreter in INTERPRETERS:
-        name = "%s: deep_blocks_cost_as_much_as_others" % os.path.basename(interpreter)
-        if not os.path.exists(interpreter):
-            results.skip(name, "no " + interpreter)
-        else:
-            results.run(name, lambda interpreter=interpreter: deep_blocks_cost_as_much_as_others(tools, interpreter))
-        name = "%s: remembered_stacks_are_read_stacks" % os.path.basename(interpreter)
-        if not os.path.exists(interpreter) or not os.path.exists(judge):
-            results.skip(name, "no %s, or built without libunwind" % interpreter)
-        else:
-            results.run(name, lambda interpreter=interpreter: remembered_stacks_are_read_stacks(tools, interpreter, judge))
+        for case_name, case in cases.items():
+            name = "%s: %s" % (os.path.basename(" ".join(interpreter)), case_name)
+            if not os.path.exists(interpreter[0]) or not os.path.exists(judge):
+                results.skip(name, "no %s, or built without libunwind" % interpreter[0])
+            else:
+                results.run(name, lambda interpreter=interpreter, case=case: case(interpreter))
     return results.status()
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Tests of the LuaJIT adapter: the bytes in use in the trace must equal those that collectgarbage("count") returns."""
+"""Tests of the LuaJIT adapter. The bytes in use in the trace must equal those that collectgarbage("count") returns, and the Lua
+frames of a block those that LuaJIT shows at the same place."""
 
 import os
 import sys
 
+import adapter_kit
 import recorded
 import tap
 
@@ -31,6 +33,26 @@ collectgarbage("stop")
 local count = collectgarbage("count") * 1024
 io.write(count, "\\n")
 if arg[2] == "exit" then os.exit(0) end
+"""
+
+
+# Most tables are made by compiled code, which is entered in the loop of `hot`.
+COMPILED = """
+local kept = {}
+local function make(i) return { i } end
+local function hot()
+  for i = 1, 1000 do kept[i] = make(i) end -- the loop
+end
+local function calls()
+  hot() -- the call
+  return 1
+end
+local co = coroutine.wrap(function()
+  calls() -- in the coroutine
+end)
+co() -- the resume
+calls() -- in the chunk
+big = ("x"):rep(1000000)
 """
 
 
@@ -89,9 +111,42 @@ def without_adapters_nothing_changes(tools):
     return failures
 
 
+def stacks_are_those_of_luajit(tools):
+    return adapter_kit.traced_stacks(tools, "luajit", [INTERPRETER, "-joff"])
+
+
+def compiled_code_has_frames(tools):
+    """The stack of a block of compiled code has the Lua functions that were active when the code was entered, and is complete."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        script = os.path.join(folder, "compiled.lua")
+        with open(script, "w", encoding="utf-8") as out:
+            out.write(COMPILED)
+
+        def at(name, text):
+            return "%s:%d" % (name, [number for number, line in enumerate(COMPILED.splitlines(), 1) if text in line][0])
+
+        _, traces = recorded.record(tools, [INTERPRETER, script], folder)
+        stacks = recorded.report(tools, traces[0], "--view=peak", "--limit=0", "--focus=hot")["stacks"]
+        rows = {}
+        for stack in stacks:
+            failures.expect("state", stack["state"], "complete")
+            if stack["frames"][0]["function"] == "[compiled code]":
+                own = tuple("%s:%s" % (frame["function"], frame["line"]) for frame in stack["frames"][1:] if frame["runtime"] == "luajit")
+                rows[own] = rows.get(own, 0) + stack["allocated_blocks"]
+        outer = (at("hot", "local function hot"), at("calls", "-- the call"))
+        in_chunk = rows.get((*outer, at("main chunk", "-- in the chunk")), 0)
+        in_coroutine = rows.get((*outer, at("function", "-- in the coroutine"), at("main chunk", "-- the resume")), 0)
+        # the loop is compiled after 56 rounds; when the coroutine has ended, each call of `hot` enters the compiled code
+        failures.fail_unless("tables of compiled code called by the chunk: %d of 1000" % in_chunk, 900 <= in_chunk <= 1000)
+        failures.fail_unless("tables of compiled code called by the coroutine: %d" % in_coroutine, 800 <= in_coroutine <= 960)
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    cases = (bytes_are_those_that_luajit_counts, a_closed_state_has_freed_all, without_adapters_nothing_changes)
+    cases = (bytes_are_those_that_luajit_counts, a_closed_state_has_freed_all, without_adapters_nothing_changes,
+             stacks_are_those_of_luajit, compiled_code_has_frames)
     results = tap.Plan(len(cases))
     for case in cases:
         if os.path.exists(INTERPRETER):

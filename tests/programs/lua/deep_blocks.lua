@@ -20,7 +20,7 @@ local function dig_with_blocks(n)
   return 1 + dig_with_blocks(n - 1)
 end
 local function go_up_and_down(n)
-  for i = 1, BLOCKS // n do dig_with_blocks(n) end
+  for i = 1, math.floor(BLOCKS / n) do dig_with_blocks(n) end
 end
 
 collectgarbage("stop")

@@ -10,8 +10,8 @@ local function leaves(n) local a = leaf(n)
   kept[random(20)] = function() return a, b end
   return a end
 local dead = setmetatable({}, {__mode = "v"})
-local is_5_3 = _VERSION == "Lua 5.3" -- which has no coroutine.close and no variables that are closed
-local closes = load("local t, leaf, d = ... " .. (is_5_3 and "leaf(d)" or "local c <close> = t leaf(d)"))
+local is_5_4 = _VERSION == "Lua 5.4" -- which has coroutine.close and variables that are closed
+local closes = (loadstring or load)("local t, leaf, d = ... " .. (is_5_4 and "local c <close> = t leaf(d)" or "leaf(d)"))
 local acts = {
   function(d) leaf(d) return act(d + 1) end,                       -- tail call
   function(d) local r = act(d + 1) leaf(d) act(d + 1) return r end,
@@ -21,7 +21,7 @@ local acts = {
   function(d) local co = coroutine.wrap(function(a) leaf(a) for i = 1, random(4) do coroutine.yield(i) act(d + 2) end return leaf(a) end)
     for _ = 1, random(4) do if not pcall(co, d) then break end leaf(d) end return d end,
   function(d) local co = coroutine.create(function() pcall(function() leaf(d) coroutine.yield() act(d + 3) error("x") end) coroutine.yield() leaf(d) end)
-    coroutine.resume(co) act(d + 2) coroutine.resume(co) leaf(d) coroutine.resume(co) if random(2) == 1 and not is_5_3 then coroutine.close(co) end return d end,
+    coroutine.resume(co) act(d + 2) coroutine.resume(co) leaf(d) coroutine.resume(co) if random(2) == 1 and is_5_4 then coroutine.close(co) end return d end,
   function(d) local t = setmetatable({}, {__index = function(_, k) leaf(d) return act(d + 2) end, __add = function(a, b) return leaf(d) end,
       __close = function() leaf(d) act(d + 3) end, __concat = function() return act(d + 2) end})
     closes(t, leaf, d)

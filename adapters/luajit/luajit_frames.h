@@ -1,0 +1,71 @@
+/* luajit_frames.h: the Lua frames of LuaJIT's states. */
+#ifndef AG_LUAJIT_FRAMES_H
+#define AG_LUAJIT_FRAMES_H
+
+#include "luajit_runtime.h"
+#include "record/managed_frames.h"
+
+/* A call of a Lua function. */
+struct ag_luajit_call {
+    uintptr_t proto, pc; /* pc: the address after the instruction that runs; 0: unknown */
+    uint32_t slot, next; /* index of the frame in the stack, and of the frame that it called; next
+                          * 0: none */
+    uint32_t segment;    /* the number of C calls, in the same lua_State, that this call made,
+                          * directly or not */
+    uint32_t n_runs;     /* in a memo: number of the call's run */
+};
+/* Reads the calls of L from the innermost outward. */
+struct ag_luajit_reader {
+    uintptr_t stack;
+    uint32_t slot, next, segment, n_slots;
+    uintptr_t pc;
+};
+/* base: the first slot of the innermost frame. */
+void ag_luajit_read_begin(struct ag_luajit_reader *reader, uintptr_t L, uintptr_t base);
+/* Returns false if there are no more calls, or if they cannot be read. */
+bool ag_luajit_read(struct ag_luajit_reader *reader, struct ag_luajit_call *ret_call);
+/* The line of the instruction before this pc; 0: unknown. */
+uint32_t ag_luajit_line(uintptr_t proto, uintptr_t pc);
+
+struct ag_luajit_memo {
+    uintptr_t L; /* 0: empty */
+    uint32_t recording, capacity;
+    uint32_t n_calls, n_runs;
+    uint32_t n_inner; /* C calls inside of the innermost Lua call */
+    bool is_partial, has_unknown, is_used;
+    struct ag_luajit_call *calls, *read; /* calls: the outermost first; read: of the last walk, the
+                                          * innermost first */
+    struct ag_run_frame *frames;
+    struct ag_frame_run *runs;
+};
+struct ag_luajit_known {
+    uintptr_t proto; /* 0: free */
+    uint32_t function;
+};
+enum { AG_LUAJIT_MEMOS = 8, AG_LUAJIT_KNOWN_FIRST = 512 };
+/* What is known about the frames of one state (global_State), which is used by one thread at a
+ * time. */
+struct ag_luajit_frames {
+    uintptr_t global;      /* the global_State; 0: not made yet, or closed */
+    uintptr_t trace_frame; /* the interpreter's native frame from which compiled code was entered
+                            * that is allocating; 0: none */
+    uintptr_t moving;      /* the stack that is being reallocated; 0: none */
+    uint32_t next_memo;
+    struct ag_luajit_memo memos[AG_LUAJIT_MEMOS];
+    uint32_t n_known, known_capacity;
+    struct ag_luajit_known *known;
+    struct ag_luajit_known first_known[AG_LUAJIT_KNOWN_FIRST];
+};
+/* The frames of the state that L belongs to; NULL: the state is not recorded. In
+ * luajit_adapter.c. */
+struct ag_luajit_frames *ag_luajit_frames_of(uintptr_t L);
+
+/* The state is about to allocate in this thread: from now on the thread's stacks have its
+ * frames. */
+void ag_luajit_frames_enter(struct ag_luajit_frames *frames);
+/* A block is freed: if it is a function's code, forgets the function. */
+void ag_luajit_frames_freed(struct ag_luajit_frames *frames, const void *block, size_t bytes);
+/* The state is closed: forgets everything. */
+void ag_luajit_frames_end(struct ag_luajit_frames *frames);
+
+#endif
