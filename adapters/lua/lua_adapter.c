@@ -235,7 +235,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     const struct ag_lua_layout *layout = find_layout(release);
     if (!layout) {
         return refuse(ret_runtime, "this release is not supported; supported releases are ",
-                      "5.3.4 to 5.3.6, 5.4.4, 5.4.6 to 5.4.8");
+                      "5.2.4, 5.3.4 to 5.3.6, 5.4.4, 5.4.6 to 5.4.8");
     }
     ag_lua.layout = *layout;
     if (!find_api(&lua, &reason)) {
@@ -267,7 +267,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 static void add_state(void *context, const struct ag_lua_state *state) {
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {
-        const void *L = (const char *)state->first_block + AG_LUA_BEFORE_STATE;
+        const void *L = (const char *)state->first_block + ag_lua.layout.before_state;
         const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
         runtime->reported += (uint64_t)state->in_use_bytes;
         runtime->counted += (uint64_t)ag_lua_total_bytes(global);

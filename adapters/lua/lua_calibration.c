@@ -264,7 +264,7 @@ static int probe_directly(lua_State *L) {
  * first time, and has the mark at the second time. */
 static int probe_mark(lua_State *L) {
     void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.layout.state_ci));
-    const bool is_marked = ag_lua_call_status(ci) & AG_LUA_CALL_IS_REMEMBERED;
+    const bool is_marked = ag_lua_call_status(ci) & ag_lua.layout.call_mark;
     if (is_marked != (own.n_marked++ % 2 == 1)) {
         complain("the bits of a call's status are not those of this release");
     }
@@ -278,7 +278,7 @@ static int finalize(lua_State *L) {
     own.n_finalized++;
     /* a step of 5.3 also calls finalizers in other states, if there are some left */
     if (own.wanted == &own.collected &&
-        ag_lua_byte(global, ag_lua.layout.global_gc_state) != ag_lua.layout.gc_pause - 1) {
+        ag_lua_byte(global, ag_lua.layout.global_gc_state) != ag_lua.layout.gc_finalizes) {
         complain("its collector's state is not where this release has it");
     }
     return 0;

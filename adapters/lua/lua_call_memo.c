@@ -69,7 +69,7 @@ static uint32_t count_calls(const lua_State *L, uint32_t most, void **ret_known)
         if (ag_lua_status_is_c(status)) {
             continue;
         }
-        if (ret_known && ci != innermost && status & AG_LUA_CALL_IS_REMEMBERED) {
+        if (ret_known && ci != innermost && status & ag_lua.layout.call_mark) {
             *ret_known = ci;
             break;
         }
@@ -190,7 +190,10 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
             in_run = 0;
         }
         const bool is_innermost = i + 1 == first + n || ag_lua_call_is_fresh(memo->calls[i + 1]);
-        if (!is_innermost) { /* this call waits for its callee: Lua has saved its pc */
+        /* A call that waits for its callee has saved its pc. If Lua saves every pc, the innermost
+         * call is set too, because its run may not be reported: 5.2 and 5.3 prepare a call, and may
+         * allocate, before the call is fresh or not. */
+        if (!is_innermost || !ag_lua.layout.keeps_pc_in_variable) {
             const struct ag_lua_place place = ag_lua_place_of(state, L, ci, /* end= */ 0);
             ag_run_set(run, in_run, place.function, place.line);
             memo->has_unknown |= place.function == 0;

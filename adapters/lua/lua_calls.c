@@ -158,7 +158,7 @@ void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes) {
 }
 
 void ag_lua_calls_freed(struct ag_lua_state *state, const void *block) {
-    if ((const char *)block + AG_LUA_BEFORE_STATE == (const char *)state->running) {
+    if ((const char *)block + ag_lua.layout.before_state == (const char *)state->running) {
         state->running = NULL;
     }
 }

@@ -1,4 +1,4 @@
-/* lua_runtime.h: the parts of Lua 5.3 and 5.4 that the adapter (allogram's code for Lua) uses: the
+/* lua_runtime.h: the parts of Lua 5.2 to 5.4 that the adapter (allogram's code for Lua) uses: the
  * C API, and the fields of Lua's structs.
  *
  * Lua's own headers are not needed: this file has what all supported releases have in common, and
@@ -35,9 +35,6 @@ enum ag_lua_tag {
     AG_LUA_TAGS = 11, /* any other tag: a vector, or a type whose tag is in the layout */
 };
 enum {
-    AG_LUA_CALL_KIND = 1 << 1, /* CIST_LUA or CIST_C: a call of a Lua or a C function */
-    /* a bit that no release uses; a new call begins without it (lua_call_memo.c) */
-    AG_LUA_CALL_IS_REMEMBERED = 1 << 15,
     AG_LUA_VALUE_TAG = 8,      /* the offset of the tag in a TValue */
     AG_LUA_CLOSURE_TAG = 0x46, /* of a Lua function */
     AG_LUA_STRING_TAG = 0x44,  /* of a string, without the bit that distinguishes long strings */
@@ -49,9 +46,13 @@ enum {
 struct ag_lua_layout {
     uint16_t state_global, state_ci, state_stack;
     uint16_t ci_function, ci_previous, ci_saved_pc, ci_status;
-    /* in CallInfo.callstatus: the value of AG_LUA_CALL_KIND in a call of a C function, and the bit
-     * of a call of Lua that began a call of luaV_execute (CIST_FRESH) */
-    uint16_t c_call, fresh_call;
+    /* Bits of CallInfo.callstatus. call_kind: the bit that distinguishes calls of Lua functions
+     * from calls of C functions (CIST_LUA, CIST_C); c_call: its value for a C function. A call of
+     * Lua for which luaV_execute was called has the value fresh_value in the bits fresh_bits
+     * (CIST_FRESH). call_mark: a bit that the release does not use for calls of Lua; a new call
+     * begins without it (lua_call_memo.c) */
+    uint16_t call_kind, c_call, fresh_bits, fresh_value, call_mark;
+    uint16_t before_state; /* LUA_EXTRASPACE: the offset of a lua_State in its block */
     /* 1: luaV_execute has its pc in a local variable, and not always saves it (lua_pcs.c) */
     uint16_t keeps_pc_in_variable;
     /* 1: for a tail call, Lua calls the hook with a new CallInfo, and then lets the function run in
@@ -67,8 +68,8 @@ struct ag_lua_layout {
     uint16_t proto_locals, proto_source, proto_bytes;
     uint16_t global_total, global_debt, global_gc_state, global_gc_kind, global_gc_stopped;
     uint8_t gc_not_stopped; /* the value of global_gc_stopped while the collector is not stopped */
-    uint8_t
-        gc_pause; /* GCSpause: no cycle runs. The state before it, GCScallfin, calls finalizers. */
+    uint8_t gc_pause;       /* GCSpause: no cycle runs */
+    uint8_t gc_finalizes;   /* the state in which a full collection calls finalizers */
     uint8_t tag_upvalue, tag_proto; /* tags of new blocks; tag_upvalue 0: an upvalue has no tag */
     /* An instruction has, from the lowest bit on, an opcode of op_bits, and A, of 8 bits. B and C
      * are read as 8 bits. The masks have the bit of an instruction that is set if B or C is a
@@ -121,19 +122,29 @@ AG_FAST uint16_t ag_lua_call_status(const void *ci) {
 }
 /* Whether a call with this status is a call of a C function. */
 AG_FAST bool ag_lua_status_is_c(uint16_t status) {
-    return (status & AG_LUA_CALL_KIND) == ag_lua.layout.c_call;
+    return (status & ag_lua.layout.call_kind) == ag_lua.layout.c_call;
 }
 AG_FAST bool ag_lua_call_is_c(const void *ci) {
     return ag_lua_status_is_c(ag_lua_call_status(ci));
 }
-/* Whether this call of Lua began a call of luaV_execute. */
-AG_FAST bool ag_lua_call_is_fresh(const void *ci) {
-    return ag_lua_call_status(ci) & ag_lua.layout.fresh_call;
+/* Whether this call of a Lua function has executed no instruction yet. */
+AG_FAST bool ag_lua_call_begins(const void *ci) {
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    const void *closure = ag_lua_pointer(ag_lua_pointer(ci, layout->ci_function), 0);
+    const void *proto = ag_lua_pointer(closure, layout->closure_proto);
+    return ag_lua_pointer(ci, layout->ci_saved_pc) == ag_lua_pointer(proto, layout->proto_code);
 }
-/* Sets the bit AG_LUA_CALL_IS_REMEMBERED of a call. */
+/* Whether this call of Lua began a call of luaV_execute. In 5.2 (fresh_value 0) the bits of a call
+ * that has executed no instruction do not say that: luaD_precall, which may run the collector,
+ * prepares the call before luaV_execute is called or goes on. */
+AG_FAST bool ag_lua_call_is_fresh(const void *ci) {
+    return (ag_lua_call_status(ci) & ag_lua.layout.fresh_bits) == ag_lua.layout.fresh_value &&
+           (ag_lua.layout.fresh_value != 0 || !ag_lua_call_begins(ci));
+}
+/* Sets the bit call_mark of a call of Lua. */
 AG_FAST void ag_lua_call_mark(void *ci) {
     uint16_t *status = (uint16_t *)(void *)((char *)ci + ag_lua.layout.ci_status);
-    *status |= AG_LUA_CALL_IS_REMEMBERED;
+    *status |= ag_lua.layout.call_mark;
 }
 AG_FAST void *ag_lua_caller(const void *ci) {
     return ag_lua_pointer(ci, ag_lua.layout.ci_previous);

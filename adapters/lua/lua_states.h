@@ -9,8 +9,6 @@
 #include "embed/host_events.h"
 #include "lua_runtime.h"
 
-enum { AG_LUA_BEFORE_STATE = 8 }; /* LUA_EXTRASPACE: the offset of L in its block */
-
 /* The first place of a key in a hash table of this capacity, a power of two. */
 AG_FAST uint32_t ag_lua_slot_of(const void *key, uint32_t capacity) {
     const uint64_t hash = (uint64_t)(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15);

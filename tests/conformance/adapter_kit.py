@@ -46,6 +46,7 @@ def guests(tools):
         Guest("lua (shared)", "lua", "lua", [tools.program("lua_guest"), SCRIPT], frames, native),
         Guest("lua (static)", "lua", "lua", [tools.program("lua_guest_static"), SCRIPT], frames, native),
         Guest("lua 5.3 (shared)", "lua", "lua", [tools.program("lua_guest_5_3"), SCRIPT], frames, native),
+        Guest("lua 5.2 (shared)", "lua", "lua", [tools.program("lua_guest_5_2"), SCRIPT], frames, native),
         Guest("lua 5.3 (static)", "lua", "lua", [tools.program("lua_guest_static_5_3"), SCRIPT], frames, native),
     ]
 

@@ -34,7 +34,8 @@ def line(text):
 
 # The sizes are those of Lua's structs on 64-bit machines: a table has 56 bytes, an array of n values 16 n, a Lua closure 32 + 8 for each
 # upvalue, a string 25 + its length. 5.4: an upvalue has 40 bytes, a coroutine 208, its stack has 45 slots. 5.3: an upvalue has 32 bytes
-# and no type (it counts as a vector), a coroutine has 216 bytes, its stack has 40 slots.
+# and no type (it counts as a vector), a coroutine has 216 bytes, its stack has 40 slots. 5.2: an upvalue has 40 bytes, a coroutine
+# 208, its stack has 40 slots.
 HAND_COUNTED = {
     "tables": {"table": (1000, 56000)},
     "arrays": {"table": (10, 560), "vector": (10, 480)},
@@ -45,6 +46,8 @@ VERSIONS = [
                 "threads_of_lua": {"thread": (50, 50 * 208), "vector": (50, 50 * 720)}}, "lua_guest"),
     Lua("5.3", {**HAND_COUNTED, "closures": {"closure": (100, 4000), "vector": (100, 3200)},
                 "threads_of_lua": {"thread": (50, 50 * 216), "vector": (50, 50 * 640)}}, "lua_guest_5_3"),
+    Lua("5.2", {**HAND_COUNTED, "closures": {"closure": (100, 4000), "upvalue": (100, 4000)},
+                "threads_of_lua": {"thread": (50, 50 * 208), "vector": (50, 50 * 640)}}, "lua_guest_5_2"),
 ]
 
 
@@ -178,7 +181,9 @@ def constructors_have_lines(tools, lua):
     start of the instruction and the allocation of its block."""
     failures = tap.Failures()
     guest = tools.program(lua.guest)
-    commands = [[lua.interpreter, SCRIPT, "constructors"], [guest, SCRIPT, "constructors"], [guest, SCRIPT, "constructors_in_need"]]
+    commands = [[lua.interpreter, SCRIPT, "constructors"], [guest, SCRIPT, "constructors"]]
+    if lua.version != "5.2": # which does not collect when a block is refused while the collector is stopped
+        commands.append([guest, SCRIPT, "constructors_in_need"])
     for command in commands:
         if os.path.exists(command[0]):
             with recorded.Folder() as folder:

@@ -9,7 +9,7 @@ import sys
 import recorded
 import tap
 
-INTERPRETERS = [["/usr/bin/lua5.4"], ["/usr/bin/lua5.3"], ["/usr/bin/luajit", "-joff"], ["/usr/bin/luajit", "-Ohotloop=3"]]
+INTERPRETERS = [["/usr/bin/lua5.4"], ["/usr/bin/lua5.3"], ["/usr/bin/lua5.2"], ["/usr/bin/luajit", "-joff"], ["/usr/bin/luajit", "-Ohotloop=3"]]
 SEEDS = 5 if os.environ.get("AG_TEST_SCALE") == "full" else 2
 STEPS = 150
 

@@ -4,7 +4,7 @@
 -- Lua's table of strings grows here, and not in one of the cases. The cases make other strings than these: if one of these strings is dead
 -- and not yet collected, Lua would use it again, and a case would allocate no block.
 strings_of_the_script = {}
-for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + i // 26) end
+for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + math.floor(i / 26)) end
 
 -- allocates the Lua stack and the CallInfo structures that the calls of a case need
 local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end

@@ -27,7 +27,7 @@ static const char *const names[TAGS] = {[0] = "vector",
                                         [7] = "userdata",
                                         [8] = "thread",
                                         [9] = LUA_VERSION_NUM >= 504 ? "upvalue" : "proto",
-                                        [10] = "proto"};
+                                        [10] = LUA_VERSION_NUM == 502 ? "upvalue" : "proto"};
 static _Atomic uint64_t allocated_blocks[TAGS], allocated_bytes[TAGS], in_use_blocks[TAGS];
 static const char *script;
 static bool refuses_first, has_refused;
