@@ -65,7 +65,7 @@ static size_t foreign_frees_of(uint8_t via, enum ag_record_kind kind) {
     return n;
 }
 
-static void deaths_in_a_collection_are_no_frees_by_another_thread(void **state) {
+static void a_collector_frees_nothing_for_other_threads(void **state) {
     (void)state;
     assert_int_equal(foreign_frees_of(/* via= */ 0, AG_RECORD_FREE), BLOCKS);
     assert_int_equal(foreign_frees_of(COLLECTED_VIA, AG_RECORD_FREE), 0);
