@@ -428,6 +428,11 @@ struct allogram_frame {
      * position. NULL: that of the previous frame in the array. */
     const void *position;
 };
+/* The position of the last frame in the array, if nothing called its function, and the machine
+ * runs generated code on a stack of its own. All native frames are functions that the innermost
+ * function of the array called. The walk of native frames ends at the generated code, and the stack
+ * is complete. */
+#define ALLOGRAM_OUTERMOST ((const void *)UINTPTR_MAX)
 /* Writes at most `most` frames, the innermost first, and returns their number. The callback is
  * called during allocations, maybe in a signal handler or while the interpreter changes its own
  * stack. So it may only read, and must not allocate, wait or leave by longjmp; but it may register

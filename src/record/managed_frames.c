@@ -75,8 +75,7 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
 
 /* ---- memory ---- */
 
-/* A cached merge. The native node determines the native frames, their number and their root
- * (whether the walk was complete). */
+/* A cached merge. The native node determines the native frames and their number. */
 enum { MERGES_BITS = 7, MERGED_FRAMES = 12 };
 struct merge {
     /* the recording to which the node belongs, from ag_stacks_recording; 0: the entry is empty */
@@ -84,6 +83,7 @@ struct merge {
     uint32_t native;
     uint32_t site; /* site of the innermost frame, if it replaces that of the native node; else 0 */
     uint32_t n_managed;
+    enum ag_root root;
     struct merged_frame {
         uint32_t function, line, place;
     } managed[MERGED_FRAMES];
@@ -162,7 +162,9 @@ static uint32_t source_append_frames(const struct ag_frame_source *source,
         const uintptr_t position = scratch->managed[i].position;
         const uint32_t found =
             position != 0 ? frame_at(scratch->natives, n_natives, place, position) : n_natives;
-        place = found < n_natives ? found : place;
+        place = position == AG_OUTERMOST_POSITION ? n_natives - 1
+                : found < n_natives               ? found
+                                                  : place;
         scratch->places[i] = place;
     }
     return end;
@@ -406,9 +408,10 @@ static struct merge *place_of_merge(struct ag_walk_scratch *scratch, uint32_t na
 }
 
 static bool merge_is(const struct merge *merge, const struct ag_walk_scratch *scratch,
-                     uint32_t recording, uint32_t native, uint32_t site, uint32_t n_managed) {
+                     uint32_t recording, uint32_t native, uint32_t site, uint32_t n_managed,
+                     enum ag_root root) {
     bool is_same = merge->recording == recording && merge->native == native &&
-                   merge->site == site && merge->n_managed == n_managed;
+                   merge->site == site && merge->n_managed == n_managed && merge->root == root;
     for (uint32_t i = 0; i < n_managed && is_same; i++) {
         const struct merged_frame *known = &merge->managed[i];
         const struct ag_managed_frame *frame = &scratch->managed[i];
@@ -420,11 +423,12 @@ static bool merge_is(const struct merge *merge, const struct ag_walk_scratch *sc
 
 static void keep_merge(struct merge *merge, const struct ag_walk_scratch *scratch,
                        uint32_t recording, uint32_t native, uint32_t site, uint32_t n_managed,
-                       uint32_t node) {
+                       enum ag_root root, uint32_t node) {
     merge->recording = recording;
     merge->native = native;
     merge->site = site;
     merge->n_managed = n_managed;
+    merge->root = root;
     merge->node = node;
     for (uint32_t i = 0; i < n_managed; i++) {
         merge->managed[i] = (struct merged_frame){.function = scratch->managed[i].function,
@@ -455,13 +459,13 @@ static uint32_t merge_all(struct ag_walk_scratch *scratch, uint32_t native, uint
     }
     struct merge *merge =
         n_managed <= MERGED_FRAMES ? place_of_merge(scratch, native, n_managed) : NULL;
-    if (merge && AG_LIKELY(merge_is(merge, scratch, recording, native, site, n_managed))) {
+    if (merge && AG_LIKELY(merge_is(merge, scratch, recording, native, site, n_managed, root))) {
         return merge->node;
     }
     scratch->natives[0].site = site != 0 ? site : scratch->natives[0].site;
     const uint32_t merged = intern_all(scratch, n_natives, n_managed, root);
     if (merge && merged != AG_ROOT_NOT_KEPT) {
-        keep_merge(merge, scratch, recording, native, site, n_managed, merged);
+        keep_merge(merge, scratch, recording, native, site, n_managed, root, merged);
     }
     return merged;
 }
@@ -473,6 +477,23 @@ uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, 
         node = site != 0 ? ag_stack_with_leaf(node, site) : (uint32_t)AG_ROOT_NOT_KEPT;
     }
     return node;
+}
+
+/* How the merged stack ends. A stack is complete if a source lists its outermost function and the
+ * walk of native frames ended at generated code, which is in no image. */
+static enum ag_root root_of(const struct ag_walk_scratch *scratch, uint32_t n_natives,
+                            uint32_t n_managed, enum ag_root root) {
+    uint64_t pc;
+    uint32_t image;
+    for (uint32_t i = n_managed; i-- > 0 && root == AG_ROOT_INCOMPLETE;) {
+        if (scratch->managed[i].position == AG_OUTERMOST_POSITION &&
+            ag_stack_tree_site(&ag_recorder.space->tree, scratch->natives[n_natives - 1].site, &pc,
+                               &image) &&
+            image == 0) {
+            return AG_ROOT_COMPLETE;
+        }
+    }
+    return root;
 }
 
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
@@ -498,6 +519,7 @@ uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_
     uint32_t stack = native;
     if (n_managed != 0 || site != 0) {
         sort_by_place(scratch, n_managed);
+        root = root_of(scratch, n_natives, n_managed, root);
         stack = merge_all(scratch, native, site, n_natives, n_managed, root);
     }
     for (uint32_t i = 0; i < sources.n; i++) {

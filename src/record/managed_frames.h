@@ -19,9 +19,11 @@ struct ag_managed_frame {
     uint32_t line;     /* line being executed; 0: unknown; the line in the FRAME record is then
                         * shown */
     /* an address inside the native frame of the interpreter that runs this function; 0: the same
-     * native frame as that of the previous managed frame */
+     * native frame as that of the previous managed frame; AG_OUTERMOST_POSITION: nothing called
+     * this function (ALLOGRAM_OUTERMOST in allogram.h) */
     uintptr_t position;
 };
+#define AG_OUTERMOST_POSITION UINTPTR_MAX
 
 /* A run: the managed frames that belong to one native frame. A source keeps the run between walks,
  * because most of its frames do not change. The frames of a run are in the order of their calls,

@@ -83,6 +83,34 @@ def creators_are_known(erlang):
     return failures
 
 
+def stacks_are_complete(erlang):
+    """The walk of native frames ends at the code that the emulator generated. With all Erlang functions outside of it, the stack is complete:
+    those of the worker, which is traced from its start, and those of the process of -eval, which runs functions of init that were called before
+    the tracing."""
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder, program=PROGRAM)
+        node.command("keep 1000 500", "drop 300 3000")
+        node.answer("binary")
+        failures.expect("status", node.finish(), 0)
+        folded = recorded.run([erlang.tools.allogram, "export", node.trace(), "--to=folded", "--metric=allocated_blocks"]).stdout.decode()
+    seen = {"kept/2": {}, "serve/1": {}}
+    for line in folded.splitlines():
+        stack, n_blocks = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        functions = [frame.removeprefix("[beam] ") for frame in frames if frame.startswith("[beam] ")]
+        for function, outermost in seen.items():
+            if PROGRAM + ":" + function in functions:
+                key = ("incomplete" if frames[0] == "[incomplete]" else "complete", functions[0])
+                outermost[key] = outermost.get(key, 0) + int(n_blocks)
+    print("# outermost functions: %s" % seen)
+    failures.expect("outermost functions of the worker", set(seen["kept/2"]), {("complete", "erlang:apply/2")})
+    failures.require("1,000 binaries of the worker: %s" % seen["kept/2"], sum(seen["kept/2"].values()) >= 1000)
+    failures.require("outermost functions of the process of -eval: %s" % seen["serve/1"],
+                     seen["serve/1"] and all(verdict == "complete" and function.startswith("init:") for verdict, function in seen["serve/1"]))
+    return failures
+
+
 def many_processes_at_once(erlang):
     """Each process makes 400 binaries. At the end, 57 of them are in a table, and 54 in the two receiving processes that still live; 8 of them
     are in both places."""
@@ -118,7 +146,7 @@ def only_binaries(erlang):
 
 
 CASES = [("the sum is that of the emulator", sums_are_the_emulators), ("functions that make binaries", creators_are_known),
-         ("many processes at once", many_processes_at_once),
+         ("complete stacks", stacks_are_complete), ("many processes at once", many_processes_at_once),
          ("binaries alone", only_binaries)]
 
 

@@ -158,14 +158,37 @@ static bool find_at(uint64_t address, struct ag_mfa *ret_mfa) {
     return mfa != NULL;
 }
 
+/* minus 1 below, because the call may be the last instruction of the caller */
+static bool is_return(uint64_t word, struct ag_mfa *ret_mfa) {
+    return word != 0 && (word & TAG_MASK) == 0 && find_at(word - 1, ret_mfa);
+}
+
+uint32_t ag_callers_find_all(const struct ag_process_heap *heap, struct ag_caller *ret_callers,
+                             uint32_t most) {
+    uint32_t n = 0;
+    struct ag_mfa mfa;
+    if (enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER) {
+        return 0;
+    }
+    for (const uint64_t *word = heap->stack; word < heap->end && n <= most; word++) {
+        if (is_return(*word, &mfa)) {
+            if (n < most) {
+                ret_callers[n] =
+                    (struct ag_caller){.mfa = mfa, .stack_words = (uint32_t)(heap->end - word)};
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
 bool ag_caller_find(const struct ag_process_heap *heap, struct ag_mfa *ret_mfa) {
     if (enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER) {
         return false;
     }
     const uint64_t *word = heap->stack;
     for (uint32_t i = 0; i < WORDS_MOST && word < heap->end; i++, word++) {
-        /* minus 1, because the call may be the last instruction of the caller */
-        if (*word != 0 && (*word & TAG_MASK) == 0 && find_at(*word - 1, ret_mfa)) {
+        if (is_return(*word, ret_mfa)) {
             return true;
         }
     }

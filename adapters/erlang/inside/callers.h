@@ -19,4 +19,13 @@ void ag_callers_start(void);
  * returns. Returns false if it is not known. Called by the thread that runs the process. */
 bool ag_caller_find(const struct ag_process_heap *heap, struct ag_mfa *ret_mfa);
 
+struct ag_caller {
+    struct ag_mfa mfa;
+    uint32_t stack_words; /* from the return address to this function to the end of the stack */
+};
+/* Like ag_caller_find, for all return addresses, the innermost first. Returns the number of
+ * functions; more than MOST: there are more than were written. */
+uint32_t ag_callers_find_all(const struct ag_process_heap *heap, struct ag_caller *ret_callers,
+                             uint32_t most);
+
 #endif

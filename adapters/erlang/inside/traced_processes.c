@@ -204,6 +204,8 @@ void ag_traced_processes_lose_track(void) {
              process = process->next) {
             allogram_step(process->counters, 0, 0, 0, 0);
             process->n_levels = 0;
+            process->n_outer = 0;
+            process->knows_outer = process->is_whole = false;
             process->returnable_words = 0;
             process->growth.has_begun = false;
             process->structure = NULL;

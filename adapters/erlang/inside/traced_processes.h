@@ -24,6 +24,12 @@ struct ag_traced_process {
     struct ag_heap_growth growth;
     struct ag_level *levels; /* as many as allogram_depth(counters) */
     uint32_t n_levels, level_room;
+    /* Functions that were called before the process was traced, the innermost first. Those with
+     * stack_words <= levels[0].stack_words are the callers of the first level. */
+    struct ag_level outer[AG_PROCESS_FIRST_LEVELS];
+    uint32_t n_outer;
+    bool knows_outer; /* the stack was searched for `outer` */
+    bool is_whole;    /* the levels and `outer` are all functions on the stack */
     uint64_t
         returnable_words; /* words counted when the process was scheduled out; the function that
                                 * allocated them may still give them back */

@@ -73,8 +73,8 @@ static struct {
     ERL_NIF_TERM collections, some_collections, some_functions;
     ERL_NIF_TERM check_leaf, check_body;
     ERL_NIF_TERM proc_lib, init_p, gen, init_it, init, gen_event;
-    ERL_NIF_TERM spawn, spawned, exit, registered, extra, erlang, apply, erts_internal, spawn_init,
-        messages, spawn_arguments, profiler;
+    ERL_NIF_TERM spawn, spawned, exit, registered, extra, erlang, apply, erts_internal,
+        erts_beamasm, spawn_init, messages, spawn_arguments, profiler;
 } atoms;
 
 static bool are_sizes_known;     /* of messages and of arguments, see term_size.h */
@@ -169,28 +169,41 @@ static _Thread_local struct {
  * so what the threads noted before is void. */
 static _Atomic uint32_t n_eras;
 
+static void add_frame(struct allogram_frame *frames, size_t most, size_t *n,
+                      allogram_function function) {
+    const void *outside = (const void *)(UINTPTR_MAX - sizeof(void *));
+    if (function != 0 && *n < most && (*n == 0 || frames[*n - 1].function != function)) {
+        frames[(*n)++] = (struct allogram_frame){.function = function, .position = outside};
+    }
+}
+
 /* Called when the recorder records a stack of this thread: of a binary, of the emulator's malloc or
  * of a mapping. The Erlang functions are those of the process' levels. The levels belong to this
  * thread while it runs the process. All Erlang frames are outside of all native ones: native frames
  * are those of the emulator's functions that the innermost Erlang function called, since the walk
- * of native frames ends at generated code. The levels of a recursion are one frame, or each level
- * would make another stack. */
+ * of native frames ends at generated code. So a stack with all levels is complete. The levels of a
+ * recursion are one frame, or each level would make another stack. */
 static size_t walk_levels(void *context, struct allogram_frame *frames, size_t most) {
     enum { LEVELS_MOST = 4096 }; /* deeper callers are left out: a level takes a nanosecond */
     const struct ag_traced_process *process = running.process;
-    const void *outside = (const void *)(UINTPTR_MAX - sizeof(void *));
     size_t n = 0;
     (void)context;
     /* relaxed: the events of this thread have the same order in all threads */
-    if (process == NULL || running.era != atomic_load_explicit(&n_eras, memory_order_relaxed)) {
+    if (process == NULL || process->n_levels == 0 ||
+        running.era != atomic_load_explicit(&n_eras, memory_order_relaxed)) {
         return 0;
     }
     const uint32_t last = process->n_levels > LEVELS_MOST ? process->n_levels - LEVELS_MOST : 0;
-    for (uint32_t level = process->n_levels; level > last && n < most; level--) {
-        const allogram_function function = process->levels[level - 1].function;
-        if (function != 0 && (n == 0 || frames[n - 1].function != function)) {
-            frames[n++] = (struct allogram_frame){.function = function, .position = outside};
+    for (uint32_t level = process->n_levels; level > last; level--) {
+        add_frame(frames, most, &n, process->levels[level - 1].function);
+    }
+    for (uint32_t i = 0; last == 0 && i < process->n_outer; i++) {
+        if (process->outer[i].stack_words <= process->levels[0].stack_words) {
+            add_frame(frames, most, &n, process->outer[i].function);
         }
+    }
+    if (process->is_whole && last == 0 && n > 0 && n < most) {
+        frames[n - 1].position = ALLOGRAM_OUTERMOST;
     }
     return n;
 }
@@ -350,6 +363,30 @@ static void enter_caller(struct ag_traced_process *process, uint32_t depth,
     }
 }
 
+/* Called at the first call of a process that was not traced from its start, or whose tracing was
+ * interrupted: searches its stack for the functions that are already running. */
+AG_COLD static void find_outer(const struct event *event) {
+    struct ag_traced_process *process = event->process;
+    struct ag_caller callers[AG_PROCESS_FIRST_LEVELS];
+    uint32_t n = 0;
+    if (ag_callers_are_known) {
+        n = ag_callers_find_all(&event->as_read, callers, AG_PROCESS_FIRST_LEVELS);
+    }
+    process->knows_outer = true;
+    process->is_whole = n > 0 && n <= AG_PROCESS_FIRST_LEVELS;
+    process->n_outer = process->is_whole ? n : 0;
+    for (uint32_t i = 0; i < process->n_outer; i++) {
+        /* the first function of a process is called by code of the emulator, which OTP 29 names
+         * erts_beamasm:run_process/3 */
+        if (callers[i].mfa.module == atoms.erts_beamasm) {
+            process->n_outer = i;
+            break;
+        }
+        process->outer[i] = (struct ag_level){.stack_words = callers[i].stack_words,
+                                              .function = ag_function_handle(&callers[i].mfa)};
+    }
+}
+
 /* HAS_OTHERS: not all functions are traced. */
 static void take_call(struct event *event, ERL_NIF_TERM term, bool has_others) {
     struct ag_traced_process *process = event->process;
@@ -366,6 +403,11 @@ static void take_call(struct event *event, ERL_NIF_TERM term, bool has_others) {
         process->n_levels = level_in_chain(process, depth, function);
     } else if (has_others || process->n_levels == 0) {
         caller = untraced_caller(event);
+    }
+    if (AG_UNLIKELY(has_others)) {
+        process->is_whole = false;
+    } else if (AG_UNLIKELY(!process->knows_outer)) {
+        find_outer(event);
     }
     if (AG_UNLIKELY(process->is_unnamed) &&
         is_early_call(event, depth, function, function != 0 ? &mfa : NULL)) {
@@ -682,6 +724,12 @@ static void note_chosen(void) {
     }
 }
 
+static void note_birth(struct ag_traced_process *process) {
+    if (process != NULL) {
+        process->knows_outer = process->is_whole = true;
+    }
+}
+
 /* Called when a process was spawned: records its first function and the arguments that were copied
  * for it. */
 static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
@@ -713,7 +761,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
     if (is_known && spawned.module == atoms.erlang && spawned.function == atoms.apply &&
         spawned.arity == 2) {
-        (void)ag_traced_process_get_unnamed(pid, ag_term_size(parts[2]));
+        note_birth(ag_traced_process_get_unnamed(pid, ag_term_size(parts[2])));
         note_chosen();
         return;
     }
@@ -721,6 +769,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
         ag_function_name(&mfa, name, sizeof name);
     }
     struct ag_traced_process *process = ag_traced_process_get(pid, NULL, name);
+    note_birth(process);
     if (process != NULL && is_known) {
         allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, ag_term_size(parts[2]));
     }
@@ -1280,6 +1329,7 @@ static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
                 {&atoms.erlang, "erlang"},
                 {&atoms.apply, "apply"},
                 {&atoms.erts_internal, "erts_internal"},
+                {&atoms.erts_beamasm, "erts_beamasm"},
                 {&atoms.spawn_init, "spawn_init"},
                 {&atoms.messages, "messages"},
                 {&atoms.spawn_arguments, "spawn_arguments"},
