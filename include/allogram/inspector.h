@@ -192,6 +192,8 @@ struct allogram_stack; /* the stack that the inspector builds, innermost frame f
 void allogram_stack_native(struct allogram_stack *stack, size_t frame); /* sample->frames[frame] */
 void allogram_stack_managed(struct allogram_stack *stack,
                             const struct allogram_managed_frame *frame);
+/* For a stack that is passed with a process or a collection: some of its frames are missing. */
+void allogram_stack_incomplete(struct allogram_stack *stack);
 
 enum allogram_stack_verdict {
     /* the stack has no frames of the runtime: the native frames are shown */

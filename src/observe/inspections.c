@@ -61,12 +61,16 @@ void allogram_stack_managed(struct allogram_stack *stack,
                    .line = frame->line});
 }
 
+void allogram_stack_incomplete(struct allogram_stack *stack) {
+    stack->is_incomplete = true;
+}
+
 static void begin_stack(struct allogram_stack *stack, const struct allogram_sample *sample,
                         uint32_t runtime) {
     stack->sample = sample;
     stack->runtime = runtime;
     stack->n = 0;
-    stack->is_cut = false;
+    stack->is_cut = stack->is_incomplete = false;
 }
 
 /* Returns the node of the reported stack. ROOT, the parent of the outermost node, shows how the
@@ -238,7 +242,9 @@ struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers) 
 }
 
 static uint32_t node_of(struct allogram_stack *stack) {
-    return stack != NULL && stack->n != 0 ? end_stack(stack, AG_SEEN_COMPLETE) : AG_SEEN_COMPLETE;
+    return stack != NULL && stack->n != 0
+               ? end_stack(stack, stack->is_incomplete ? AG_SEEN_INCOMPLETE : AG_SEEN_COMPLETE)
+               : AG_SEEN_COMPLETE;
 }
 
 void allogram_answers_process(struct allogram_answers *answers,

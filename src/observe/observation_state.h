@@ -47,7 +47,7 @@ struct allogram_stack { /* a stack being reported: frames innermost first */
     uint32_t runtime;
     uint32_t frames[AG_WALK_FRAMES * 4];
     size_t n;
-    bool is_cut;
+    bool is_cut, is_incomplete;
 };
 struct allogram_answers {
     struct ag_observation *observation;

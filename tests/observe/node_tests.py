@@ -219,6 +219,30 @@ def shares_are_true_without_bpf(node):
     return failures
 
 
+def deep_stacks_are_complete(node):
+    """In a deep recursion, the stacks of samples and of collections contain all functions up to the process's first one."""
+    failures = tap.Failures()
+    rounds = rounds_for(node, "recurse", 1.5)
+    for what, options in (("samples", ["--stacks"]), ("collections", ["--gc"])):
+        n = whole = 0
+        for _ in range(5):  # on a busy machine, the workload may run after the observation
+            observer = Observer(node, "--duration=1300ms", "--rate=499", *options)
+            observer.wait_until_looking()
+            node.ask("recurse %d" % rounds)
+            result = observer.result()
+            node.ask("result")
+            rows = result["stacks"] if what == "samples" else result["gc"]["collections"]
+            stacks = [([frame["function"] for frame in row.get("frames") or []], row.get("count", 1)) for row in rows]
+            deep = [(names, count) for names, count in stacks if any(name in ("observed_node:down/1", "observed_node:build/1") for name in names)]
+            whole += sum(count for names, count in deep if names[-2:] == ["observed_node:dive/1", ENTRY])
+            n += sum(count for _, count in deep)
+            if n >= 20:
+                break
+        print("# %s: %d stacks of the recursion, complete: %d" % (what, n, whole))
+        failures.require("%s: nearly all stacks end at the process's first function: %d of %d" % (what, whole, n), whole >= 0.98 * n - 1 and n >= 20)
+    return failures
+
+
 VARIED = ["messages", "spawning", "natives", "reloading", "hibernating", "large"]
 if os.environ.get("AG_TEST_SCALE") == "full":
     VARIED += ["recursion", "maps", "binaries", "ets", "exceptions"]
@@ -383,6 +407,7 @@ CASES = {
     "allocators": allocators_agree,
     "shares of samples": shares_are_true,
     "shares without BPF": shares_are_true_without_bpf,
+    "deep stacks": deep_stacks_are_complete,
     "other programs": None,  # set in main, because this case needs the folder of the compiled programs
     "blame": blame_is_in_order,
     "collections": collections_add_up,

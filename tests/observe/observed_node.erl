@@ -1,7 +1,7 @@
 %% observed_node.erl: an Erlang node that runs commands and counts its own work. Each line of its input is a command, which the node answers
 %% by one line. The tests compare the answers with the results of `allogram observe`.
 -module(observed_node).
--export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0, append/2]).
+-export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0, append/2, down/1, build/1]).
 
 main() ->
     io:format("pid ~s~n", [os:getpid()]),
@@ -32,6 +32,7 @@ do(["hold"], State) ->
 do(["spin", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> paint(list_to_integer(Rounds)) end)}};
 do(["allocate", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> feed(list_to_integer(Rounds)) end)}};
 do(["allocate_large", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> grow(list_to_integer(Rounds)) end)}};
+do(["recurse", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> dive(list_to_integer(Rounds)) end)}};
 do(["result"], #{pid := Pid} = State) ->
     receive {Pid, Result} -> {io_lib:format("~p ~s", [Pid, Result]), State} end.
 
@@ -108,6 +109,14 @@ medium(N, List) -> medium(N - 1, [N | List]).
 small(N) -> small(N, []).
 small(0, List) -> List;
 small(N, List) -> small(N - 1, [N | List]).
+
+%% Recursions whose stacks have some 4,000 words.
+dive(0) -> "ok";
+dive(N) -> 1500 = length(down(1500)), 1500 = length(build(1500)), dive(N - 1).
+down(0) -> [];
+down(N) -> [N | down(N - 1)].
+build(0) -> [];
+build(N) -> [{N, N} | build(N - 1)].
 
 %% Makes a heap that is so large that the emulator collects it on a dirty scheduler (a thread for long work).
 grow(Rounds) ->

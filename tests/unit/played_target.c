@@ -131,6 +131,10 @@ void allogram_stack_managed(struct allogram_stack *stack,
            frame->file != NULL ? frame->file : "-", (unsigned)frame->line);
 }
 
+void allogram_stack_incomplete(struct allogram_stack *stack) {
+    (void)stack;
+}
+
 struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers) {
     answers->stack.len = answers->stack.n_frames = 0;
     answers->stack.text[0] = '\0';

@@ -41,7 +41,7 @@ char node_license[] SEC("license") = "Dual BSD/GPL";
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 24);
+    __uint(max_entries, 1 << 25);
 } ring SEC(".maps");
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -74,6 +74,12 @@ struct {
     __type(key, __u32);
     __type(value, struct node_process_copy);
 } sampled SEC(".maps");
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* node_kernel.c sets the number of CPUs */
+    __type(key, __u32);     /* CPU */
+    __type(value, struct node_event);
+} sample_events SEC(".maps");
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
@@ -145,15 +151,29 @@ static __always_inline void look_at_heap(const struct node_process_copy *copy,
  * finds the end of the stack. */
 static __always_inline void copy_stack(struct node_event *event, __u64 top) {
     __u64 n_bytes = event->before.heap_end - top;
+    const __u64 few_bytes = NODE_EVENT_FEW_WORDS * 8, most_bytes = NODE_EVENT_WORDS * 8;
     event->top = top;
     event->n_words = 0;
-    if (top < event->before.heap || n_bytes >= NODE_EVENT_WORDS * 8) {
-        n_bytes = NODE_EVENT_WORDS * 8;
+    if (top < event->before.heap || top > event->before.heap_end) {
+        n_bytes = few_bytes;
+    } else if (n_bytes > most_bytes) {
+        n_bytes = most_bytes;
     }
-    n_bytes &= 0x1fff; /* a bound that the verifier sees */
-    if (n_bytes <= NODE_EVENT_WORDS * 8 &&
-        bpf_probe_read_user(event->words, n_bytes, (void *)top) == 0) {
+    n_bytes &= 2 * NODE_EVENT_WORDS * 8 - 1; /* a bound that the verifier sees */
+    if (n_bytes <= most_bytes && bpf_probe_read_user(event->words, n_bytes, (void *)top) == 0) {
         event->n_words = n_bytes / 8;
+    } else if (bpf_probe_read_user(event->words, few_bytes, (void *)top) == 0) {
+        event->n_words = NODE_EVENT_FEW_WORDS;
+    }
+}
+
+/* Writes the part of the event that has contents to the ring. */
+static __always_inline void put_event(const struct node_event *event, __u64 wake) {
+    __u64 n_bytes = event->n_words * 8 & (2 * NODE_EVENT_WORDS * 8 - 1); /* as in copy_stack */
+    n_bytes = n_bytes > NODE_EVENT_WORDS * 8 ? NODE_EVENT_WORDS * 8 : n_bytes;
+    if (bpf_ringbuf_output(&ring, (void *)event, offsetof(struct node_event, words) + n_bytes,
+                           wake) != 0) {
+        count_lost();
     }
 }
 
@@ -197,15 +217,14 @@ int node_sample(struct bpf_perf_event_data *sample) {
     if (process == 0) {
         return 1;
     }
-    struct node_event *event = bpf_ringbuf_reserve(&ring, sizeof *event, 0);
+    const __u32 cpu = bpf_get_smp_processor_id();
+    struct node_event *event = bpf_map_lookup_elem(&sample_events, &cpu);
     if (!event) {
-        count_lost();
         return 1;
     }
     event->kind = NODE_EVENT_SAMPLE;
     event->needed_words = event->weight_bytes = 0;
     if (copy_process(copy, process, at) != 0) {
-        bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
         return 1;
     }
     look_at_process(event, process, copy, at);
@@ -216,8 +235,8 @@ int node_sample(struct bpf_perf_event_data *sample) {
         top -= NODE_EVENT_MARGIN * 8;
     }
     copy_stack(event, top);
-    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP); /* the observer reads the ring at each sample */
-    return 1;                                    /* the sample itself is kept as well */
+    put_event(event, BPF_RB_NO_WAKEUP); /* the observer reads the ring at each sample */
+    return 1;                           /* the sample itself is kept as well */
 }
 
 static __always_inline struct node_watched *watch_thread(void) {
@@ -320,12 +339,7 @@ static __always_inline void end_collection(void) {
     }
     look_at_heap(&now->copy, at, &now->event.after);
     now->event.end_ns = bpf_ktime_get_ns();
-    __u64 n_bytes = now->event.n_words * 8 & 0x1fff; /* a bound that the verifier sees */
-    n_bytes = n_bytes > NODE_EVENT_WORDS * 8 ? NODE_EVENT_WORDS * 8 : n_bytes;
-    if (bpf_ringbuf_output(&ring, &now->event, offsetof(struct node_event, words) + n_bytes,
-                           wake_flags(now->event.end_ns)) != 0) {
-        count_lost();
-    }
+    put_event(&now->event, wake_flags(now->event.end_ns));
 }
 
 /* Called at the entry and at the return of the function. At the entry the instruction pointer is in

@@ -39,8 +39,16 @@ void node_capture_note(struct node *node, const struct node_event *event, size_t
     to->instruction = event->instruction;
     to->state = (uint32_t)event->state;
     to->top = event->top;
-    to->n_words = n_words < NODE_CAPTURED_WORDS ? n_words : NODE_CAPTURED_WORDS;
-    memcpy(to->words, event->words, to->n_words * sizeof *to->words);
+    to->n_words = 0;
+    if (n_words > to->room) {
+        free(to->words);
+        to->words = malloc(n_words * sizeof *to->words);
+        to->room = to->words != NULL ? n_words : 0;
+    }
+    if (to->words != NULL) {
+        memcpy(to->words, event->words, n_words * sizeof *to->words);
+        to->n_words = n_words;
+    }
 }
 
 /* Captures are in the order of their times, except those of two CPUs at nearly the same time. So
@@ -85,16 +93,18 @@ int node_capture_program(void *state, char *ret_problem, size_t problem_bytes) {
         return r; /* the observer then reads states itself, after the samples, and reports this */
     }
     if (node->capture == NULL) {
-        node->capture = malloc(sizeof *node->capture);
+        node->capture = calloc(1, sizeof *node->capture);
         if (node->capture == NULL) {
             return -ENOMEM;
         }
-        node->capture->n = 0;
     }
     return node_kernel_sample_program(node);
 }
 
 void node_capture_close(struct node *node) {
+    for (size_t i = 0; node->capture != NULL && i < KEPT; i++) {
+        free(node->capture->kept[i].words);
+    }
     free(node->capture);
     node->capture = NULL;
 }

@@ -5,7 +5,6 @@
 
 #include "node.h"
 
-enum { NODE_CAPTURED_WORDS = 512 };
 struct node_captured {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint32_t thread;
@@ -13,8 +12,8 @@ struct node_captured {
     uint64_t heap, heap_end, stack_top, instruction;
     uint32_t state;
     uint64_t top; /* address of words[0] */
-    size_t n_words;
-    uint64_t words[NODE_CAPTURED_WORDS];
+    size_t n_words, room;
+    uint64_t *words; /* allocated for `room` words */
 };
 
 /* Returns the capture that belongs to this sample, or NULL. The result is valid until the next

@@ -164,10 +164,11 @@ static void report_collection(struct node *node, const struct node_event *cause,
         .weight_bytes = cause->weight_bytes,
     };
     struct allogram_stack *stack = allogram_answers_stack(answers);
-    if (node_report_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE) {
-        stack = NULL;
+    const enum allogram_stack_verdict verdict = node_report_moment(node, &moment, stack);
+    if (verdict == ALLOGRAM_STACK_INCOMPLETE) {
+        allogram_stack_incomplete(stack);
     }
-    allogram_answers_collection(answers, &reported, stack);
+    allogram_answers_collection(answers, &reported, verdict == ALLOGRAM_STACK_STALE ? NULL : stack);
 }
 
 static void report_noted(struct node *node, struct noted *noted, struct allogram_answers *answers) {

@@ -9,7 +9,9 @@
 #include "node_pace.h"
 
 enum {
-    NODE_EVENT_WORDS = 512, /* maximum number of words of a stack, from its top on: 4 KiB */
+    NODE_EVENT_WORDS = 8192,    /* maximum number of words of a stack, from its top on: 64 KiB, the
+                              * words of some 2,000 frames, more than the observer keeps */
+    NODE_EVENT_FEW_WORDS = 512, /* copied if the stack's end is unknown, or more cannot be read */
     NODE_EVENT_MARGIN = 16, /* words beyond the saved top of the stack that are captured too: the
                              * saved top may be older than the stack's last growth */
     NODE_CODE_AREAS = 8,

@@ -169,6 +169,11 @@ static int node_kernel_load(struct node_kernel *kernel, bool has_sessions) {
     int r = has_sessions ? bpf_program__set_expected_attach_type(
                                session, (enum bpf_attach_type)NODE_PROBES_SESSION)
                          : bpf_program__set_autoload(session, false);
+    const int n_cpus = libbpf_num_possible_cpus();
+    r = r < 0 ? r
+              : bpf_map__set_max_entries(
+                    bpf_object__find_map_by_name(kernel->object, "sample_events"),
+                    n_cpus > 0 ? (uint32_t)n_cpus : 1);
     r = r < 0 ? r : bpf_object__load(kernel->object);
     kernel->has_sessions = has_sessions;
     if (r < 0) {
