@@ -177,6 +177,47 @@ static void text_maps(struct ag_page *page, struct ag_observation *observation, 
     free(list);
 }
 
+/* The sums of the instances of each allocator, in the order of LIST, and of all allocators, named
+ * "total". Returns their number; the caller frees them. */
+static size_t allocator_sums(const struct ag_reported_allocator *list, size_t n,
+                             struct ag_reported_allocator **ret_sums) {
+    struct ag_reported_allocator *sums = n > 0 ? calloc(n + 1, sizeof *sums) : NULL;
+    struct ag_reported_allocator total = {.name = "total"};
+    size_t n_sums = 0;
+    for (size_t i = 0; i < n && sums != NULL; i++) {
+        size_t at = 0;
+        while (at < n_sums && strcmp(sums[at].name, list[i].name) != 0) {
+            at++;
+        }
+        sums[at].name = list[i].name;
+        n_sums += at == n_sums;
+        struct ag_reported_allocator *const both[] = {&sums[at], &total};
+        for (size_t k = 0; k < AG_ARRAY_SIZE(both); k++) {
+            both[k]->blocks_bytes += list[i].blocks_bytes;
+            both[k]->carriers_bytes += list[i].carriers_bytes;
+            both[k]->mapped_bytes += list[i].mapped_bytes;
+            both[k]->resident_bytes += list[i].resident_bytes;
+        }
+    }
+    if (n_sums > 0) {
+        sums[n_sums++] = total;
+    }
+    *ret_sums = sums;
+    return n_sums;
+}
+
+static void row_of_allocator(struct ag_table *table, const struct ag_reported_allocator *row,
+                             const char *instance) {
+    struct ag_quantity quantity;
+    ag_table_cell(table, row->name);
+    ag_table_cell(table, instance);
+    ag_table_cell(table, ag_quantity_bytes(&quantity, row->blocks_bytes));
+    ag_table_cell(table, ag_quantity_bytes(&quantity, row->carriers_bytes));
+    ag_table_cell(table, ag_quantity_share(&quantity, row->blocks_bytes, row->carriers_bytes));
+    ag_table_cell(table, ag_quantity_bytes(&quantity, row->mapped_bytes));
+    ag_table_cell(table, ag_quantity_bytes(&quantity, row->resident_bytes));
+}
+
 static void text_allocators(struct ag_page *page, struct ag_observation *observation) {
     static const struct ag_column columns[] = {
         {.head = "allocator",
@@ -186,21 +227,24 @@ static void text_allocators(struct ag_page *page, struct ag_observation *observa
         {.head = "", .style = AG_STYLE_DIM},
         {.head = "blocks"},
         {.head = "carriers"},
+        {.head = "used %"},
         {.head = "mapped"},
         {.head = "resident"},
     };
     const struct ag_reported_allocator *list;
-    const size_t n = ag_observation_allocators(observation, &list);
+    struct ag_reported_allocator *sums = NULL;
+    const size_t n = ag_observation_allocators(observation, &list),
+                 n_sums = allocator_sums(list, n, &sums);
     struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
     for (size_t i = 0; i < n && table != NULL; i++) {
         struct ag_quantity quantity;
-        ag_table_cell(table, list[i].name);
-        ag_table_cell(table, ag_quantity_count(&quantity, list[i].instance));
-        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].blocks_bytes));
-        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].carriers_bytes));
-        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].mapped_bytes));
-        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].resident_bytes));
+        row_of_allocator(table, &list[i], ag_quantity_count(&quantity, list[i].instance));
     }
+    ag_table_rule(table);
+    for (size_t i = 0; i < n_sums && table != NULL; i++) {
+        row_of_allocator(table, &sums[i], "");
+    }
+    free(sums);
     write_table(page, table);
 }
 
@@ -455,21 +499,40 @@ static void json_maps(struct ag_json *json, struct ag_observation *observation) 
     free(list);
 }
 
+static void json_allocator_sizes(struct ag_json *json, const struct ag_reported_allocator *row) {
+    ag_json_integer(json, "carriers_bytes", row->carriers_bytes);
+    ag_json_integer(json, "blocks_bytes", row->blocks_bytes);
+    ag_json_integer(json, "mapped_bytes", row->mapped_bytes);
+    ag_json_integer(json, "resident_bytes", row->resident_bytes);
+}
+
 static void json_allocators(struct ag_json *json, struct ag_observation *observation) {
     const struct ag_reported_allocator *list;
-    const size_t n = ag_observation_allocators(observation, &list);
+    struct ag_reported_allocator *sums = NULL;
+    const size_t n = ag_observation_allocators(observation, &list),
+                 n_sums = allocator_sums(list, n, &sums);
     ag_json_open(json, "allocators", '[');
     for (size_t i = 0; i < n; i++) {
         ag_json_open(json, NULL, '{');
         ag_json_string(json, "name", list[i].name);
         ag_json_integer(json, "instance", list[i].instance);
-        ag_json_integer(json, "carriers_bytes", list[i].carriers_bytes);
-        ag_json_integer(json, "blocks_bytes", list[i].blocks_bytes);
-        ag_json_integer(json, "mapped_bytes", list[i].mapped_bytes);
-        ag_json_integer(json, "resident_bytes", list[i].resident_bytes);
+        json_allocator_sizes(json, &list[i]);
         ag_json_close(json, '}');
     }
     ag_json_close(json, ']');
+    ag_json_open(json, "allocator_sums", '[');
+    for (size_t i = 0; i < n_sums; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "name", sums[i].name);
+        json_allocator_sizes(json, &sums[i]);
+        if (sums[i].carriers_bytes > 0) {
+            ag_json_percent(json, "used_percent",
+                            100.0 * (double)sums[i].blocks_bytes / (double)sums[i].carriers_bytes);
+        }
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    free(sums);
 }
 
 static void json_processes(struct ag_json *json, struct ag_observation *observation) {

@@ -136,7 +136,8 @@ def allocators_agree(node):
     everything = set()
     for _ in range(3):
         before = sizes_of(node.ask("sizes"))
-        seen = observe(node, "--duration=100ms", "--allocators")["allocators"]
+        result = observe(node, "--duration=100ms", "--allocators")
+        seen = result["allocators"]
         after = sizes_of(node.ask("sizes"))
         rows = {(row["name"], row["instance"]): row for row in seen}
         everything |= set(before)
@@ -149,6 +150,12 @@ def allocators_agree(node):
                                  got[0] == before[key][0] or before[key][0] != after[key][0])
             failures.require("%s: resident <= mapped <= carriers: %s" % (key, row), row["resident_bytes"] <= row["mapped_bytes"] <= row["carriers_bytes"])
             failures.fail_unless("%s: more bytes in blocks than in carriers: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
+        failures.expect("names of the sums", [row["name"] for row in result["allocator_sums"]], [*dict.fromkeys(row["name"] for row in seen), "total"])
+        for total in result["allocator_sums"]:
+            of = [row for row in seen if total["name"] in (row["name"], "total")]
+            for size in ("carriers_bytes", "blocks_bytes", "mapped_bytes", "resident_bytes"):
+                failures.expect("sum of %s, %s" % (total["name"], size), total[size], sum(row[size] for row in of))
+            failures.require("share in use: %s" % total, abs(total["used_percent"] - 100 * total["blocks_bytes"] / total["carriers_bytes"]) <= 0.01)
     # To answer, the node allocates memory (for temporary terms, a heap, the reply). So some instances change between the two answers.
     busy = sorted(everything - set(n_equal))
     failures.fail_unless("instances for which the two answers were never equal: %s" % busy, len(busy) <= len(everything) // 5)
