@@ -22,6 +22,7 @@ OWN_PATHS = {
     "src/observe/perf_map_file.c": (1, "a file that is created, O_EXCL and O_NOFOLLOW"),
     "src/observe/perf_watch.c": (1, "/proc/sys"),
     "src/attach/attaching.c": (1, "/proc/PID/auxv"),
+    "src/attach/attachable.c": (1, "/proc/PID/fd, whose links are only read"),
     "adapters/erlang/outside/node_kernel.c": (2, "/proc/PID/task"),
 }
 OPENING = re.compile(r"(?<![\w>.])(?:(?:open|openat|fopen|freopen|opendir|creat|dwarf_begin|dwfl_report_\w+)\(|SYS_openat2)")
