@@ -1,4 +1,5 @@
-/* julia_imports.h: hooks functions of the C library that libjulia imports. */
+/* julia_imports.h: replaces functions of the C library in libjulia's table of imports, to see
+ * Julia's large blocks and generated code. */
 #ifndef AG_JULIA_IMPORTS_H
 #define AG_JULIA_IMPORTS_H
 
@@ -6,14 +7,14 @@
  * *ret_name, the import that cannot be hooked; then no hook is installed. */
 int ag_julia_imports_follow(const void *inside, const char **ret_name);
 
-/* For a program that was already running: registers the code that was generated before the adapter
- * (allogram's code for Julia) was installed. Called while a collection has stopped all threads. */
+/* For a program that was already running: records the unwind tables of the code that Julia
+ * generated before the hooks were installed. Called while a collection has stopped all threads. */
 void ag_julia_imports_follow_earlier_code(void);
 
 /* Records how much memory Julia's heaps hold. Called at the end of the recording. */
 void ag_julia_report_memory(void);
 
-/* Frees memory that a function of libjulia returned, by the function that libjulia itself calls. */
+/* Frees memory that a function of libjulia returned. Calls the free that libjulia imports. */
 void ag_julia_free(void *block);
 
 #endif

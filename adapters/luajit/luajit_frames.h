@@ -10,9 +10,10 @@ struct ag_luajit_call {
     uintptr_t proto, pc; /* pc: the address after the instruction that runs; 0: unknown */
     uint32_t slot, next; /* index of the frame in the stack, and of the frame that it called; next
                           * 0: none */
-    uint32_t segment;    /* the number of C calls, in the same lua_State, that this call made,
-                          * directly or not */
-    uint32_t n_runs;     /* in a memo: number of the call's run */
+    /* Active calls from C into Lua divide the Lua stack into segments. The number of the call's
+     * segment; 0: the innermost one. */
+    uint32_t segment;
+    uint32_t n_runs; /* in a memo: how many of its runs begin at this call or further out */
 };
 /* Reads the calls of L from the innermost outward. */
 struct ag_luajit_reader {
@@ -27,16 +28,17 @@ bool ag_luajit_read(struct ag_luajit_reader *reader, struct ag_luajit_call *ret_
 /* The line of the instruction before this pc; 0: unknown. */
 uint32_t ag_luajit_line(uintptr_t proto, uintptr_t pc);
 
+/* The calls of one lua_State, remembered from one walk of its stack to the next. */
 struct ag_luajit_memo {
     uintptr_t L; /* 0: empty */
     uint32_t recording, capacity;
     uint32_t n_calls, n_runs;
     uint32_t n_inner; /* C calls inside of the innermost Lua call */
     bool is_partial, has_unknown, is_used;
-    struct ag_luajit_call *calls, *read; /* calls: the outermost first; read: of the last walk, the
-                                          * innermost first */
-    struct ag_run_frame *frames;
-    struct ag_frame_run *runs;
+    struct ag_luajit_call *calls; /* the active calls, the outermost first */
+    struct ag_luajit_call *read;  /* the calls that the last walk read, the innermost first */
+    struct ag_run_frame *frames;  /* of `calls` */
+    struct ag_frame_run *runs;    /* a run: the frames of one segment */
 };
 struct ag_luajit_known {
     uintptr_t proto; /* 0: free */
@@ -47,8 +49,8 @@ enum { AG_LUAJIT_MEMOS = 8, AG_LUAJIT_KNOWN_FIRST = 512 };
  * time. */
 struct ag_luajit_frames {
     uintptr_t global;      /* the global_State; 0: not made yet, or closed */
-    uintptr_t trace_frame; /* the interpreter's native frame from which compiled code was entered
-                            * that is allocating; 0: none */
+    uintptr_t trace_frame; /* If compiled code allocates: the interpreter's native frame that
+                            * entered this code. 0: none */
     uintptr_t moving;      /* the stack that is being reallocated; 0: none */
     uint32_t next_memo;
     struct ag_luajit_memo memos[AG_LUAJIT_MEMOS];
@@ -60,8 +62,8 @@ struct ag_luajit_frames {
  * luajit_adapter.c. */
 struct ag_luajit_frames *ag_luajit_frames_of(uintptr_t L);
 
-/* The state is about to allocate in this thread: from now on the thread's stacks have its
- * frames. */
+/* The state is about to allocate in this thread. From now on, stacks that are recorded in this
+ * thread have the Lua frames of the state. */
 void ag_luajit_frames_enter(struct ag_luajit_frames *frames);
 /* A block is freed: if it is a function's code, forgets the function. */
 void ag_luajit_frames_freed(struct ag_luajit_frames *frames, const void *block, size_t bytes);

@@ -9,10 +9,11 @@
  * block.
  *
  * Three conditions identify the block of malloc. Its alloc is the last event that this thread
- * recorded. It has exactly that many bytes. And it was allocated inside of the same call out of
- * OCaml code: both stacks have that call's node in common (a node is a frame with all its callers).
- * In bytecode that is the interpreter's node, which is the same for all primitives with as many
- * arguments. If a condition does not hold (the memory is from mmap, or was allocated long before),
+ * recorded. It has exactly that many bytes. And the call from OCaml code into C that made
+ * the owning block also allocated it: the stacks of both blocks have the node of this call in
+ * common (a node is a frame with all its callers). In bytecode this node is the interpreter's. It
+ * is the same for all C functions with the same number of arguments, so this condition is weaker
+ * there. If a condition does not hold (the memory is from mmap, or was allocated long before),
  * the block of malloc has no type. */
 #include "custom_memory.h"
 

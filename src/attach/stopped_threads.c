@@ -43,8 +43,8 @@ static char state_of(pid_t pid, pid_t tid) {
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
 }
 
-/* Whether the thread has ended. A thread that has ended may still be listed: the process' first
- * thread is, while other threads live. */
+/* Whether the thread has ended. The first thread of a process is still listed after its end, as
+ * long as other threads live. */
 static bool thread_has_ended(pid_t pid, pid_t tid) {
     const char state = state_of(pid, tid);
     return state == 'Z' || state == 'X';

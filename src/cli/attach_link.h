@@ -18,8 +18,8 @@ struct ag_attach_choice { /* the values of an option that may be given several t
 struct ag_link_attach {
     const char *name;
     const struct ag_link_kind *kind;
-    /* name, without dashes, of a given option that is valid only for a machine with a name; NULL:
-     * none was given */
+    /* The last given option that is valid only for a machine with a name, without dashes, for a
+     * message; NULL: none was given */
     const char *option;
     /* value of the option that `attach` has only for this kind of machine; NULL: not given */
     const char *kind_option;

@@ -36,7 +36,7 @@
 enum {
     MAX_RESTARTS = 100,
     /* how long to wait for the writer after the child has ended; the writer needs some
-     * milliseconds, or longer if it reads a trace back */
+     * milliseconds, or longer if it has to read a large trace again to complete it */
     REPORT_PATIENCE_MS = 120 * 1000,
     STOP_SETTLES_MS = 20,
 };
@@ -96,7 +96,7 @@ int ag_supervisor_start_writer(struct ag_supervisor *supervisor) {
         run_writer(supervisor->session, report[1]);
     }
     const int error = errno;
-    (void)close(report[1]); /* nothing was written */
+    (void)close(report[1]); /* this process wrote nothing, so close loses nothing */
     if (pid < 0) {
         (void)close(report[0]);
         return -error;
@@ -115,7 +115,7 @@ static void writer_ended(struct ag_supervisor *supervisor, int status) {
         /* the writer has finished, or it failed; another writer would fail for the same reason */
         return;
     }
-    (void)close(supervisor->report_fd); /* nothing was written */
+    (void)close(supervisor->report_fd); /* only read from */
     supervisor->report_fd = -1;
     (void)ag_supervisor_start_writer(
         supervisor); /* on failure there is no writer, and the events stay in the live segment */
@@ -285,7 +285,7 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
             break;
         }
         if (fds[1].revents && !ag_supervisor_read_report(supervisor)) {
-            (void)close(supervisor->report_fd); /* nothing was written */
+            (void)close(supervisor->report_fd); /* only read from */
             supervisor->report_fd = -1;
         }
         struct signalfd_siginfo info;
@@ -295,8 +295,7 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     }
     if (supervisor->child_ended) {
         (void)waitpid(supervisor->child, NULL,
-                      /* reaps the child, which adds its CPU time to that of this process, as in a
-                       * shell */
+                      /* reaps the child, so that a shell's `time` includes its CPU time */
                       WNOHANG);
     }
     return supervisor->report_bytes == sizeof(supervisor->report);

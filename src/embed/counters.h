@@ -1,5 +1,6 @@
 /* counters.h: counts the calls of a program's functions. A counter set is a tree of call paths with
- * their counts, of one thread or of one process of a virtual machine. See counters.c. */
+ * their counts, of one thread, or of one process inside of a virtual machine (Erlang). See
+ * counters.c. */
 #ifndef AG_COUNTERS_H
 #define AG_COUNTERS_H
 
@@ -64,8 +65,8 @@ AG_FAST struct ag_counter_node *ag_counter_node(const struct allogram_counters *
     return &set->small[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
-/* Called when a session (a time in which calls are followed) begins. From now on, calls are
- * followed, and the counts of all sets start again at 0. */
+/* Called when the runtime begins to report calls again, after a time without reports. The counts of
+ * all sets start again at 0. */
 void ag_counters_follow(void);
 /* Whether the set's counts belong to this recording of this process. */
 AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
@@ -73,8 +74,9 @@ AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
            set->slot_generation == ag_recorder.slot_generation && !ag_process_is_forked();
 }
 
-/* Whether the set's counts belong to this recording of this process, and no reset has come since
- * the set was made or last reset. Then the numbers of its nodes are still valid. */
+/* Whether the set's counts belong to this recording of this process, and the set has followed
+ * the user's last request to reset all counts (`allogram control PID reset`). Then the numbers of
+ * its nodes are still valid. */
 AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
     return ag_counters_are_of_now(set) &&
            atomic_load_explicit(&set->shared->n_resets, memory_order_relaxed) ==

@@ -1,4 +1,5 @@
-/* sample_cost.c: measures on this machine what a sample costs the thread that it interrupts.
+/* sample_cost.c: measures on this machine what a sample, and what a record of a page fault, costs
+ * the thread that it interrupts.
  *
  * The cost is not part of the CPU time of the observed process, because it occurs in the kernel's
  * interrupt. So this thread samples itself with the same kind of event, and reads the clock without
@@ -7,8 +8,8 @@
  * cause gaps, too. The result is about 20 us in a virtual machine and 2 us on bare metal.
  *
  * The measured samples copy as much of the stack as those of the observation, so the ring has room
- * for only 15 of them. Nothing can empty the ring while the clock is read without a pause. So the
- * measurement consists of short rounds, each with an event and a ring of its own. */
+ * for only 15 of them. Nothing can empty the ring while the clock is read without a pause. So there
+ * are several short measurements, each with an event and a ring of its own. */
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +152,10 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
 }
 
 /* ---- page faults ------------------------------------------------------------------------ */
-enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* the ring has room for 40 events */
+enum {
+    TOUCHED_PAGES = 40,
+    ROUNDS = 16
+}; /* these events copy less of the stack: 40 fit into the ring */
 
 /* Measures ROUNDS times how long writing to new pages takes. Returns the shortest time per page, in
  * ns. RING, if it is not NULL, is emptied after each measurement. */

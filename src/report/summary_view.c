@@ -64,7 +64,8 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
-/* The sums of the summary as metrics. The sums of a sampled trace also have variances. */
+/* The sums of the summary as metrics. For a sampled trace: the sums of the profile, which also have
+ * variances. */
 static struct ag_metrics all_of(const struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     struct ag_metrics all = *ag_profile_total(view->profile);
@@ -268,12 +269,13 @@ static void write_course(struct ag_view *view) {
     ag_sparkline_axis(page, HEAD_COLUMNS, columns, span);
 }
 
-/* Sets *RET_HAS to whether the words that functions allocated are mostly not in blocks of the
- * trace. The function with most words decides: *RET_HAS is true if the blocks whose stacks contain
- * this function have less than half the bytes of its words. Usually this is true of Erlang, where
- * words are on the heaps of processes. Most blocks of such a trace belong to the runtime itself,
- * for example to its compiler, so the table of functions says more about the program than the table
- * of sites. Returns 0 or a negative errno. */
+/* Function counters count words that functions allocate; blocks have the sizes that allocators
+ * were asked for. Sets *RET_HAS to whether most of the counted words are in no block of the trace.
+ * The function with most words decides: *RET_HAS is true if the blocks whose stacks contain this
+ * function have less than half the bytes of its words. Usually this is true of Erlang, where words
+ * are on the heaps of processes. Most blocks of such a trace belong to the runtime itself, for
+ * example to its compiler, so the table of functions says more about the program than the table of
+ * sites. Returns 0 or a negative errno. */
 static int has_words_apart(struct ag_view *view, bool *ret_has) {
     const struct ag_functions *functions;
     const struct ag_site_row *sites;

@@ -6,9 +6,8 @@
 #include "elf_file.h"
 
 struct ag_debug_places {
-    const char *const
-        *folders; /* folders such as /usr/lib/debug, which contain .build-id/ and the debug files of
-                   * programs at the paths of the programs */
+    const char *const *folders; /* folders such as /usr/lib/debug: the debug file of /usr/bin/ls is
+                                 * there as usr/bin/ls.debug, or in .build-id/ */
     size_t n_folders;
     bool allow_debuginfod;
 };

@@ -1,7 +1,8 @@
-/* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
- * program that records itself). Its functions create, open and remove the live segment (the memory
- * that the recorded processes share with the writer), and set what the session's processes record.
- * The writer (writer.h) copies the events from the segment into traces. */
+/* live_session.h: the interface of a session (one recording of a program and its children) for the
+ * process that creates it (`run`, `attach`, or a program that records itself). Its functions
+ * create, open and remove the live segment (the memory that the recorded processes share with the
+ * writer), and set what the session's processes record. The writer (writer.h) copies the events
+ * from the segment into traces. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
 
@@ -21,7 +22,7 @@ struct ag_session_options {
     const char *live_directory; /* NULL: /dev/shm if it has room, otherwise the output's folder */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
     uint32_t depth;             /* maximum number of frames of a stack; 0: 256 */
-    /* maximum number of events of a thread between two recorded times; 0: 64 */
+    /* maximum number of events of a thread between two time stamps; 0: 64 */
     uint32_t stamp_every;
     uint64_t max_bytes;    /* size limit of each trace; 0: no limit */
     enum ag_keeper keeper; /* the kind of process that makes the session */
@@ -33,12 +34,12 @@ struct ag_session_options {
     uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
     uint64_t seed;
     bool has_seed; /* false: random */
-    /* limit of the cost, in percent of the processes' CPU time, to which the interval is adapted;
-     * 0: the interval is fixed */
+    /* limit of the cost of sampling, in percent of the processes' CPU time. The interval is
+     * adjusted to keep this limit. 0: the interval is fixed */
     double budget_percent;
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    bool has_requests; /* snapshots can be requested by ag_session_requests */
+    bool has_requests; /* ag_session_requests returns memory in which snapshots can be requested */
 };
 
 struct ag_session; /* a mapped live segment */
@@ -84,10 +85,11 @@ enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
 /* Sets what the session's processes record from now on; they see the change within some
- * milliseconds. AG_PAUSE_OVER cannot be undone. Returns the previous state. */
+ * milliseconds. AG_PAUSE_OVER ends the recording for good. Returns the previous state. */
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
 enum ag_pause ag_session_paused(const struct ag_session *session);
-/* The page for requests to the writer. NULL: the session was created without has_requests, or by
+/* The shared memory in which this process requests snapshots (traces of the recording so far) from
+ * the writer. NULL: the session was created without has_requests, or by
  * another process. */
 struct ag_snapshot_requests *ag_session_requests(const struct ag_session *session);
 /* Notes how the child of `run` ended, for the writer. */

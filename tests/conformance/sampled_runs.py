@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sampled recordings of a program that prints the true sums of its allocations. Over many seeds, the estimates for each function of the
-program must have no bias, and nearly all of their intervals must contain the true value. Realloc, aligned blocks, threads, signal handlers and
-children are sampled, too. If samples cannot answer a question, the command refuses it with one line.
+program must have no bias, and nearly all of their confidence intervals must contain the true value. Realloc, aligned blocks, threads, signal handlers and
+children are sampled, too. If samples cannot answer what a command of allogram is asked for, the command says so in one line and fails.
 
 Seeds are fixed, and the program allocates the same blocks in every run, so each run of a case has the same result."""
 
@@ -106,7 +106,7 @@ def intervals_include_small_blocks_next_to_a_huge_one(tools):
 
 
 def no_samples_are_not_reported_as_zero(tools):
-    """Only 0.05 samples are expected, so most traces have no sample. No view may report 0 as a certain number."""
+    """Only 0.05 samples are expected, so most traces have no sample. No view may report 0 as an exact number."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         n_without = 0
@@ -115,7 +115,7 @@ def no_samples_are_not_reported_as_zero(tools):
             truth = {name: sum(values[name.replace("_at_end", "")] for values in truths(outcome.stdout).values()) for name in ALL}
             summary = recorded.report(tools, traces[0])
             held = covered(summary, truth)
-            failures.require("seed %d: all intervals contain the truth: %s of %s" % (seed, held, summary), all(held.values()))
+            failures.require("seed %d: all intervals contain the truth: %s in %s" % (seed, held, summary), all(held.values()))
             if summary["allocated_blocks"] > 0:
                 continue
             n_without += 1
@@ -127,7 +127,7 @@ def no_samples_are_not_reported_as_zero(tools):
         failures.require("more than half of the traces have no sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
         printed = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
                              tools.program("sampled"), "periodic"]).stderr
-        failures.require("the closing line shows the limit of the allocated bytes: %s" % printed, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in printed)
+        failures.require("the last line of `run` shows an upper bound of the allocated bytes: %s" % printed, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in printed)
     return failures
 
 
@@ -307,7 +307,7 @@ def threads_free_for_each_other(tools):
         outcome, traces = sampled(tools, folder, "threads", 4)
         view = recorded.report(tools, traces[0], "--view=threads")
         truth = truths(outcome.stdout)["allocate_for_another"]
-        failures.expect("pairs", len(view["pairs"]), 1)
+        failures.expect("pairs of an allocating and a freeing thread", len(view["pairs"]), 1)
         low, high = view["pairs"][0]["bytes_ci95"]
         failures.fail_unless("the pair's interval %d to %d does not contain %d" % (low, high, truth["freed_bytes"]),
                              low <= truth["freed_bytes"] <= high)
@@ -328,7 +328,7 @@ def handlers_and_children_are_safe(tools):
             low, high = row["allocated_bytes_ci95"]
             failures.fail_unless("%s: the interval %d to %d does not contain %d" % (function, low, high, truth[function]["allocated_bytes"]),
                                  low <= truth[function]["allocated_bytes"] <= high)
-        failures.require("the child's frees of its parent's samples are no ghosts",
+        failures.require("the child's frees of its parent's samples are ghost frees (frees of blocks that its trace does not have)",
                          recorded.report(tools, traces[1])["ghost_frees"] > 0)
         for program in ("alarm_in_malloc", "longjmp_deep", "fork_with_threads", "short_threads"):
             plain = recorded.run([tools.program(program)])
@@ -405,7 +405,9 @@ def sums_of_folded(text):
     return sum(int(line.rsplit(b" ", 1)[1]) for line in text.splitlines()), None, None
 
 
-EXPORTS = { # format: the function that reads its sums (None: a sum that the format does not contain), and the text that marks estimates
+# format: the function that reads its sums (None: the test does not read them), and the text that marks estimates. The function returns a tuple; an
+# element is None if the format does not contain this sum.
+EXPORTS = {
     "dhat": (sums_of_dhat, rb'"cmd": ".*\[estimates from samples'),
     "massif": (sums_of_massif, rb"(?m)^desc: .*estimates from samples"),
     "heaptrack": (sums_of_heaptrack, rb"(?m)^X .*\[bytes are estimates from samples"),
@@ -531,15 +533,15 @@ def main():
     tools = recorded.tools_of_arguments()
     cases = [("periodic sizes", lambda: estimates_hold(tools, "periodic")), ("powers of two", lambda: estimates_hold(tools, "powers")),
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
-             ("heaps of the program's own", lambda: estimates_hold(tools, "reported", program="sampled_heap")),
-             ("heaps of the program's own, with a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
+             ("heaps that the program reports by allogram.h", lambda: estimates_hold(tools, "reported", program="sampled_heap")),
+             ("heaps that the program reports by a tracker of allogram.h", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
              ("views agree and have intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("intervals include small blocks next to a huge one", lambda: intervals_include_small_blocks_next_to_a_huge_one(tools)),
              ("no samples are not reported as zero", lambda: no_samples_are_not_reported_as_zero(tools)),
              ("timeline points have the numbers of one moment", lambda: timeline_points_have_the_numbers_of_one_moment(tools)),
              ("sums add up", lambda: sums_add_up(tools)),
              ("the same seed samples the same blocks", lambda: the_same_seed_samples_the_same_blocks(tools)),
-             ("unusual calls have right sums", lambda: unusual_calls_have_right_sums(tools)),
+             ("zero sizes, realloc and aligned blocks have right sums", lambda: unusual_calls_have_right_sums(tools)),
              ("the budget of CPU time is kept", lambda: a_budget_is_kept(tools)),
              ("nested calls are sampled once", lambda: nested_calls_are_sampled_once(tools)),
              ("operators are sampled", lambda: operators_are_sampled(tools)),
@@ -548,7 +550,7 @@ def main():
              ("signal handlers and children are sampled", lambda: handlers_and_children_are_safe(tools)),
              ("questions that samples cannot answer are refused", lambda: questions_that_samples_cannot_answer_are_refused(tools)),
              ("exports have the estimates", lambda: exports_carry_estimates(tools)),
-             ("gates are unsure within an interval", lambda: gates_are_unsure_within_an_interval(tools)),
+             ("conditions of --fail-if are uncertain within a confidence interval", lambda: gates_are_unsure_within_an_interval(tools)),
              ("estimates of merged processes add up", lambda: merged_processes_add_up(tools)),
              ("diffs say which changes are uncertain", lambda: diffs_say_what_is_chance(tools))]
     plan = tap.Plan(len(cases))

@@ -1,6 +1,6 @@
 /* test_julia_parts.c: the parsers in the adapter for Julia (allogram's code for this language):
- * names of compiled functions, records of a trace about generated code, a table of imports, and
- * frame descriptions without a header. */
+ * names of compiled functions, the trace's records of generated code, a table of imports, and
+ * .eh_frame sections without .eh_frame_hdr. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -65,7 +65,8 @@ static void names_of_functions(void **state) {
 
 /* ---- places of generated code ---- */
 
-/* A place is one of the functions that are inlined into each other at PC; AT 0 is the innermost. */
+/* Makes a record of the function at depth AT of the functions that are inlined into each other at
+ * PC. 0 is the innermost. */
 static struct ag_record place(uint64_t pc, uint32_t at, uint32_t frame) {
     struct ag_record record = {.kind = AG_RECORD_CODE};
     record.u.code.pc = pc;
@@ -157,7 +158,8 @@ static void imports_of_all_objects(void **state) {
 
 static void unwind_rows_are_found_without_a_header(void **state) {
     (void)state;
-    /* CIE: version 1, no augmentation, CFA = rsp + 8, RA at CFA - 8; two FDEs of 16 bytes. */
+    /* CIE: version 1, no augmentation, CFA = rsp + 8, RA at CFA - 8. Two FDEs follow below; each
+     * describes 16 bytes of code. */
     static const uint8_t cie[] = {16, 0,    0,  0,    0, 0, 0,    0, 1, 0,
                                   1,  0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0};
     uint8_t section[128] = {0};

@@ -15,14 +15,14 @@
 
 enum { BLOCKS = 5000 };
 
-/* The address whose home slot (the slot where its search begins) is at HOME / 2^64 of the table,
- * for any size of the table. */
+/* The table hashes an address by multiplication with `factor`, modulo 2^64; the upper bits are the
+ * slot where the search begins. Returns the address whose product is HOME, with its lowest bit set.
+ */
 static uint64_t address_of(uint64_t home) {
     const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t inverse = factor;
     for (int i = 0; i < 6; i++) {
-        inverse *= 2 - factor * inverse; /* each of Newton's steps doubles the number of right
-                                          * digits */
+        inverse *= 2 - factor * inverse; /* the inverse modulo 2^64, by Newton's method */
     }
     return (home | 1) * inverse;
 }

@@ -1,6 +1,6 @@
 // flame.js: the flame graph, drawn on one canvas. Only visible boxes are laid out: layout() starts at the
-// zoomed node, and skips boxes narrower than half a pixel. So the time for a change of the range depends
-// on the visible part of the tree, not on its size. docs/explanation/adr/0005-flame-graph.md says why no
+// zoomed node, and skips boxes narrower than half a pixel. So the time to draw depends on the visible
+// part of the tree, not on its size. docs/explanation/adr/0005-flame-graph.md says why no
 // package draws the graph.
 import { OTHER } from "./trace.js";
 import { shortName } from "./quantity.js";

@@ -23,14 +23,14 @@ export function countersOf({ facts: { functions: total, is_observed: isObserved 
   return known;
 }
 
-// The module of a function, which decides its color: "lists" of "lists:map/2", otherwise the runtime.
+// The module of a function, which decides its color: "lists" of "lists:map/2". A name without a colon has the runtime.
 function moduleOf({ name, runtime }) {
   const end = name.indexOf(":");
   return end > 0 ? name.slice(0, end) : runtime;
 }
 
 // What the flame graph of call paths shows. The keys of the trees are indexes of this.functions: 0 is the
-// root, 1 is the sum of small paths, and N + 1 is the function with the number N in calls.js.
+// root, 1 stands for the paths that the page leaves out, and N + 1 is the function with the number N in calls.js.
 export class Paths {
   constructor(app) {
     this.app = app;
@@ -44,8 +44,8 @@ export class Paths {
     this.trees = {};
   }
 
-  // The tree for SIDE "callers" leads from the outermost functions to their callees; the tree for
-  // "callees" leads from the counted functions to their callers.
+  // SIDE is the side at which the root is. "callers": from the outermost functions down to their callees.
+  // "callees": from the counted functions up to their callers.
   tree(side) {
     this.trees[side] ??= side === "callees" ? this.callees() : this.callers();
     return this.trees[side];

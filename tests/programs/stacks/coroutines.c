@@ -1,6 +1,6 @@
 /* coroutines.c: eight coroutines on stacks of their own (16 KiB, in static memory), switched in a
- * circle 1000 times each. Each turn allocates one block of 100 + its coroutine's number bytes and
- * frees the block of its turn before.
+ * circle 1000 times each. At each turn, coroutine N allocates one block of 100 + N bytes, and
+ * frees the block that it allocated at its previous turn.
  *
  * @allocated_blocks 8 * 1000
  * @allocated_bytes  1000 * (800 + 28)
