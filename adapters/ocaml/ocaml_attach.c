@@ -86,13 +86,13 @@ static bool begin_recording(void) {
 
 static void sys_init_and_begin(char *program, char **arguments) {
     sys_init(program, arguments);
+    const bool is_calibrated = ag_ocaml_counters_calibrate();
     if (ag_ocaml.is_bytecode) {
         /* A collection may begin meanwhile. Its memory is recorded (collector_hooks.c). */
         ag_ocaml_suppress(/* resumed= */ 1);
         ag_ocaml_bytecode_load_debug_info();
         (void)ag_ocaml_resume();
     }
-    const bool is_calibrated = ag_ocaml_counters_calibrate();
     if (!begin_recording()) {
         why_refused = differs;
         refuse(differs);
