@@ -135,7 +135,7 @@ def debug_with_four_workers(programs, where):
         failures.require("a stack begins in a fiber", any("Fiber#run" in stack for stack in points))
         failures.require("a stack contains the function `points`", any("points" in stack for stack in points))
         failures.require("the stacks of points are whole: %s" % points, all(map(is_whole, points)))
-        lines = recorded.summary_lines(where.tools, trace)
+        lines = recorded.summary_lines(where.tools, trace, *where.options)
         failures.expect("files of the summary's first lines", {place.split(":")[0] for _, place in lines[:5]}, {"crystal_objects.cr"})
         through_the_library(failures, where, trace)
         failures.require("collections are reported", where.report(trace, "--view=gc")["collections"])

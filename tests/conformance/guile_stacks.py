@@ -88,7 +88,7 @@ def stacks_of(where, is_evaluated, threshold):
 def check_lines(failures, where, trace, files):
     """The summary attributes each block to a procedure of the program, also if Guile's library allocated the block, and no block to the
     library. The library's files are those that are installed in Guile's folder."""
-    rows = recorded.summary_lines(where.tools, trace)
+    rows = recorded.summary_lines(where.tools, trace, *where.options)
     schemes = [place for function, place in rows if function.startswith("[guile] ")]
     failures.require("the first line is one of the program: %s" % rows[:5], rows and rows[0][1].split(":")[0] in files)
     failures.expect("lines of other files", [place for place in schemes if place.split(":")[0] not in files], [])
