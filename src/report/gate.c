@@ -100,12 +100,7 @@ static const char *find_gap(const struct ag_profile *profile) {
     if (ag_profile_identity(profile)->is_damaged) {
         return "is damaged, so this number is not known";
     }
-    for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
-        if (ag_profile_lost(profile, cause) > 0) {
-            return "lost events, so this number is not known";
-        }
-    }
-    return NULL;
+    return ag_heading_lost_events(profile) > 0 ? "lost events, so this number is not known" : NULL;
 }
 
 /* Says what is missing from FUNCTIONS for METRIC; NULL: nothing. A condition must not be false
