@@ -3,8 +3,8 @@
  * allocates N * 100 blocks, waits until it may end, and allocates as many again. Needs the right to
  * unshare.
  *
- * The pids 2 and 3 could also be pids in the parent's own namespace; only the kernel can tell that
- * they are not. */
+ * The parent's own namespace also has processes with the pids 2 and 3. Only the kernel knows in
+ * which namespace a child has its pid. */
 #include <sched.h>
 #include <sys/wait.h>
 
