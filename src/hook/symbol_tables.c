@@ -1,7 +1,9 @@
 /* symbol_tables.c: looks up a name in the hash table of a loaded object, for next_symbol.c and
  * loaded_objects.c. Symbol versions are not compared: the first version that is not hidden is taken
  * as the default version. For the names that allogram looks up, no object has two versions that are
- * not hidden. */
+ * not hidden. If an object has only hidden versions of a symbol, one of these is taken, because
+ * references that name this version bind to it: all functions of glibc's libc_malloc_debug.so.0 are
+ * hidden. */
 #include "symbol_tables.h"
 
 #include <elf.h>
@@ -29,17 +31,21 @@ struct ag_symbol_name ag_symbol_name(const char *text, uint32_t types) {
     return (struct ag_symbol_name){text, gnu_hash_of(text), sysv_hash_of(text), types};
 }
 
+/* Whether the symbol is the default version of NAME. If it is a hidden version, stores its index in
+ * *hidden. */
 static bool is_match(const struct ag_symbol_tables *tables, uint32_t index,
-                     const struct ag_symbol_name *name) {
+                     const struct ag_symbol_name *name, uint32_t *hidden) {
     enum { VERSION_HIDDEN = 0x8000 };
     const ElfW(Sym) *symbol = &tables->symbols[index];
-    if (symbol->st_shndx == SHN_UNDEF || !(name->types >> ELF64_ST_TYPE(symbol->st_info) & 1)) {
+    if (symbol->st_shndx == SHN_UNDEF || !(name->types >> ELF64_ST_TYPE(symbol->st_info) & 1) ||
+        strcmp(tables->strings + symbol->st_name, name->text) != 0) {
         return false;
     }
     if (tables->versions && (tables->versions[index] & VERSION_HIDDEN)) {
+        *hidden = index;
         return false;
     }
-    return strcmp(tables->strings + symbol->st_name, name->text) == 0;
+    return true;
 }
 
 /* Layout of DT_GNU_HASH: | n_buckets | first symbol | bloom words | bloom shift | bloom[] |
@@ -53,17 +59,17 @@ static uint32_t find_by_gnu_hash(const struct ag_symbol_tables *tables,
     if (n_buckets == 0) {
         return 0;
     }
-    uint32_t index = buckets[name->gnu_hash % n_buckets];
+    uint32_t index = buckets[name->gnu_hash % n_buckets], hidden = 0;
     if (index < first) {
         return 0;
     }
     for (;; index++) {
         const uint32_t hash = chains[index - first];
-        if ((hash | 1) == (name->gnu_hash | 1) && is_match(tables, index, name)) {
+        if ((hash | 1) == (name->gnu_hash | 1) && is_match(tables, index, name, &hidden)) {
             return index;
         }
         if (hash & 1) {
-            return 0;
+            return hidden;
         }
     }
 }
@@ -72,15 +78,16 @@ static uint32_t find_by_sysv_hash(const struct ag_symbol_tables *tables,
                                   const struct ag_symbol_name *name) {
     const uint32_t n_buckets = tables->sysv_hash[0];
     const uint32_t *buckets = tables->sysv_hash + 2, *chains = buckets + n_buckets;
+    uint32_t hidden = 0;
     if (n_buckets == 0) {
         return 0;
     }
     for (uint32_t index = buckets[name->sysv_hash % n_buckets]; index; index = chains[index]) {
-        if (is_match(tables, index, name)) {
+        if (is_match(tables, index, name, &hidden)) {
             return index;
         }
     }
-    return 0;
+    return hidden;
 }
 
 const ElfW(Sym) * ag_symbol_tables_find(const struct ag_symbol_tables *tables,

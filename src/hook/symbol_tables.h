@@ -32,8 +32,9 @@ struct ag_symbol_name ag_symbol_name(const char *text, uint32_t types);
 bool ag_symbol_tables_read(const ElfW(Dyn) * dynamic, uintptr_t bias,
                            struct ag_symbol_tables *ret_tables);
 
-/* Returns the default version of a symbol that the object defines; NULL: the object does not define
- * it. The address of the symbol is st_value plus the load bias. */
+/* Returns the default version of a symbol that the object defines, or a hidden version if there is
+ * no other; NULL: the object does not define it. The address of the symbol is st_value plus the
+ * load bias. */
 const ElfW(Sym) *
     ag_symbol_tables_find(const struct ag_symbol_tables *tables, const struct ag_symbol_name *name);
 

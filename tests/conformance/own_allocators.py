@@ -191,6 +191,58 @@ def interrupted(tools, mode):
     return failures
 
 
+# Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (realloc of one of them to 4444) and 6464 (aligned). Then
+# writes one byte behind a block and frees the block, which only glibc's debugging of malloc notices.
+DEBUGGED = r"""
+#include <stdlib.h>
+int main(void) {
+    for (int i = 0; i < 100; i++) {
+        void *aligned = NULL, *grown = malloc(3333);
+        free(malloc(1111));
+        free(calloc(1, 2222));
+        free(realloc(grown, 4444));
+        if (posix_memalign(&aligned, 64, 6464) != 0) {
+            return 2;
+        }
+        free(aligned);
+    }
+    volatile char *block = malloc(24);
+    block[24] = 1;
+    free((void *)block);
+    return 0;
+}
+"""
+DEBUGGED_TRUTH = {size: 100 for size in (1111, 2222, 3333, 4444, 6464)}
+
+
+def debugged(tools, how):
+    """glibc's library for debugging of malloc, whose functions all have hidden symbol versions, is preloaded before or after the agent. All
+    blocks are recorded, and the library works as without allogram."""
+    failures = tap.Failures()
+    library = "libc_malloc_debug.so.0"
+    with recorded.Folder() as folder:
+        source, program = os.path.join(folder, "debugged.c"), os.path.join(folder, "debugged")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(DEBUGGED)
+        subprocess.run(["gcc", "-O1", "-fno-builtin", "-w", source, "-o", program], check=True)
+        for check, status in (("0", 0), ("3", 128 + 6)):
+            env = {"MALLOC_CHECK_": check}
+            plain = recorded.run([program], env={**env, "LD_PRELOAD": library})
+            failures.expect("status without allogram", plain.status, status)
+            command, preload = [program], {"LD_PRELOAD": library}
+            if how == "before":
+                command, preload = ["sh", "-c", 'LD_PRELOAD=$0:$LD_PRELOAD exec "$1"', library, program], {}
+            inner = os.path.join(folder, check)
+            os.mkdir(inner)
+            outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(inner, "t.%e.allogram"), "--", *command], env={**env, **preload})
+            failures.expect("status", outcome.status, status)
+            failures.require("the closing line says that nothing is lost: %r" % outcome.stderr, b"; nothing lost" in outcome.stderr)
+            trace = os.path.join(inner, "t.debugged.allogram")
+            failures.expect("blocks by size", counted_by_size(tools, trace, DEBUGGED_TRUTH), DEBUGGED_TRUTH)
+            failures.expect("ghost frees", recorded.report(tools, trace)["ghost_frees"], 0)
+    return failures
+
+
 # The compiler may inline the allocator into its callers; calls of an inlined allocator cannot be recorded. Unless all blocks were
 # recorded, the closing line must say what is not recorded.
 INLINED = [["gcc", "-O2"], ["gcc", "-O2", "-DINLINING=always_inline"], ["gcc", "-O3"], ["gcc", "-O3", *WHOLE_PROGRAM]]
@@ -221,12 +273,17 @@ def inlined(tools, command, mode):
 
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + len(INLINED) * 2)
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + 2 + len(INLINED) * 2)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
         else:
             plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
+    for how in ("before", "after"):
+        if subprocess.run(["ldconfig", "-p"], capture_output=True, check=False).stdout.find(b"libc_malloc_debug.so.0") < 0:
+            plan.skip("glibc's debugging of malloc", "this glibc has no libc_malloc_debug.so.0")
+        else:
+            plan.run("glibc's debugging of malloc, preloaded %s the agent" % how, lambda how=how: debugged(tools, how))
     for command in INLINED:
         for mode in MODES[:2]:
             plan.run("inlined into its callers by %s, %s" % (" ".join(command), mode[0]),
