@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "cli/target.h"
 #include "writer/cut_files.h"
 
@@ -26,7 +27,7 @@ void ag_launch_guard_standard(void) {
     }
 }
 
-static const int lifted[AG_LIFTED_LIMITS] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA};
+static const int lifted[AG_LIFTED_LIMITS] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_NOFILE};
 
 void ag_launch_lift_limits(struct ag_launch *launch) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -79,6 +80,23 @@ static int set_environment(const struct ag_launch *launch) {
     return setenv("ALLOGRAM_SESSION", launch->session_path, /* overwrite= */ 1) < 0 ? -ENOMEM : 0;
 }
 
+/* Service managers name the process for which a variable is meant by its pid: LISTEN_PID
+ * (sd_listen_fds(3)), WATCHDOG_PID (sd_watchdog_enabled(3)). If they name `run`, they are meant for
+ * the program. */
+static int correct_pids(void) {
+    static const char *const names[] = {"LISTEN_PID", "WATCHDOG_PID"};
+    char own[16], pid[16];
+    (void)snprintf(own, sizeof(own), "%d", (int)getppid());
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && strcmp(value, own) == 0 && setenv(names[i], pid, /* overwrite= */ 1) < 0) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
 static int execute_program(const struct ag_launch *launch) {
     execv(launch->path, launch->arguments);
     if (errno != ENOEXEC) {
@@ -111,6 +129,7 @@ static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int s
         _exit(AG_EXIT_NOT_FOUND); /* the parent has called ag_launch_abandon */
     }
     int error = -set_environment(launch);
+    error = error == 0 ? -correct_pids() : error;
     ag_cut_files_unguard();
     if (error == 0) {
         restore_limits(launch);

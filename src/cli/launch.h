@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-enum { AG_LIFTED_LIMITS = 3 };
+enum { AG_LIFTED_LIMITS = 4 };
 
 struct ag_launch {
     /* set by the caller */
@@ -38,7 +38,8 @@ struct ag_launch {
  * the number of a standard descriptor. The program gets these descriptors closed (O_CLOEXEC). */
 void ag_launch_guard_standard(void);
 /* Raises the limits of this process for file size, address space and data as far as permitted,
- * because the live segment (the memory shared with the program) may be large. Also ignores SIGXFSZ.
+ * because the live segment (the memory shared with the program) may be large, and the limit for
+ * open files, because the writer opens four files for each recorded process. Also ignores SIGXFSZ.
  * The program gets the previous limits and the previous disposition of SIGXFSZ. */
 void ag_launch_lift_limits(struct ag_launch *launch);
 /* Forks a child that waits for ag_launch_go. Returns 0 or a negative errno. */

@@ -390,7 +390,7 @@ static bool is_refused(const struct ag_supervisor *supervisor, const struct ag_l
 static int accompany(struct ag_supervisor *supervisor, const struct run_request *request,
                      const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {
-    ag_supervisor_step_back(supervisor);
+    ag_supervisor_step_back(supervisor, request->is_quiet);
     const bool has_report = ag_supervisor_watch(supervisor);
     ag_endpoint_stop(endpoint);
     if (has_report && is_refused(supervisor, launch)) {

@@ -44,7 +44,7 @@ enum {
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
-void ag_supervisor_step_back(const struct ag_supervisor *supervisor) {
+void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet) {
     int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
     size_t count = ag_session_descriptors(supervisor->session, keep);
     keep[count++] = supervisor->report_fd;
@@ -52,7 +52,7 @@ void ag_supervisor_step_back(const struct ag_supervisor *supervisor) {
     ag_background_close_all_but(keep, count);
     /* if this process kept the output open, a reader of the program's output would not see its
      * end */
-    ag_background_replace_by_null(STDIN_FILENO, STDOUT_FILENO);
+    ag_background_replace_by_null(STDIN_FILENO, is_quiet ? STDERR_FILENO : STDOUT_FILENO);
 }
 
 /* ---- the writer ---- */

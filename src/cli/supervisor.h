@@ -43,11 +43,11 @@ bool ag_supervisor_read_report(struct ag_supervisor *supervisor);
  * Call this function after the child was forked, so that the child does not inherit the blocked
  * signals. Returns 0 or a negative errno. */
 int ag_supervisor_take_signals(struct ag_supervisor *supervisor);
-/* Closes what this process shares with the program: standard input and output, and the other
- * inherited descriptors. */
-void ag_supervisor_step_back(const struct ag_supervisor *supervisor);
-/* Waits until the child has ended and its trace is sealed. Returns whether the report of the writer
- * is complete. */
+/* Closes what this process shares with the program: standard input and output, the other inherited
+ * descriptors, and standard error if IS_QUIET is true, because nothing will be printed. */
+void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet);
+/* Waits until the child has ended and its trace is sealed, and until the writer has ended if no
+ * other process of the session is left. Returns whether the report of the writer is complete. */
 bool ag_supervisor_watch(struct ag_supervisor *supervisor);
 
 #endif

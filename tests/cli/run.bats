@@ -83,6 +83,26 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     "$ALLOGRAM" report t --json | jq -e '.allocated_blocks > 100 and .lost_events.total == 0'
 }
 
+@test "the limit of open files applies to the program and not to allogram" {
+    run bash -c 'ulimit -Sn 6; "$1" run -q -o t -- bash -c "ulimit -Sn"' - "$ALLOGRAM"
+    [ "$status" -eq 0 ]
+    [ "$output" = 6 ]
+}
+
+@test "variables that a service manager sets for the pid of run are for the pid of the program" {
+    # shellcheck disable=SC2016 # the inner shells expand the variables
+    run bash -c 'LISTEN_PID=$$ WATCHDOG_PID=$$ exec "$1" run -q -o t -- bash -c "[ \$LISTEN_PID,\$WATCHDOG_PID = \$\$,\$\$ ]"' - "$ALLOGRAM"
+    [ "$status" -eq 0 ]
+    LISTEN_PID=1 run "$ALLOGRAM" run -q -o t -- bash -c 'echo "$LISTEN_PID"'
+    [ "$output" = 1 ]
+}
+
+@test "with -q, a reader of the program's stderr sees its end when the program closes it" {
+    begin=$SECONDS
+    ({ "$ALLOGRAM" run -q -o t -- bash -c 'exec 2>&- >&-; sleep 8' 2>&1 >/dev/null & } | cat)
+    [ $((SECONDS - begin)) -lt 7 ]
+}
+
 @test "an existing trace is never overwritten" {
     echo mine >t.x
     "$ALLOGRAM" run -q -o t.x -- true
