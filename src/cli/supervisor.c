@@ -264,7 +264,8 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     while (!supervisor->gave_up) {
         const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);
         const bool may_come = supervisor->report_fd >= 0 || supervisor->writer != 0;
-        if (supervisor->child_ended && (has_report || !may_come)) {
+        const bool writer_ends = supervisor->report.is_over && supervisor->writer != 0;
+        if (supervisor->child_ended && (has_report ? !writer_ends : !may_come)) {
             break;
         }
         int timeout_ms = supervisor->times

@@ -417,6 +417,59 @@ uint32_t ag_process_parent(uint32_t pid) {
     return read_facts(pid, &facts) ? facts.parent : 0;
 }
 
+/* Does the environment of the process contain ENTRY? */
+static bool has_entry(uint32_t pid, const char *entry) {
+    enum { ENVIRONMENT_MOST = 1 << 20 };
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%u/environ", pid);
+    FILE *environment = fopen(path, "re");
+    char *variable = NULL;
+    size_t capacity = 0, n_bytes = 0;
+    bool has = false;
+    for (ssize_t n; environment && !has && n_bytes < ENVIRONMENT_MOST &&
+                    (n = getdelim(&variable, &capacity, '\0', environment)) > 0;) {
+        has = strcmp(variable, entry) == 0;
+        n_bytes += (size_t)n;
+    }
+    free(variable);
+    if (environment) {
+        (void)fclose(environment); /* nothing was written */
+    }
+    return has;
+}
+
+/* The number of the process or thread that was created last; 0: unknown. */
+static uint32_t newest_pid(void) {
+    unsigned newest = 0;
+    FILE *load = fopen("/proc/loadavg", "re");
+    if (load) {
+        newest = fscanf(load, "%*s %*s %*s %*s %u", &newest) == 1 ? newest : 0;
+        (void)fclose(load); /* nothing was written */
+    }
+    return newest;
+}
+
+/* The kernel numbers processes upwards and begins again at a low number, so the processes that are
+ * newer than FIRST have the numbers from FIRST to the newest one. If these are few, /proc is not
+ * listed, because the listing takes a microsecond for each process of the machine. */
+bool ag_process_any_with(uint32_t first, const char *entry) {
+    enum { FEW = 256 };
+    const uint32_t newest = newest_pid(), n_more = newest != 0 ? newest - first : UINT32_MAX;
+    bool has = false;
+    for (uint32_t i = 0; i <= n_more && n_more < FEW && !has; i++) {
+        has = has_entry(first + i, entry);
+    }
+    DIR *processes = n_more < FEW ? NULL : opendir("/proc");
+    for (struct dirent *file; processes && !has && (file = readdir(processes));) {
+        const uint32_t pid = (uint32_t)strtoul(file->d_name, NULL, 10);
+        has = pid != 0 && pid - first <= n_more && has_entry(pid, entry);
+    }
+    if (processes) {
+        (void)closedir(processes); /* nothing was written */
+    }
+    return has;
+}
+
 bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
     return has_mapped(pid, path) == YES;
 }

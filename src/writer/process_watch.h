@@ -60,6 +60,9 @@ bool ag_process_is_unreaped(uint32_t pid, uint32_t parent);
 /* A number that identifies the file that process PID executes; 0: unknown. */
 uint64_t ag_process_program(uint32_t pid);
 bool ag_process_has_own_pid(uint32_t pid, uint32_t own_pid);
+/* Is there a process that was created after the process FIRST and whose environment contains ENTRY?
+ * Processes whose environment cannot be read do not count. */
+bool ag_process_any_with(uint32_t first, const char *entry);
 /* Has the process the file mapped? Also false when its mappings cannot be read. */
 bool ag_process_has_surely_mapped(uint32_t pid, const char *path);
 

@@ -814,6 +814,14 @@ bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
     return fcntl(session->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
+bool ag_session_has_families(const struct ag_session *session) {
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = ag_life_lock_place(/* identity= */ 0, AG_LOCK_FAMILY),
+                         .l_len = 0}; /* to the highest place */
+    return fcntl(session->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
     const uint64_t offset = session->trees_offset + (uint64_t)tree * session->tree_bytes;
     if (fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,

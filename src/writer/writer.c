@@ -14,7 +14,8 @@
  *    A retired slot keeps its state and its stack tree for a moment: a child that was forked right
  *    before the end uses that stack tree, and may not have claimed a slot of its own yet. The
  *    session ends when the first process has ended and every slot is free. So programs that were
- *    spawned right before the end have the same time to join.
+ *    spawned right before the end have the same time to join. If no process is left that could join
+ *    (session_is_over), the session ends at once.
  *
  * 3. Liveness. A process holds locks on the live file (the file of the live segment) as long as
  *    its memory lives (segment.h, section 6): a lock of its own, and one that is shared by its
@@ -1007,6 +1008,30 @@ static void count_others(struct ag_writer *writer) {
         writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
 }
 
+/* Can no process record anything for this session any more? Recorders and forked children hold the
+ * locks of their families. Between the execution of a program and the start of its recorder,
+ * nothing holds a lock: then the process that executed it has counted it (strangers.c, section 2),
+ * or the environment of the new program shows it. So the live file can be removed at once, and not
+ * only RETIRE_AFTER_NS after the end of the last process. */
+static bool session_is_over(const struct ag_writer *writer) {
+    const struct ag_session *session = writer->session;
+    char variable[4096 + sizeof("ALLOGRAM_SESSION=")];
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        if (writer->slots[i].phase == AG_PHASE_RETIRED && writer->slots[i].family == 0) {
+            return false; /* a child of this process would hold no lock */
+        }
+    }
+    if (writer->n_open > 0 || !session->has_locks || session->first_pid == 0 ||
+        session->header->keeper != AG_KEEPER_RUN || ag_session_has_families(session) ||
+        ag_writer_has_live(writer)) {
+        return false;
+    }
+    (void)snprintf(variable, sizeof(variable), "ALLOGRAM_SESSION=%s", session->path);
+    return !ag_process_any_with(session->first_pid, variable) &&
+           /* asked last: a process may have joined while the processes were looked at */
+           !ag_session_has_families(session) && !ag_writer_has_live(writer);
+}
+
 /* Reports to `run` once, when no trace is unsealed that the user expects to be complete
  * (something_is_unsealed). If programs were executed a moment ago and their recorders have not
  * joined, the report waits up to 0.3 s for them. */
@@ -1029,6 +1054,10 @@ static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_n
     writer->report.is_closed = !ag_session_can_be_joined(writer->session);
     writer->report.n_refused =
         atomic_load_explicit(&writer->session->header->n_refused_processes, memory_order_relaxed);
+    writer->report.is_over = session_is_over(writer);
+    if (writer->report.is_over) {
+        ag_session_remove(writer->session); /* `run` may return when it has read the report */
+    }
     const uint8_t *bytes = (const uint8_t *)&writer->report;
     for (size_t at = 0; at < sizeof(writer->report);) {
         const ssize_t n = write(report_fd, bytes + at, sizeof(writer->report) - at);
@@ -1126,7 +1155,8 @@ static void loop(struct ag_writer *writer, int report_fd) {
             writer->n_open + writer->n_retired > writer->session->n_slots * 3 / 4;
         ag_writer_retire(writer, now_ns, is_crowded || ends_now ? 0 : RETIRE_AFTER_NS);
         is_over = writer->has_reported && writer->n_open == 0 &&
-                  (ends_now || (writer->n_retired == 0 && !ag_writer_has_live(writer)));
+                  (ends_now || writer->report.is_over ||
+                   (writer->n_retired == 0 && !ag_writer_has_live(writer)));
         const bool is_busy = taken > 0 || n_sealed > 0 || is_over;
         wait_for_ends(writer, is_busy ? 0 : pause_ms(writer, now_ns));
     }

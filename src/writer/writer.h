@@ -34,6 +34,7 @@ struct ag_writer_report {
     uint32_t registered;  /* the first process has begun to record */
     uint32_t n_refused;   /* processes that found no free slot (entry) in the segment */
     uint32_t is_closed;   /* the live file was removed: no program could join from then on */
+    uint32_t is_over;     /* no process of the session is left: the writer ends now */
     uint32_t n_strangers; /* processes of the command that were not recorded (strangers.h) */
     char strangers[96];   /* names of the strangers: "sudo, ls" */
     char unseen[96];      /* runtimes of the process whose allocations could not be recorded */

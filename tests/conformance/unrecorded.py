@@ -158,6 +158,26 @@ extern char **environ;
 int execv(const char *path, char *const arguments[]) { return execve(path, arguments, environ); }
 int execvp(const char *file, char *const arguments[]) { return execvpe(file, arguments, environ); }
 """
+# Starts the program in its argument by system calls that the agent does not see, and ends. The child executes the program after that.
+LATE_STARTER = r"""
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv) {
+    char *arguments[] = {argv[1], "100", NULL};
+    const pid_t self = getpid();
+    free(malloc(3));
+    if (argc > 1 && syscall(SYS_fork) == 0) {
+        while (getppid() == self) {
+        }
+        syscall(SYS_execve, argv[1], arguments, environ);
+        _exit(7);
+    }
+    return 0;
+}
+"""
 LONG_MS = 700  # the writer finds a program that runs for this time: it looks for processes every 100 ms, and examines each again 300 ms later
 
 
@@ -307,6 +327,49 @@ def removed_file(tools):
     return failures
 
 
+def nothing_is_left(tools):
+    """When `run` returns, its live file (the shared memory of the recording) and its writer do not exist any more."""
+    failures = tap.Failures()
+    show = "grep -om1 '/dev/shm/[.]allogram-live.*' /proc/$$/maps; "
+    with recorded.Folder() as folder:
+        plain = build(folder)
+        for script in ("exit 0", '"$0"', '("$0"; "$0") & "$0"; wait', 'kill -9 $$'):
+            for mode in ("exact", "sample"):
+                outcome = recorded.run([tools.allogram, "run", "-q", "--mode=" + mode, "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c", show + script, plain])
+                live = outcome.stdout.decode().strip()
+                failures.require("the program has the live file mapped: %r" % live, "allogram-live" in live)
+                failures.expect("%s, %s: the folder of the live file exists" % (script, mode), os.path.exists(os.path.dirname(live)), False)
+                writers = [name for name in os.listdir("/proc") if name.isdigit() and maps_of(name).find(live) >= 0]
+                failures.expect("%s, %s: processes that have the live file mapped" % (script, mode), writers, [])
+    return failures
+
+
+def maps_of(pid):
+    try:
+        with open("/proc/%s/maps" % pid, encoding="utf-8", errors="replace") as maps:
+            return maps.read()
+    except OSError:
+        return ""
+
+
+def executed_at_the_end(tools):
+    """The program starts another one by system calls of its own and ends before the other one begins to record."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        plain, source, starter = build(folder), os.path.join(folder, "late.c"), os.path.join(folder, "late")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(LATE_STARTER)
+        subprocess.run(["gcc", "-o", starter, source], check=True)
+        for number in range(20):
+            inner = os.path.join(folder, str(number))
+            os.mkdir(inner)
+            outcome = recorded.run([tools.allogram, "run", "-q", "-o", os.path.join(inner, "t.%p.allogram"), "--", starter, plain])
+            failures.expect("status", outcome.status, 0)
+            commands = [recorded.report(tools, trace)["trace"]["command"][0] for trace in recorded.wait_until_ended(tools, inner, n_traces=2)]
+            failures.expect("recorded programs", sorted(set(commands)), sorted([starter, plain]))
+    return failures
+
+
 def checks(tools, folder):
     return [json.loads(subprocess.run([tools.allogram, "check", "--json", os.path.join(folder, name)], capture_output=True, check=False).stdout)
             for name in os.listdir(folder) if name.endswith(".allogram")]
@@ -397,6 +460,8 @@ def main():
              "the agent's file does not exist for the executed programs": without_the_agents_file,
              "programs of orphans are counted": counted_of_orphans, "with --follow=none no process counts": without_following,
              "a live file that was removed": removed_file,
+             "nothing is left when run returns": nothing_is_left,
+             "a program that is executed at the end is recorded": executed_at_the_end,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
              "an allocator that was not seen": unseen_allocator}
     results = tap.Plan(len(cases))
