@@ -1,7 +1,8 @@
 /* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) within
  * a second after a signal; end_guard.h gives the reason. A thread waits for the signals with a
  * signalfd. The thread only polls the signalfd and reads nothing from it, because a signal can be
- * read only once, and the command may read the signals from another signalfd. */
+ * read only once, and the command may read the signals from another signalfd. If the command reads
+ * a signal before the thread has seen it, the command reports the signal through an eventfd. */
 #include "cli/end_guard.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -28,11 +30,12 @@ static struct end_guard {
     const char *name;
     void (*last_resort)(void *context);
     void *context;
-    int fd;
+    int fd;                    /* a signalfd */
+    int reported_fd;           /* an eventfd: readable if the command has read a signal */
     _Atomic uint64_t asked_ns; /* time of the first signal; relaxed: no other data depends on it */
     _Atomic int signal_number; /* number of the first signal; 0: not known yet */
     _Atomic int is_over;
-} guard = {.fd = -1};
+} guard = {.fd = -1, .reported_fd = -1};
 
 static void end_all(void) {
     char line[160];
@@ -48,25 +51,38 @@ static void end_all(void) {
     _exit(128 + (number != 0 ? number : SIGINT));
 }
 
+static void note_time(uint64_t now_ns) {
+    uint64_t none = 0;
+    (void)atomic_compare_exchange_strong_explicit(&guard.asked_ns, &none, now_ns,
+                                                  memory_order_relaxed, memory_order_relaxed);
+}
+
+static void note_number(int signal_number) {
+    int none = 0;
+    (void)atomic_compare_exchange_strong_explicit(&guard.signal_number, &none, signal_number,
+                                                  memory_order_relaxed, memory_order_relaxed);
+}
+
 /* Finds out which signal was sent. It is pending until the command reads it from a signalfd. */
 static void note_pending(void) {
     sigset_t pending;
     (void)sigpending(&pending); /* fails only for an invalid address */
     for (size_t i = 0; i < AG_ARRAY_SIZE(end_signals); i++) {
         if (sigismember(&pending, end_signals[i]) == 1) {
-            ag_end_guard_note(end_signals[i]);
+            note_number(end_signals[i]);
         }
     }
 }
 
 static void *keep_guard(void *unused) {
-    struct pollfd asked = {.fd = guard.fd, .events = POLLIN};
+    struct pollfd asked[] = {{.fd = guard.fd, .events = POLLIN},
+                             {.fd = guard.reported_fd, .events = POLLIN}};
     (void)unused;
-    while (poll(&asked, 1, -1) < 0 && errno == EINTR) {
+    while (poll(asked, AG_ARRAY_SIZE(asked), -1) < 0 && errno == EINTR) {
     }
     const uint64_t begin_ns = ag_monotonic_ns();
     note_pending();
-    atomic_store_explicit(&guard.asked_ns, begin_ns, memory_order_relaxed);
+    note_time(begin_ns);
     while (ag_monotonic_ns() - begin_ns < MOST_NS) {
         (void)poll(NULL, 0, LOOK_MS);
     }
@@ -90,7 +106,8 @@ int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), voi
     guard.last_resort = last_resort;
     guard.context = context;
     guard.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (guard.fd < 0) {
+    guard.reported_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (guard.fd < 0 || guard.reported_fd < 0) {
         return -errno;
     }
     const int error = pthread_create(&thread, NULL, keep_guard, NULL);
@@ -106,9 +123,11 @@ uint64_t ag_end_guard_asked_ns(void *unused) {
 }
 
 void ag_end_guard_note(int signal_number) {
-    int none = 0;
-    (void)atomic_compare_exchange_strong_explicit(&guard.signal_number, &none, signal_number,
-                                                  memory_order_relaxed, memory_order_relaxed);
+    const uint64_t one = 1;
+    note_number(signal_number);
+    note_time(ag_monotonic_ns());
+    /* fails only if the thread has been woken before */
+    (void)!write(guard.reported_fd, &one, sizeof one);
 }
 
 void ag_end_guard_end(void) {

@@ -21,8 +21,8 @@
 int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), void *context);
 /* Returns the time of the first signal, in ns of CLOCK_MONOTONIC; 0: no signal was received. */
 uint64_t ag_end_guard_asked_ns(void *unused);
-/* Called by a command that has read a signal from a signalfd: the guard, which looks at pending
- * signals, cannot see this signal any more. */
+/* Called by a command that has read a signal from a signalfd: the thread, which looks at pending
+ * signals, may not have seen this signal. */
 void ag_end_guard_note(int signal_number);
 /* Ends the guard: the rest of the command does not depend on another process, so it may take longer
  * than a second. */
