@@ -15,6 +15,8 @@
  *     the innermost frame is in the libc only during a   elsewhere in the libc, its state between
  *     system call that waits                             two calls of internal functions is unknown
  *     the thread is in no restartable sequence (rseq)    the kernel would not restart it
+ *     the thread does not intercept its own system       the program would see those of dlopen
+ *     calls (syscall user dispatch)
  *     the thread has no child or parent in the same      they may share its thread-local storage
  *     memory (clone with CLONE_VM)
  *
@@ -331,6 +333,9 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     }
     if (end != ALLOGRAM_WALK_OUTERMOST) {
         return "where its stack cannot be unwound";
+    }
+    if (ag_traced_thread_intercepts(thread)) {
+        return "intercepting its own system calls (syscall user dispatch)";
     }
     obstacle = sequence_obstacle(thread);
     return obstacle == NULL && ag_thread_has_memory_sharer(thread->pid, thread->tid)

@@ -99,6 +99,15 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char message[512]) {
     const struct ag_attachment *attachment = &attach->attachment;
     int result = 0;
+    for (size_t i = 0; is_on && i < attach->threads.n; i++) {
+        if (ag_traced_thread_intercepts(&attach->threads.items[i])) {
+            return ag_error_message(
+                message, -ENOTSUP,
+                "%d (%s): thread %d intercepts its own system calls (syscall user dispatch) and "
+                "would see those of allogram; use allogram observe",
+                attach->process.pid, attach->process.name, attach->threads.items[i].tid);
+        }
+    }
     for (uint32_t i = 0; i < attachment->n_sites; i++) {
         const struct ag_attachment_site *site = &attachment->sites[i];
         uint8_t now[AG_ATTACHMENT_CODE_BYTES];

@@ -145,6 +145,16 @@ long ag_traced_thread_call(const struct ag_traced_thread *thread) {
     return (long)thread->registers.orig_rax;
 }
 
+bool ag_traced_thread_intercepts(const struct ag_traced_thread *thread) {
+    enum { DISPATCH_CONFIGURATION = 0x4211 };
+    struct {
+        uint64_t mode, selector, offset, n_bytes;
+    } configuration = {0};
+    return ptrace((enum __ptrace_request)DISPATCH_CONFIGURATION, thread->tid,
+                  (void *)sizeof configuration, &configuration) == 0 &&
+           configuration.mode != 0;
+}
+
 static void repeat_interrupted_call(const struct ag_traced_thread *thread) {
     enum { CALL_BYTES = 2 };
     static const uint8_t call_instruction[CALL_BYTES] = {0x0f, 0x05};

@@ -6,6 +6,8 @@ Each program must run as without allogram, and allogram must count each allocati
 
 import json
 import os
+import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -85,6 +87,15 @@ def attach_to_a_coroutine_on_memory_of_malloc():
 @test
 def attach_to_threads_with_the_smallest_stacks():
     is_unharmed("small")
+
+
+@test
+def a_program_that_intercepts_its_own_system_calls_is_refused():
+    if tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2]) < (6, 4):
+        raise Skip("the kernel does not tell whether a thread intercepts its system calls")
+    with rough("dispatch") as target:
+        assert "intercepts its own system calls" in one_line(target.pid)
+        assert target.ask("still there?") == f"{ROUNDS} OK"
 
 
 def one_line(pid):

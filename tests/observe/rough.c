@@ -12,6 +12,8 @@
  *     calls      threads make system calls that do not wait
  *     coroutine  a thread runs on stacks that malloc has allocated
  *     small      threads have the smallest stacks that are allowed
+ *     dispatch   threads forbid system calls to themselves (syscall user dispatch); a call raises
+ *                SIGSYS
  *
  * The program prints "ready". For each line N of its input, the program calls counted_round() N
  * times. Each call allocates 1000 bytes. It answers with "N OK", or with N and an error. */
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -201,6 +204,29 @@ static void *live_in_coroutine(void *unused) {
     return unused;
 }
 
+static char forbids_calls; /* the selector of the threads: 0 allows system calls, 1 forbids them */
+
+static void on_forbidden_call(int number) {
+    (void)number;
+    forbids_calls = 0;
+    complain("SIGSYS");
+}
+
+static void *forbid_calls(void *unused) {
+    enum { SET_SYSCALL_USER_DISPATCH = 59, DISPATCH_ON = 1 };
+    free(malloc(100)); /* makes the arena of the thread, by system calls */
+    signal(SIGSYS, on_forbidden_call);
+    if (prctl(SET_SYSCALL_USER_DISPATCH, DISPATCH_ON, 0, 0, &forbids_calls) != 0) {
+        complain("the kernel has no syscall user dispatch");
+        return unused;
+    }
+    forbids_calls = 1;
+    for (;;) {
+        free(malloc(100));
+        work(1000);
+    }
+}
+
 static const struct {
     const char *name;
     void *(*life)(void *);
@@ -209,7 +235,7 @@ static const struct {
     {"timer", be_interrupted}, {"handler", live_in_handler},
     {"threads", make_threads}, {"plugins", load_and_unload},
     {"calls", make_calls},     {"coroutine", live_in_coroutine},
-    {"small", idle},
+    {"small", idle},           {"dispatch", forbid_calls},
 };
 
 static void *serve(void *unused) {
@@ -243,9 +269,9 @@ int main(int argc, char **argv) {
         setitimer(ITIMER_REAL, &often, NULL);
     }
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        for (int k = 0;
-             strcmp(modes[i].name, mode) == 0 && k < (strcmp(mode, "coroutine") == 0 ? 1 : THREADS);
-             k++) {
+        const int n_threads =
+            strcmp(mode, "coroutine") == 0 || strcmp(mode, "dispatch") == 0 ? 1 : THREADS;
+        for (int k = 0; strcmp(modes[i].name, mode) == 0 && k < n_threads; k++) {
             if (pthread_create(&thread, &attributes, modes[i].life, NULL) != 0) {
                 return 1;
             }
