@@ -230,7 +230,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
     }
     for (int kind = 0; kind < EAGERNESSES; kind++) {
         for (size_t i = 0; i < n && !ag_attach_end_is_due(&attach->end); i++) {
-            if (kinds[i] != kind) {
+            if (kinds[i] != kind || ag_stopped_threads_spares(&attach->threads, tids[i])) {
                 continue;
             }
             const int r = ag_stopped_threads_one(&attach->threads, tids[i], ret_thread);
@@ -308,6 +308,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
             "kernel.yama.ptrace_scope or a container forbids it; see allogram doctor",
             attach->process.pid, attach->process.name);
     }
+    attach->threads.n_spared = 0;
     return r == 1 ? 0 : ag_remote_process_ended_error(&attach->process, message);
 }
 

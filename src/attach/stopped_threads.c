@@ -19,10 +19,14 @@
 #include "stopped_threads.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/error_message.h"
 #include "remote/memory_sharers.h"
 
@@ -30,7 +34,9 @@ enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
     /* enough for a time slice of each thread, if 20 threads want to run */
     ALL_PATIENCE_NS = 100 * 1000 * 1000,
-    UNINTERRUPTIBLE_NAP_NS = 1000 * 1000,
+    GOOD_MOMENT_NAP_NS = 1000 * 1000,
+    TRANSFER_PATIENCE_NS = 100 * 1000 * 1000,
+    TRANSFERS_PATIENCE_NS = 300 * 1000 * 1000, /* if always another thread is spared */
     SLICE_NS = 50 * 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
@@ -41,6 +47,61 @@ static char state_of(pid_t pid, pid_t tid) {
     (void)ag_remote_process_file(pid, tid, "stat", text, sizeof text); /* "" on failure */
     const char *state = strrchr(text, ')');
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
+}
+
+/* TRANSFERS: the thread waits in a system call that transfers bytes or messages and does not return
+ * before all are transferred. A stop makes it return the number of those that it has transferred.
+ * RUNS: the thread runs, possibly inside of such a call. */
+enum activity { RUNS, WAITS, TRANSFERS };
+
+static enum activity activity_of(pid_t pid, pid_t tid) {
+    static const struct {
+        short call;
+        short flags; /* the argument with the flags of a call that may wait for all bytes; or -1 */
+    } calls[] = {{SYS_write, -1},   {SYS_writev, -1},   {SYS_pwritev, -1},  {SYS_pwritev2, -1},
+                 {SYS_sendto, -1},  {SYS_sendmsg, -1},  {SYS_sendmmsg, -1}, {SYS_sendfile, -1},
+                 {SYS_splice, -1},  {SYS_vmsplice, -1}, {SYS_tee, -1},      {SYS_recvmmsg, -1},
+                 {SYS_recvfrom, 3}, {SYS_recvmsg, 2}};
+    char text[256];
+    int call = -1;
+    unsigned long arguments[4] = {0};
+    if (ag_remote_process_file(pid, tid, "syscall", text, sizeof text) <= 0 ||
+        sscanf(text, "%d %lx %lx %lx %lx", &call, &arguments[0], &arguments[1], &arguments[2],
+               &arguments[3]) != 5) {
+        return text[0] == 'r' ? RUNS : WAITS; /* "running", or the file cannot be read */
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
+        if (calls[i].call == call) {
+            const int flags = calls[i].flags;
+            return flags < 0 || (arguments[flags] & MSG_WAITALL) != 0 ? TRANSFERS : WAITS;
+        }
+    }
+    return WAITS;
+}
+
+/* Whether the thread, which is in ACTIVITY, is spared. A spared thread that runs is still spared,
+ * because it may be inside of the call. */
+static bool is_spared(struct ag_stopped_threads *threads, pid_t tid, enum activity activity) {
+    const uint64_t now_ns = ag_monotonic_ns();
+    for (size_t i = 0; i < threads->n_spared; i++) {
+        if (threads->spared[i].tid == tid && activity == WAITS) {
+            threads->spared[i] = threads->spared[--threads->n_spared];
+            return false;
+        }
+        if (threads->spared[i].tid == tid) {
+            return now_ns - threads->spared[i].since_ns < TRANSFER_PATIENCE_NS;
+        }
+    }
+    if (activity != TRANSFERS || threads->n_spared == AG_SPARED_THREADS_MOST) {
+        return false;
+    }
+    threads->spared[threads->n_spared].tid = tid;
+    threads->spared[threads->n_spared++].since_ns = now_ns;
+    return true;
+}
+
+bool ag_stopped_threads_spares(struct ag_stopped_threads *threads, pid_t tid) {
+    return is_spared(threads, tid, activity_of(threads->process->pid, tid));
 }
 
 /* Whether the thread has ended. The first thread of a process is still listed after its end, as
@@ -170,21 +231,29 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
 }
 
 /* Waits a while until no thread is in an uninterruptible wait: such a thread does not stop, and
- * stopping the other threads would be useless. */
-static void await_uninterruptible(const struct ag_stopped_threads *threads) {
+ * stopping the other threads would be useless. Also waits for threads that are spared. If a thread
+ * runs, the first looks do not show whether it is inside of a call that has to be spared. */
+static void await_good_moment(struct ag_stopped_threads *threads) {
+    enum { LOOKS = 3 };
     static pid_t tids[AG_THREADS_MOST];
-    const uint64_t until_ns = ag_monotonic_ns() + late_patience_ns;
-    const struct timespec nap = {.tv_nsec = UNINTERRUPTIBLE_NAP_NS};
-    bool is_one_uninterruptible = true;
-    while (is_one_uninterruptible && ag_monotonic_ns() < until_ns &&
-           !ag_attach_end_is_due(threads->end)) {
+    const uint64_t begin_ns = ag_monotonic_ns();
+    const struct timespec nap = {.tv_nsec = GOOD_MOMENT_NAP_NS};
+    const pid_t pid = threads->process->pid;
+    bool is_good = false;
+    threads->n_spared = 0;
+    for (int n_looks = 1; !is_good && !ag_attach_end_is_due(threads->end); n_looks++) {
+        const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
+        const bool may_spare = passed_ns < TRANSFERS_PATIENCE_NS;
         size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
         n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
-        is_one_uninterruptible = false;
-        for (size_t i = 0; i < n && !is_one_uninterruptible; i++) {
-            is_one_uninterruptible = state_of(threads->process->pid, tids[i]) == 'D';
+        is_good = true;
+        for (size_t i = 0; i < n; i++) {
+            const enum activity activity = may_spare ? activity_of(pid, tids[i]) : WAITS;
+            is_good &= !is_spared(threads, tids[i], activity) &&
+                       (activity != RUNS || n_looks >= LOOKS) &&
+                       (passed_ns > late_patience_ns || state_of(pid, tids[i]) != 'D');
         }
-        if (is_one_uninterruptible) {
+        if (!is_good) {
             (void)nanosleep(&nap, NULL);
         }
     }
@@ -256,7 +325,7 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
 }
 
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]) {
-    await_uninterruptible(threads);
+    await_good_moment(threads);
     int r = await_late(threads, ret_message);
     r = r < 0 ? r : 1;
     while (r == 1) {

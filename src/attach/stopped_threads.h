@@ -7,7 +7,7 @@
 #include "remote/remote_process.h"
 #include "traced_thread.h"
 
-enum { AG_THREADS_MOST = 4096, AG_LATE_THREADS_MOST = 64 };
+enum { AG_THREADS_MOST = 4096, AG_LATE_THREADS_MOST = 64, AG_SPARED_THREADS_MOST = 64 };
 
 struct ag_stopped_threads { /* zero-initialize, then set process and end */
     const struct ag_remote_process *process;
@@ -16,7 +16,17 @@ struct ag_stopped_threads { /* zero-initialize, then set process and end */
     size_t n;
     struct ag_traced_thread late[AG_LATE_THREADS_MOST];
     size_t n_late;
+    struct {
+        pid_t tid;
+        uint64_t since_ns;
+    } spared[AG_SPARED_THREADS_MOST]; /* see ag_stopped_threads_spares */
+    size_t n_spared;
 };
+
+/* Whether the thread should not be stopped now. A call such as write waits until all bytes are
+ * transferred, and a stop would end it early. So a thread in such a call is spared for 0.1 s. The
+ * caller sets n_spared to 0 when it does not wait any more. */
+bool ag_stopped_threads_spares(struct ag_stopped_threads *threads, pid_t tid);
 
 /* Stops one thread, which the caller has to release. Returns 0; -ESRCH: the thread is gone; -EPERM:
  * it may not be traced; -ETIMEDOUT: it has not stopped yet, and another call for the same thread

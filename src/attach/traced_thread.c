@@ -5,9 +5,10 @@
  * The kernel takes a thread out of a blocking call to stop it. Most calls are then restarted
  * transparently, with the rest of their timeout (-ERESTARTSYS and similar codes, which only a
  * tracer sees). Some calls end with EINTR instead, since a signal always ends them (signal(7)):
- * epoll_wait, semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not
- * see EINTR: the thread is set back to the instruction that makes the call. A call that returns
- * EINTR has had no effect. If a signal that the program does not ignore is pending, too, the
+ * epoll_wait, semop, sigtimedwait, io_uring_enter, sockets with a timeout. No signal came, so the
+ * program must not see EINTR: the thread is set back to the instruction that makes the call. A call
+ * that returns EINTR has had no effect; a connection that connect has begun goes on, and the
+ * repeated connect waits for it. If a signal that the program does not ignore is pending, too, the
  * program would have seen EINTR anyway, and the result is left as it is.
  *
  * The timeout of a call that is repeated begins again. */
@@ -109,7 +110,8 @@ static bool may_be_repeated(long call) {
         SYS_semtimedop, SYS_io_getevents, SYS_io_pgetevents, SYS_recvfrom,        SYS_recvmsg,
         SYS_sendto,     SYS_sendmsg,      SYS_accept,        SYS_accept4,         SYS_read,
         SYS_write,      SYS_futex,        SYS_poll,          SYS_ppoll,           SYS_msgrcv,
-        SYS_msgsnd};
+        SYS_msgsnd,     SYS_readv,        SYS_writev,        SYS_recvmmsg,        SYS_sendmmsg,
+        SYS_connect,    SYS_sendfile,     SYS_splice,        SYS_io_uring_enter};
     for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
         if (calls[i] == call) {
             return true;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Attaches to a program and detaches, many times; the program must run as without allogram. There are two programs: one waits while an
-ignored signal arrives; the other starts children that run in its memory (clone with CLONE_VM)."""
+"""Attaches to a program and detaches, many times; the program must run as without allogram. There are four programs: one waits while an
+ignored signal arrives; one makes calls that end by a timeout; one writes to a full pipe; one starts children that run in its memory (clone
+with CLONE_VM)."""
 
 import os
 import subprocess
@@ -10,29 +11,31 @@ import time
 import recorded
 import tap
 
-SECONDS, FEWEST = 12, 20
+SECONDS, CALLS_SECONDS, FEWEST = 12, 5, 20
 
 
-def attached(tools, what):
+def attached(tools, what, seconds=SECONDS, fewest=FEWEST):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        process = subprocess.Popen([tools.program("attached_meanwhile"), what, str(SECONDS)], stdout=subprocess.PIPE, text=True)
-        end, n = time.monotonic() + SECONDS - 2, 0
+        process = subprocess.Popen([tools.program("attached_meanwhile"), what, str(seconds)], stdout=subprocess.PIPE, text=True)
+        end, n = time.monotonic() + seconds - 2, 0
         while time.monotonic() < end:
             outcome = subprocess.run([tools.allogram, "attach", str(process.pid), "-q", "--mode=exact", "--duration=50ms",
                                       "-o", os.path.join(folder, "%d.allogram" % n)], capture_output=True, text=True, check=False)
             failures.expect("attachment %d" % n, (outcome.returncode, outcome.stderr), (0, ""))
             n += 1
         said = process.communicate()[0]
-        failures.require("at least %d attachments: %d" % (FEWEST, n), n >= FEWEST)
+        failures.require("at least %d attachments: %d" % (fewest, n), n >= fewest)
         failures.expect("status; the program printed: %s" % said.strip(), process.returncode, 0)
     return failures
 
 
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(2)
+    plan = tap.Plan(4)
     plan.run("waits during which an ignored signal arrives", lambda: attached(tools, "waits"))
+    plan.run("system calls that end by a timeout", lambda: attached(tools, "calls", CALLS_SECONDS, fewest=4))
+    plan.run("writes that must not be cut short", lambda: attached(tools, "writes", CALLS_SECONDS, fewest=4))
     plan.run("children that share the memory", lambda: attached(tools, "clones"))
     return plan.status()
 
