@@ -9,7 +9,7 @@
 %% for `allogram run` and `allogram attach`
 -export([inject/0, inject_early/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, trace_processes/4, trace_new_processes/1,
-         trace_process/1, take_collections/0, trace_functions/1, untrace/0, others/0, has_sessions/0, join_session/1,
+         trace_process/1, take_collections/0, trace_functions/1, untrace/0, others/0, has_sessions/0, release/0, join_session/1,
          report_session/0, end_session/0, forget_all/0, report_runtime/3, wait_for_dirty/0, allow_unmapping/0]).
 %% for allogram_built_in
 -export([native/0, session/1, text/1, complain/1, count_calls/4]).
@@ -503,10 +503,14 @@ name(Pid) ->
 flags() ->
     [call, return_to, arity, garbage_collection, running, procs, 'receive', set_on_spawn].
 
+%% The number of the OTP release.
+release() ->
+    list_to_integer(erlang:system_info(otp_release)).
+
 %% Whether the emulator has trace sessions, in which this tracer works beside other tracers: from OTP 27 on. The release decides, because
 %% the module `trace` may not be loaded yet.
 has_sessions() ->
-    list_to_integer(erlang:system_info(otp_release)) >= 27.
+    release() >= 27.
 
 trace_processes(Processes, Patterns, Flags) ->
     trace_processes(Processes, Patterns, Flags, []).

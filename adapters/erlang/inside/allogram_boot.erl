@@ -12,14 +12,11 @@ start(Folder) ->
     try
         persistent_term:put({allogram, folder}, Folder),
         _ = [ok = load(Folder ++ "/", Module) || Module <- [allogram_selection, allogram_built_in, allogram]],
-        _ = [ok = load("", trace) || not erlang:module_loaded(trace), has_sessions()],
+        _ = [ok = load("", trace) || not erlang:module_loaded(trace), allogram:has_sessions()],
         allogram:inject_early()
     catch
         _:_ -> ok
     end.
-
-%% From OTP 27 on, see allogram:has_sessions/0.
-has_sessions() -> list_to_integer(erlang:system_info(otp_release)) >= 27.
 
 load(Folder, Module) ->
     {ok, Code, File} = erl_prim_loader:get_file(Folder ++ atom_to_list(Module) ++ ".beam"),

@@ -11,7 +11,7 @@ counters() ->
     end.
 
 counts_words() ->
-    list_to_integer(erlang:system_info(otp_release)) >= 26.
+    allogram:release() >= 26.
 
 line(Why) ->
     "not traced: " ++ allogram:text(Why) ++
@@ -53,7 +53,7 @@ begin_counting(Counters, Patterns) ->
 %% On OTP 29 it takes some 0.5 ms to read call_memory or call_time of a function (on OTP 27 less than 1 us), so 5 s for all functions of a small
 %% node. Reading call_count takes less than 1 us. It is used there to find the functions that were called.
 quick_counter() ->
-    [call_count || list_to_integer(erlang:system_info(otp_release)) >= 28].
+    [call_count || allogram:release() >= 28].
 
 may_be_called(_, []) -> true;
 may_be_called(MFA, [call_count]) -> trace_info(MFA, call_count) =/= {call_count, 0}.
