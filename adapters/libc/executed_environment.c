@@ -40,18 +40,6 @@ void ag_agent_file_find(void) {
     (void)ag_objects_visit(note_agent, NULL);
 }
 
-/* Returns the last LD_PRELOAD, because the loader uses the last one; or NULL. */
-static char *const *find_preload(char *const environment[], size_t *ret_entries) {
-    char *const *preload = NULL, *const *entry = environment;
-    for (; *entry; entry++) {
-        if (strncmp(*entry, variable, sizeof variable - 1) == 0) {
-            preload = entry;
-        }
-    }
-    *ret_entries = (size_t)(entry - environment);
-    return preload;
-}
-
 /* The length of the path at the beginning of TEXT. ld.so(8): spaces and colons separate the paths
  * in LD_PRELOAD. */
 static size_t path_length(const char *text) {
@@ -82,24 +70,31 @@ static bool leave_agent_out(const char *preload, char *result) {
     return has_agent;
 }
 
-size_t ag_environment_bytes(char *const environment[]) {
+struct ag_environment_change ag_environment_look(char *const environment[]) {
+    struct ag_environment_change change = {0};
+    const char *preload = NULL;
     if (!agent_path || !environment || ag_syscall2(SYS_access, (long)agent_path, R_OK) == 0) {
-        return 0;
+        return change;
     }
-    size_t entries;
-    char *const *preload = find_preload(environment, &entries);
-    return preload && leave_agent_out(*preload, /* result= */ NULL)
-               ? (entries + 1) * sizeof *environment + strlen(*preload) + 1
-               : 0;
+    for (; environment[change.n_entries]; change.n_entries++) {
+        const char *entry = environment[change.n_entries];
+        if (strncmp(entry, variable, sizeof variable - 1) == 0) {
+            preload = entry; /* the loader uses the last LD_PRELOAD */
+            change.preload_index = change.n_entries;
+        }
+    }
+    if (preload && leave_agent_out(preload, /* result= */ NULL)) {
+        change.bytes = (change.n_entries + 1) * sizeof *environment + strlen(preload) + 1;
+    }
+    return change;
 }
 
-char **ag_environment_without_agent(char *const environment[], void *space) {
-    size_t entries;
-    char *const *preload = find_preload(environment, &entries);
-    char **copy = space, *text = (char *)(copy + entries + 1);
-    memcpy(copy, environment, (entries + 1) * sizeof *copy);
+char **ag_environment_without_agent(char *const environment[],
+                                    const struct ag_environment_change *change, void *space) {
+    char **copy = space, *text = (char *)(copy + change->n_entries + 1);
+    memcpy(copy, environment, (change->n_entries + 1) * sizeof *copy);
     memcpy(text, variable, sizeof variable);
-    (void)leave_agent_out(*preload, text + sizeof variable - 1);
-    copy[preload - environment] = text;
+    (void)leave_agent_out(environment[change->preload_index], text + sizeof variable - 1);
+    copy[change->preload_index] = text;
     return copy;
 }
