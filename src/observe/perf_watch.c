@@ -143,17 +143,16 @@ static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, s
     }
     struct ring *ring = &watch->rings[cpu];
     struct event event = {fd, 0, (uint32_t)thread, (uint16_t)source, (uint16_t)cpu};
-    int r = ring->head == NULL                                   ? map_ring(ring, fd)
-            : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 ? -errno
-                                                                 : 0;
-    if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0) {
-        r = -errno;
-    }
+    int r = ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0 ? -errno : 0;
     r = r < 0 ? r : AG_ARRAY_ADD(watch->events, watch->n_events, event);
-    if (r < 0 && ring->fd != fd) {
-        close(fd);
+    if (r < 0) {
+        (void)close(fd);
+        return r;
     }
-    return r;
+    /* from here on, the descriptor is closed with those of the other events */
+    return ring->head == NULL                                   ? map_ring(ring, fd)
+           : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 ? -errno
+                                                                : 0;
 }
 
 /* Opens all sources on all CPUs for one thread. Returns 0 or a negative errno; -ESRCH: the thread
