@@ -225,7 +225,6 @@ static int write_cpu_samples(struct writing *writing) {
 /* The tree of calls of one thread. A path is a function together with the path of its caller. */
 struct call_tree {
     struct ag_call_path *paths;
-    uint32_t *function_ids; /* ids of FRAME records, by path */
     size_t n;
 };
 struct named_function { /* a function that has a FRAME record */
