@@ -268,8 +268,9 @@ static int attached_start(void) {
     }
     runtime.version = gnu_get_libc_version();
     ag_libc_announce(&runtime);
+    ag_libc_report_namespaces();
     ag_attached_runtimes_begin();
-    ag_recorder_watch_images();
+    ag_recorder_watch_images(ag_libc_report_namespaces);
     r = ag_detours_seal(&reason);
     if (r < 0) {
         write_note("malloc: ", reason, "");

@@ -2,6 +2,9 @@
  * agent and the attached agent (allogram's libraries in the program) do this at their start. */
 #include "heaps.h"
 
+#include <stdatomic.h>
+
+#include "hook/loader_notice.h"
 #include "next.h"
 
 static const struct ag_heap_definition heaps[] = {
@@ -27,5 +30,22 @@ void ag_libc_announce(const struct ag_runtime_definition *runtime) {
         .n_vias = AG_ARRAY_SIZE(vias),
         .runtime = runtime,
     };
+    ag_recorder_announce(&announcement);
+}
+
+static const struct ag_runtime_definition second_libc = {
+    .name = "libc (dlmopen)",
+    .version = "",
+    .note =
+        "calls of malloc in another namespace of the loader (dlmopen, LD_AUDIT) reach a C library "
+        "of that namespace"};
+
+void ag_libc_report_namespaces(void) {
+    static _Atomic int is_reported;
+    if (!ag_loader_has_namespaces() ||
+        atomic_exchange_explicit(&is_reported, 1, memory_order_relaxed)) {
+        return;
+    }
+    const struct ag_announcement announcement = {.runtime = &second_libc};
     ag_recorder_announce(&announcement);
 }

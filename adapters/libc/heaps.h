@@ -8,4 +8,8 @@
  * the recorder was turned on. RUNTIME must stay valid. */
 void ag_libc_announce(const struct ag_runtime_definition *runtime);
 
+/* Reports that the program has a second C library (dlmopen, LD_AUDIT), whose allocations are not
+ * recorded. Does nothing if it has none, or if that was reported before. */
+void ag_libc_report_namespaces(void);
+
 #endif

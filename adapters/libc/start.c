@@ -115,7 +115,7 @@ static void start_recording(void) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
         return;
     }
-    ag_recorder_watch_images();
+    ag_recorder_watch_images(ag_libc_report_namespaces);
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
@@ -144,6 +144,7 @@ static void start_recording(void) {
         runtime.note = own->note;
     }
     ag_libc_announce(&runtime);
+    ag_libc_report_namespaces();
     ag_host_join();
     ag_adapters_attach(ag_first_environment_value("ALLOGRAM_ADAPTERS"));
 }

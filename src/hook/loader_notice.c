@@ -59,6 +59,16 @@ uintptr_t ag_loader_address(void) {
     return debug ? debug->r_brk : 0;
 }
 
+/* glibc 2.35 and newer: struct r_debug_extended of link.h. When the loader makes the second
+ * namespace, it sets r_version to 2. It never removes a namespace from the list. */
+bool ag_loader_has_namespaces(void) {
+    const struct {
+        struct r_debug first;
+        const void *next;
+    } *debug = (const void *)find_debug();
+    return debug && debug->first.r_version >= 2 && debug->next;
+}
+
 int ag_loader_notice_install(ag_loader_notice_fn *notice) {
     loader.debug = find_debug();
     if (!loader.debug || loader.debug->r_brk == 0) {

@@ -30,6 +30,10 @@ int ag_loader_notice_install(ag_loader_notice_fn *notice);
 /* Whether the loader's function begins with the jump to NOTICE at this moment. */
 bool ag_loader_notice_is_written(void);
 
+/* Whether the loader has or had further namespaces (dlmopen, LD_AUDIT). A namespace usually
+ * contains a C library of its own. Returns false if that is unknown (glibc before 2.35). */
+bool ag_loader_has_namespaces(void);
+
 /* An address in the loader's own code; 0: unknown. */
 uintptr_t ag_loader_address(void);
 

@@ -595,6 +595,8 @@ static void end_change(void) {
     }
 }
 
+static void (*after_change)(void); /* set once, before the notices are installed */
+
 static void on_notice(enum ag_loader_state state) {
     if (ag_recorder_is_active() && ag_process_is_forked()) {
         ag_recorder_child_start();
@@ -612,11 +614,13 @@ static void on_notice(enum ag_loader_state state) {
         break;
     case AG_LOADER_IS_WHOLE:
         end_change();
+        after_change();
         break;
     }
 }
 
-void ag_recorder_watch_images(void) {
+void ag_recorder_watch_images(void (*call_after_change)(void)) {
+    after_change = call_after_change;
     (void)ag_loader_notice_install(on_notice); /* if it fails, see section 4 */
 }
 

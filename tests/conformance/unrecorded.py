@@ -178,6 +178,19 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
+# Allocates by the malloc of a second C library, and by that of the first one.
+SECOND_LIBC = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(void) {
+    void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+    void *(*second_malloc)(size_t) = library ? (void *(*)(size_t))dlsym(library, "malloc") : NULL;
+    void *block = second_malloc ? second_malloc(100) : NULL;
+    free(malloc(100));
+    return block ? 0 : 7;
+}
+"""
 LONG_MS = 700  # the writer finds a program that runs for this time: it looks for processes every 100 ms, and examines each again 300 ms later
 
 
@@ -399,6 +412,26 @@ def unseen_allocator(tools):
     return failures
 
 
+def second_c_library(tools):
+    """A C library in a namespace of its own (dlmopen) has a malloc that the agent does not see. The closing line and the report say so."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        source, program, trace = (os.path.join(folder, name) for name in ("second.c", "second", "t.allogram"))
+        with open(source, "w", encoding="ascii") as file:
+            file.write(SECOND_LIBC)
+        subprocess.run(["gcc", "-w", "-o", program, source, "-ldl"], check=True)
+        outcome = recorded.run([tools.allogram, "run", "-o", trace, "--", program])
+        failures.expect("status", outcome.status, 0)
+        failures.require("not recorded, in the closing line: %r" % outcome.stderr, b"; not recorded: allocations of libc (dlmopen)\n" in outcome.stderr)
+        hooked = {runtime["name"]: runtime["hooked"] for runtime in recorded.report(tools, trace)["runtimes"]}
+        failures.expect("what is recorded, in the report", hooked, {"libc": True, "libc (dlmopen)": False})
+    return failures
+
+
+def glibc_version():
+    return tuple(int(number) for number in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2])
+
+
 def is_over(pid):
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
@@ -464,9 +497,13 @@ def main():
              "a program that is executed at the end is recorded": executed_at_the_end,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
              "an allocator that was not seen": unseen_allocator}
-    results = tap.Plan(len(cases))
+    results = tap.Plan(len(cases) + 1)
     for name, case in cases.items():
         results.run(name, lambda case=case: case(tools))
+    if glibc_version() < (2, 35):
+        results.skip("a second C library", "this glibc does not tell whether there is one")
+    else:
+        results.run("a second C library", lambda: second_c_library(tools))
     return results.status()
 
 
