@@ -101,8 +101,21 @@ static bool raises_rights(int fd) {
            fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0;
 }
 
+/* Whether the file, which has no PT_INTERP, is a dynamic loader, to judge by its name. A loader
+ * that is executed with a program as its argument preloads the agent into that program. */
+static bool is_loader(const Elf64_Ehdr *elf, const char *path) {
+    static const char *const names[] = {"ld-linux", "ld-musl", "ld-2.", "ld.so"};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
+        if (elf->e_type == ET_DYN && strncmp(name, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns the reason why an ELF file cannot be recorded; NULL: the file can be recorded. */
-static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
+static const char *elf_obstacle(int fd, const char *path, const char *head, size_t bytes) {
     Elf64_Ehdr elf;
     if (bytes < sizeof(elf)) {
         return "the file is truncated";
@@ -125,6 +138,9 @@ static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
             return NULL;
         }
     }
+    if (is_loader(&elf, path)) {
+        return NULL;
+    }
     return "it is statically linked, so the agent cannot be preloaded; to observe it from outside: allogram observe PID";
 }
 
@@ -146,7 +162,7 @@ static bool inspect_program(struct ag_target *target, const char **ret_obstacle)
         *ret_obstacle =
             raises_rights(fd)
                 ? "it is setuid, setgid or has file capabilities, so the agent cannot be preloaded"
-                : elf_obstacle(fd, head, bytes);
+                : elf_obstacle(fd, target->image, head, bytes);
     } else if (read_script_line(head, bytes, target->image)) {
         is_script = true;
     } else {

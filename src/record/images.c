@@ -209,15 +209,16 @@ static uint64_t hash_of(const char *name) {
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintptr_t address,
                       char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
-    /* the name of the program is "", or with musl its argv[0] */
+    /* The name of the program is "", or with musl its argv[0]. If the loader was executed with the
+     * program as its argument, /proc/self/exe is the loader. */
+    if (name[0] != '/' && (is_executable || strchr(name, '/') != NULL) &&
+        ag_process_map_path(address, path, PATH_BYTES) == 0) {
+        return;
+    }
     if (is_executable && name[0] != '/') {
         const long length =
             ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES - 1);
         path[length > 0 ? length : 0] = '\0';
-        return;
-    }
-    if (name[0] != '/' && strchr(name, '/') != NULL &&
-        ag_process_map_path(address, path, PATH_BYTES) == 0) {
         return;
     }
     ag_copy_text(path, PATH_BYTES, name);

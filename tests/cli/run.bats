@@ -97,6 +97,14 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$output" = 1 ]
 }
 
+@test "a program that is started by its dynamic loader is recorded" {
+    run "$ALLOGRAM" run -o t -- /lib64/ld-linux-x86-64.so.2 "$PROGRAM"
+    [ "$status" -eq 0 ]
+    [[ $output == *" allocations, "*"nothing lost"* ]]
+    run "$ALLOGRAM" report t --view=sites --by=function
+    [[ $output == *" main "* ]]
+}
+
 @test "with -q, a reader of the program's stderr sees its end when the program closes it" {
     begin=$SECONDS
     ({ "$ALLOGRAM" run -q -o t -- bash -c 'exec 2>&- >&-; sleep 8' 2>&1 >/dev/null & } | cat)
