@@ -1021,10 +1021,14 @@ static bool session_is_over(const struct ag_writer *writer) {
             return false; /* a child of this process would hold no lock */
         }
     }
+    const bool is_attach = session->header->keeper == AG_KEEPER_ATTACH;
     if (writer->n_open > 0 || !session->has_locks || session->first_pid == 0 ||
-        session->header->keeper != AG_KEEPER_RUN || ag_session_has_families(session) ||
-        ag_writer_has_live(writer)) {
+        (session->header->keeper != AG_KEEPER_RUN && !is_attach) ||
+        ag_session_has_families(session) || ag_writer_has_live(writer)) {
         return false;
+    }
+    if (is_attach) {
+        return true; /* programs that the process executes do not join the session */
     }
     (void)snprintf(variable, sizeof(variable), "ALLOGRAM_SESSION=%s", session->path);
     return !ag_process_any_with(session->first_pid, variable) &&
