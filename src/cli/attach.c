@@ -389,7 +389,7 @@ static void remove_files(void *context) {
 static int begin_signals(struct request *request) {
     request->supervisor =
         (struct ag_supervisor){.child = request->pid, .report_fd = -1, .signal_fd = -1};
-    const int r = ag_supervisor_take_signals(&request->supervisor);
+    const int r = ag_supervisor_take_signals(&request->supervisor, AG_SIGNALS_OF_COMMAND);
     return r < 0 ? r : ag_end_guard_begin("attach", remove_files, request);
 }
 

@@ -446,7 +446,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         ag_session_remove(session);
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    int r = ag_supervisor_take_signals(&supervisor);
+    int r = ag_supervisor_take_signals(&supervisor, AG_SIGNALS_FOR_CHILD);
     r = r < 0 ? r : ag_supervisor_start_writer(&supervisor);
     if (r < 0) {
         ag_launch_abandon(launch);

@@ -3,11 +3,13 @@
  *
  * Signals. The terminal sends a signal to the whole process group, so the program has received the
  * signal already, and `run` ignores it. (Such a signal has the si_code SI_KERNEL.) A signal from
- * another process is meant for the program, so `run` passes it on. A signal from the program or one
- * of its descendants is not passed on: such a signal, for example of kill(0, ...), has reached the
- * program, too. Stop signals have their usual effect, so `run` stops with its process group. When
- * only the program stops, `run` stops itself, so that the shell sees what it would see without
- * `run`.
+ * another process is meant for the program, so `run` passes it on, with the value of sigqueue(3).
+ * So is the signal of a timer that was set before `run` was executed (alarm(2)). A signal from the
+ * program or one of its descendants is not passed on: such a signal, for example of kill(0, ...),
+ * has reached the program, too. SIGSEGV, SIGBUS and SIGFPE are not passed on, because the kernel
+ * sends them for faults of `run` itself. Stop signals have their usual effect, so `run` stops with
+ * its process group. When only the program stops, `run` stops itself, so that the shell sees what
+ * it would see without `run`.
  *
  * The writer is the process that makes the traces from the live segment, the memory that is shared
  * with the program. After SIGTERM or SIGINT, the writer ends only when the program has ended. For
@@ -41,8 +43,11 @@ enum {
     STOP_SETTLES_MS = 20,
 };
 
-static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
-                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
+static const int handled[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+                              SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
+/* and the real-time signals */
+static const int also_passed_on[] = {SIGILL, SIGTRAP, SIGABRT, SIGPIPE, SIGSTKFLT, SIGURG,
+                                     SIGIO,  SIGPROF, SIGPWR,  SIGXCPU, SIGVTALRM, SIGSYS};
 
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet) {
     int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
@@ -222,6 +227,26 @@ uint64_t ag_supervisor_now_ms(void) {
     return ag_monotonic_ns() / 1000000;
 }
 
+/* Whether the signal was sent to the program, too, or is not meant for it. */
+static bool is_not_for_program(const struct ag_supervisor *supervisor,
+                               const struct signalfd_siginfo *info) {
+    const bool is_of_timer =
+        info->ssi_signo == SIGALRM || info->ssi_signo == SIGVTALRM || info->ssi_signo == SIGPROF;
+    return info->ssi_code == SI_KERNEL ? !is_of_timer
+                                       : (pid_t)info->ssi_pid == getpid() /* SIGPIPE */ ||
+                                             is_descendant(supervisor, (pid_t)info->ssi_pid);
+}
+
+static void pass_on(const struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
+    const union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
+    /* the child may have ended meanwhile */
+    if (info->ssi_code == SI_QUEUE) {
+        (void)sigqueue(supervisor->child, (int)info->ssi_signo, value);
+    } else {
+        (void)kill(supervisor->child, (int)info->ssi_signo);
+    }
+}
+
 static void handle_signal(struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
     const int number = (int)info->ssi_signo;
     if (number == SIGCHLD) {
@@ -234,17 +259,23 @@ static void handle_signal(struct ag_supervisor *supervisor, const struct signalf
     } else if (supervisor->child_ended) {
         supervisor->gave_up =
             supervisor->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
-    } else if (info->ssi_code != SI_KERNEL && !is_descendant(supervisor, (pid_t)info->ssi_pid)) {
-        (void)kill(supervisor->child, number); /* the child may have ended meanwhile */
+    } else if (!is_not_for_program(supervisor, info)) {
+        pass_on(supervisor, info);
     }
 }
 
-int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
+int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_signals which) {
     sigset_t set;
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGCHLD);
-    for (size_t i = 0; i < AG_ARRAY_SIZE(passed_on); i++) {
-        (void)sigaddset(&set, passed_on[i]);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(handled); i++) {
+        (void)sigaddset(&set, handled[i]);
+    }
+    for (size_t i = 0; which == AG_SIGNALS_FOR_CHILD && i < AG_ARRAY_SIZE(also_passed_on); i++) {
+        (void)sigaddset(&set, also_passed_on[i]);
+    }
+    for (int i = SIGRTMIN; which == AG_SIGNALS_FOR_CHILD && i <= SIGRTMAX; i++) {
+        (void)sigaddset(&set, i);
     }
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
     /* The next two calls cannot fail. The second is needed because this process may have inherited

@@ -39,10 +39,12 @@ void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor);
 /* Reads a part of the writer's report. Returns false if the report is complete, or if the writer
  * has ended. */
 bool ag_supervisor_read_report(struct ag_supervisor *supervisor);
-/* Blocks the signals that `run` handles, and opens signal_fd, from which these signals are read.
- * Call this function after the child was forked, so that the child does not inherit the blocked
- * signals. Returns 0 or a negative errno. */
-int ag_supervisor_take_signals(struct ag_supervisor *supervisor);
+/* Blocks the signals that the command handles, and opens signal_fd, from which these signals are
+ * read. AG_SIGNALS_FOR_CHILD: also those that are only passed on to the child. Call this function
+ * after the child was forked, so that the child does not inherit the blocked signals. Returns 0 or
+ * a negative errno. */
+enum ag_taken_signals { AG_SIGNALS_OF_COMMAND, AG_SIGNALS_FOR_CHILD };
+int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_signals which);
 /* Closes what this process shares with the program: standard input and output, the other inherited
  * descriptors, and standard error if IS_QUIET is true, because nothing will be printed. */
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet);

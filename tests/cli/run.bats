@@ -105,6 +105,29 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [[ $output == *" main "* ]]
 }
 
+@test "run passes signals on to the program, and also those of a timer that was set before" {
+    cat >signals.py <<'EOF'
+import os, signal, sys
+numbers = [int(n) for n in sys.argv[1:]]
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+print("ready", flush=True)
+for _ in numbers:
+    info = signal.sigtimedwait(numbers, 10)
+    print(info.si_signo if info else "none", flush=True)
+EOF
+    numbers=(1 2 3 4 5 6 10 12 13 14 15 16 23 24 26 27 29 30 31 34 40 64)
+    "$ALLOGRAM" run -q -o t -- python3 signals.py "${numbers[@]}" >seen &
+    runner=$!
+    until grep -q ready seen; do sleep 0.05; done
+    for number in "${numbers[@]}"; do
+        kill "-$number" $runner
+    done
+    wait $runner
+    [ "$(tail -n +2 seen | sort -n | paste -sd ' ')" = "${numbers[*]}" ]
+    run perl -e 'alarm 1; exec @ARGV' "$ALLOGRAM" run -q -o t2 -- sleep 10
+    [ "$status" -eq 142 ]
+}
+
 @test "with -q, a reader of the program's stderr sees its end when the program closes it" {
     begin=$SECONDS
     ({ "$ALLOGRAM" run -q -o t -- bash -c 'exec 2>&- >&-; sleep 8' 2>&1 >/dev/null & } | cat)
