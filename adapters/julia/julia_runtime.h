@@ -27,7 +27,7 @@ struct ag_julia_functions {
 #include "julia_functions.def"
 #undef AG_JULIA_FUNCTION
     void **jl_main_module, **jl_any_type, **jl_string_type; /* variables with these names */
-    void *(*get_ptls)(void); /* jl_get_ptls_states, which libjulia imports */
+    void *(*get_ptls)(void);                                /* jl_get_ptls_states */
 };
 extern struct ag_julia_functions ag_julia AG_HIDDEN;
 
@@ -56,8 +56,9 @@ struct ag_julia_objects {
     struct ag_julia_chunk *first, *last; /* chunks before last are full */
 };
 
-struct ag_julia_node { /* entry of a cache: `node` of the stack tree stands for `stack` with the
-                        * type `tag` of a block */
+/* Entry of a cache: an event of a block with the type `tag` that was allocated with the stack
+ * `stack` has the id `node`, which stands for the stack and the type. */
+struct ag_julia_node {
     uintptr_t tag;
     uint32_t stack, node;
 };
@@ -80,8 +81,8 @@ struct ag_julia_thread {
     uintptr_t fresh;    /* a block that libjulia got from posix_memalign, until a hook of the
                          * adapter learns what the block is for; 0: none */
     size_t fresh_bytes; /* the requested size */
-    /* The caller of the collector's function that is running, and the requested size; sp NULL: none
-     * is running. */
+    /* While a function of Julia that allocates is running: its caller's registers, and the
+     * requested size. sp NULL: no such function is running. */
     const uintptr_t *caller_sp;
     uintptr_t caller_rbp;
     size_t asked_bytes;
@@ -106,14 +107,14 @@ AG_FAST struct ag_julia_thread *ag_julia_thread(void) {
     return AG_LIKELY(thread != NULL) ? thread : ag_julia_thread_begin();
 }
 
-/* Whether this process is recorded and the adapter acts in it, or acted in the process that forked
- * it. */
+/* Whether this process is recorded, and the adapter acts in it or, before the fork, acted in its
+ * parent. */
 bool ag_julia_is_recorded(void) AG_HIDDEN;
 
 /* Finds the release of Julia and the functions that the adapter needs; changes nothing. If it
  * returns ACTS, ag_julia_follow installs the adapter: before the first line of the program, or
  * while a collection has stopped all threads. If ag_julia_follow returns false, nothing is changed,
- * and the member `note` of *ret_runtime says why. */
+ * and the member `note` of the struct that was passed to ag_julia_recognise says why. */
 enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;
 bool ag_julia_follow(void) AG_HIDDEN;
 /* For a recording that begins in a running program: Julia's counts from before it are not part of

@@ -45,9 +45,9 @@ extern struct ag_program_functions ag_program AG_HIDDEN;
  * before main, often inside the first malloc of a constructor that runs before the agent's. */
 void ag_libc_start(void);
 
-/* Called when the process ends by exit, _exit, _Exit or quick_exit: writes the counts of runtimes
- * and of function counters. Only the first call in a process writes them. Callable from any thread
- * and signal handler. */
+/* Called when the process ends by exit, _exit, _Exit or quick_exit: records what runtimes
+ * counted themselves, and the calls and words that were counted for each function. Only the first
+ * call in a process records them. Callable from any thread and signal handler. */
 void ag_libc_end(void);
 /* Whether ag_libc_end has anything to write. */
 bool ag_libc_has_last_words(void);

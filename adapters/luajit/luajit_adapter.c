@@ -149,8 +149,8 @@ static void *release(struct luajit_state *state, void *block, size_t bytes,
 
 /* Reallocates a block that may be the stack of a lua_State by allocating a new block, because the
  * old one has to be readable while the new one is recorded, and until LuaJIT has corrected its
- * pointers into it. The stack of the running lua_State grows; the collector makes those of others
- * smaller. NULL: out of memory. */
+ * pointers into it. There are two cases: the stack of the running lua_State grows, or the collector
+ * makes another stack smaller. NULL: out of memory. */
 static void *move_stack(struct luajit_state *state, void *block, size_t old_bytes,
                         size_t new_bytes) {
     void *made = call_host(state, NULL, 0, new_bytes);
@@ -382,7 +382,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     }
     if (!ag_luajit_calibrate()) {
         ret_runtime->note =
-            "its stacks have no Lua frames, because its data is not where this release has it";
+            "its stacks have no Lua frames, because allogram does not know how this build of LuaJIT "
+            "stores them";
     }
     if (!detour(0, found[2], ag_kept_call, (uintptr_t)get_allocator, &ag_luajit.get_allocator) ||
         !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator,

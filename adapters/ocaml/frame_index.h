@@ -15,7 +15,8 @@ struct ag_ocaml_frame_index { /* all zero: empty */
 /* TABLES: the address of caml_frametable. Damaged tables are skipped. */
 void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                                uint64_t tables);
-/* The debug information of a return address, or 0. */
+/* Returns the address of the debug information of a return address. 0: unknown, or compiled without
+ * -g. */
 uint64_t ag_ocaml_frame_index_find(const struct ag_ocaml_frame_index *index,
                                    uint64_t return_address);
 void ag_ocaml_frame_index_clear(struct ag_ocaml_frame_index *index);

@@ -1,5 +1,5 @@
-/* memprof.h: runs Memprof, the OCaml runtime's own sampler of allocations, with the adapter's
- * callbacks. */
+/* memprof.h: runs Memprof, the OCaml runtime's own sampler of allocations, with callbacks of the
+ * adapter, which is allogram's code for OCaml. */
 #ifndef AG_OCAML_MEMPROF_H
 #define AG_OCAML_MEMPROF_H
 
@@ -23,8 +23,8 @@ void ag_ocaml_memprof_end(void);
 /* Whether the adapter's Memprof runs. */
 bool ag_ocaml_memprof_is_ours(void);
 /* For a running program of OCaml 4: whether the program runs no Memprof of its own. The runtime has
- * no function for this question, so this function tries to start Memprof. Called where OCaml code
- * may be called. */
+ * no function for this question, so this function tries to start Memprof, and stops it at once if
+ * that succeeds. Called where OCaml code may be called. */
 bool ag_ocaml_memprof_is_free(void);
 /* The C function of one of the adapter's closures, which bytecode.c calls directly, without the
  * interpreter; NULL: the closure is not the adapter's. */

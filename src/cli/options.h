@@ -34,9 +34,9 @@ enum {
     AG_OPTION_LONG_ONLY = 256, /* ids from here on have no short option */
     /* For a virtual machine such as Lua (a runtime), allogram may have a decoder, which reads its
      * traces, and a link, which records it; each may add an option. AG_OPTION_OF_DECODERS + an
-     * index in ag_runtimes (base/runtimes.h) is the id of the option of the runtime's decoder
-     * (types_option). AG_OPTION_OF_LINKS + an index is the id of the option of the runtime's link
-     * (option). */
+     * index in ag_runtimes (base/runtimes.h) is the id of the option that is named by the member
+     * types_option of the runtime's decoder. AG_OPTION_OF_LINKS + an index is the id of the option
+     * that is named by the member option of the runtime's link. */
     AG_OPTION_OF_DECODERS = 4096,
     AG_OPTION_OF_LINKS = 8192,
 };

@@ -21,8 +21,8 @@ struct ag_inlined { /* one inlined call */
 };
 struct ag_inline_tree;
 
-/* Reads the inlined calls of FUNCTION, as many as METER (may be NULL) allows. Returns NULL if
- * memory is exhausted. */
+/* Reads the inlined calls of FUNCTION. METER limits the work on a hostile file; NULL: no limit.
+ * Returns NULL if memory is exhausted. */
 struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function, struct ag_work_meter *meter);
 struct ag_inline_tree *ag_inline_tree_free(struct ag_inline_tree *tree);
 /* Returns the index of the innermost inlined call that contains ADDRESS, or AG_INLINE_NONE. */

@@ -49,7 +49,7 @@ export function showDifference(app, host) {
     onSort: (sort) => app.keepSort(sort), empty: "No function differs." });
   const sum = app.range.total(metricName) - range.total(metricName);
   fill(host, make("p", { class: "hint" }, "Before: ", make("b", {}, before.command),
-    `, ${before.facts.file}, all of it. After: this trace, in the range. In all `,
+    `, ${before.facts.file}, the whole recording. After: this trace, in the selected range. Net change: `,
     make("b", { id: "difference" }, signed(sum, unit)), "."), body);
   table.show(changed);
   app.copyText = () => table.text();

@@ -198,7 +198,7 @@ export function showFunction(app, host) {
     make("div", { class: "pair" }, facts(app, fn, isWanted),
       make("section", {}, make("h3", {}, "In use over time, including callees"), curve)),
     make("div", { class: "pair" },
-      make("div", {}, neighbourTable(app, "Callers", above, total, "The range has no such blocks."),
+      make("div", {}, neighbourTable(app, "Callers", above, total, "In this range no block was allocated or in use."),
         lineTable(app, fn, values, isWanted)), belowTable),
     counts,
     make("p", { class: "command" }, range.isOfLabel ? make("span", { class: "hint" },

@@ -64,15 +64,15 @@ export function showLabels(app, host) {
       note: (row) => (row.label === app.range.label ? "chosen" : "") },
   ], { sort: app.sortOf(metricName), onSort: (sort) => app.keepSort(sort),
     onOpen: (row) => app.set({ label: row.label + 1, tab: "flame", fn: 0, zoom: 0, sort: "" }),
-    empty: app.state.query ? "No label matches the search." : "The range has no such blocks." });
+    empty: app.state.query ? "No label matches the search." : "In this range no block was allocated or in use." });
   fill(host, make("p", { class: "hint" }, "Labels that the program had set when it " +
     "allocated. A click limits every view to one label."), body);
   table.show(rows);
   app.copyText = () => table.text();
 }
 
-// "label request 1" for the label "request 1". For the sum of small labels, and for blocks without a label,
-// only their name.
+// "label request 1" for the label "request 1". The two special entries (all small labels together, and blocks
+// without a label) have no prefix.
 export function labelText(trace, label) {
   return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
 }

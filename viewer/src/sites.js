@@ -124,7 +124,7 @@ export function showSites(app, host) {
     sort: app.sortOf("own"),
     onOpen: state.by === "image" ? undefined : (row) => app.open(row.fn),
     onSort: (sort) => app.keepSort(sort),
-    empty: state.query ? "No name matches the search." : "The range has no such blocks.",
+    empty: state.query ? "No name matches the search." : "In this range no block was allocated or in use.",
   });
   table.show(rows.map((row) => ({ ...row, isFixed: row.fn < 2 })));
   app.copyText = () => table.text();

@@ -101,5 +101,5 @@ export function showStacks(app, host) {
 function state(app) {
   if (app.state.query) return "No stack matches the search.";
   return app.metric === "leaked" ? "Everything allocated in this range was freed."
-    : "The range has no such blocks.";
+    : "In this range no block was allocated or in use.";
 }

@@ -14,8 +14,8 @@ static void *volatile keep[64];
 
 static void resize() {
     void *block = std::malloc(100);
-    block = std::realloc(block, 6000); // the block's size moves into the range of large blocks
-    block = std::realloc(block, 50);   // the block's size moves out of that range
+    block = std::realloc(block, 6000); // a filter of sizes (4 KiB and more) now selects the block
+    block = std::realloc(block, 50);   // and now it does not any more
     block = std::realloc(block, 60);
     keep[0] = block;
     void *large = std::malloc(9000);
