@@ -44,12 +44,13 @@ static const struct {
 
 /* ---- finding Lua ---- */
 
-/* "$LuaVersion: Lua 5.4.4  Copyright ..." -> 5.4.4 */
+/* "$LuaVersion: Lua 5.4.4  Copyright ..." -> 5.4.4; in 5.1 "$Lua: Lua 5.1.5 Copyright ..." */
 static void read_release(const char *ident, char ret_release[TEXT_BYTES]) {
-    static const char before[] = "$LuaVersion: Lua ";
+    static const char before[] = "$LuaVersion: Lua ", before_5_1[] = "$Lua: Lua ";
+    const bool is_5_1 = strncmp(ident, before_5_1, sizeof(before_5_1) - 1) == 0;
     size_t n = 0;
-    if (strncmp(ident, before, sizeof(before) - 1) == 0) {
-        ident += sizeof(before) - 1;
+    if (is_5_1 || strncmp(ident, before, sizeof(before) - 1) == 0) {
+        ident += is_5_1 ? sizeof(before_5_1) - 1 : sizeof(before) - 1;
         while (n < TEXT_BYTES - 1 && ident[n] > ' ' && ident[n] <= '~') {
             ret_release[n] = ident[n];
             n++;
@@ -72,6 +73,9 @@ static void *find_in(const struct ag_symbol_place *lua, const char *name) {
     struct ag_symbol_place place;
     const bool is_there =
         ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) && place.bias == lua->bias;
+    if (!is_there && strcmp(name, "lua_pcallk") == 0) {
+        return find_in(lua, "lua_pcall"); /* 5.1 */
+    }
     return is_there ? place.address : NULL;
 }
 
@@ -84,6 +88,8 @@ static bool find_api(const struct ag_symbol_place *lua, const char **ret_missing
     }
 #include "lua_api.def"
 #undef AG_LUA_FUNCTION
+    ag_lua.new_userdata =
+        (void *(*)(lua_State *, size_t))(uintptr_t)find_in(lua, "lua_newuserdata");
 #define AG_LUA_ENTRY(name, is_base) \
     ag_lua.entries[AG_LUA_ENTRY_##name] = (uintptr_t)find_in(lua, #name);
 #include "lua_entries.def"
@@ -235,7 +241,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     const struct ag_lua_layout *layout = find_layout(release);
     if (!layout) {
         return refuse(ret_runtime, "this release is not supported; supported releases are ",
-                      "5.2.4, 5.3.4 to 5.3.6, 5.4.4, 5.4.6 to 5.4.8");
+                      "5.1.5, 5.2.4, 5.3.4 to 5.3.6, 5.4.4, 5.4.6 to 5.4.9, 5.5.0, 5.5.1");
     }
     ag_lua.layout = *layout;
     if (!find_api(&lua, &reason)) {
@@ -267,7 +273,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 static void add_state(void *context, const struct ag_lua_state *state) {
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {
-        const void *L = (const char *)state->first_block + ag_lua.layout.before_state;
+        const void *L = (const char *)state->first_block + ag_lua.layout.main_state;
         const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
         runtime->reported += (uint64_t)state->in_use_bytes;
         runtime->counted += (uint64_t)ag_lua_total_bytes(global);

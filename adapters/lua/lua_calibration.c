@@ -29,6 +29,7 @@
 
 #include "base/pages.h"
 #include "lua_pcs.h"
+#include "lua_requests.h"
 #include "lua_runtime.h"
 #include "record/recorder.h"
 #include "unwind/unwind_space.h"
@@ -58,6 +59,7 @@ static struct { /* the calibration that is running */
     struct stack *wanted; /* the stack that the next call of finalize() fills in */
     int n_compared, n_finalized, n_marked;
     const char *reason;            /* the first difference found */
+    bool notes_requests;           /* no address is used twice */
     const lua_State *constructing; /* the state that runs the constructors; NULL: the constructors
                                     * are not running */
     int n_constructed;             /* index of the instruction after the OP_NEWTABLE that
@@ -89,7 +91,7 @@ static void *lua_calibration_take(size_t bytes) {
 
 static void give(void *block, size_t bytes) {
     const size_t class = (bytes + 15) / 16;
-    if (class > 0 && class < CLASSES) {
+    if (class > 0 && class < CLASSES && !own.notes_requests) {
         *(void **)block = own.free[class];
         own.free[class] = block;
     }
@@ -107,7 +109,8 @@ void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
     void *made = NULL;
     (void)ud;
     if (own.constructing && !block && new_bytes != 0) {
-        learn(old_bytes, sp, rbp);
+        learn(ag_lua.layout.global_objects != 0 ? ag_lua_requests_tag(sp, rbp) : old_bytes, sp,
+              rbp);
     }
     if (new_bytes != 0) {
         made = lua_calibration_take(new_bytes);
@@ -123,6 +126,9 @@ void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
         own.in_use_bytes -= (int64_t)old_bytes;
     }
     own.in_use_bytes += (int64_t)new_bytes;
+    if (own.notes_requests && !block && made) {
+        ag_lua_requests_note(made, sp, rbp);
+    }
     return made;
 }
 
@@ -179,7 +185,7 @@ static uintptr_t called_by(const struct stack *stack, uintptr_t api) {
 /* ---- fields ---- */
 
 static bool is_same_call(const lua_State *L, const void *ci, const struct ag_lua_debug *debug) {
-    const bool is_c = ag_lua_call_is_c(ci);
+    const bool is_c = ag_lua_call_is_c(L, ci);
     if (is_c || strcmp(debug->what, "C") == 0) {
         return is_c && strcmp(debug->what, "C") == 0;
     }
@@ -187,27 +193,31 @@ static bool is_same_call(const lua_State *L, const void *ci, const struct ag_lua
     if (!proto) {
         return false;
     }
-    const char *source = ag_lua_pointer(proto, ag_lua.layout.proto_source);
-    const uint16_t debug_line = ag_lua.layout.debug_line;
+    const char *source = ag_lua_text_of(ag_lua_pointer(proto, ag_lua.layout.proto_source));
     return ag_lua_int(proto, ag_lua.layout.proto_line) ==
-               ag_lua_int(debug, (uint16_t)(debug_line + sizeof(int))) &&
-           source + ag_lua.layout.string_text == debug->source &&
-           ag_lua_line_of(proto, ag_lua_pointer(ci, ag_lua.layout.ci_saved_pc)) ==
-               (uint32_t)ag_lua_int(debug, debug_line);
+               ag_lua_int(debug, ag_lua.layout.debug_line_defined) &&
+           source == debug->source &&
+           ag_lua_line_of(proto, ag_lua_saved_pc(L, ci)) ==
+               (uint32_t)ag_lua_int(debug, ag_lua.layout.debug_line);
 }
 
 static void compare_calls(lua_State *L) {
     const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
     struct ag_lua_debug debug;
     int level = 0;
-    for (; ag_lua.api.lua_getstack(L, level, &debug); level++, ci = ag_lua_caller(ci)) {
-        if (!ci || ag_lua_pointer(&debug, ag_lua.layout.debug_ci) != ci ||
-            !ag_lua.api.lua_getinfo(L, "Sl", &debug) || !is_same_call(L, ci, &debug)) {
+    for (; ag_lua.api.lua_getstack(L, level, &debug); level++) {
+        const void *call = ag_lua_debug_call(&debug, L);
+        if (!call && ag_lua.layout.ci_bytes != 0) {
+            continue; /* 5.1 counts a call that a tail call replaced as a level */
+        }
+        if (!ci || call != ci || !ag_lua.api.lua_getinfo(L, "Sl", &debug) ||
+            !is_same_call(L, ci, &debug)) {
             complain("its CallInfo structures are not where this release has them");
             return;
         }
+        ci = ag_lua_caller(L, ci);
     }
-    if (!ci || ag_lua_caller(ci)) {
+    if (!ci || ag_lua_caller(L, ci)) {
         complain("the list of its CallInfo structures does not end where this release ends it");
     }
     own.n_compared++;
@@ -217,8 +227,9 @@ static void compare_calls(lua_State *L) {
 static void compare_names(const lua_State *L) {
     static const char *const names[] = {"inner", "outer", "shared", "method"};
     const void *chunk = NULL;
-    for (const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci); ci; ci = ag_lua_caller(ci)) {
-        if (!ag_lua_call_is_c(ci)) {
+    for (const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci); ci;
+         ci = ag_lua_caller(L, ci)) {
+        if (!ag_lua_call_is_c(L, ci)) {
             chunk = ag_lua_proto_of(L, ci);
         }
     }
@@ -234,8 +245,9 @@ static void compare_names(const lua_State *L) {
 
 static void compare_state(const lua_State *L) {
     const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
-    if (ag_lua_pointer(global, 0) != (void *)(uintptr_t)ag_lua_try ||
-        ag_lua_pointer(global, 8) != (void *)&own) {
+    const uint16_t at = ag_lua.layout.global_allocator;
+    if (ag_lua_pointer(global, at) != (void *)(uintptr_t)ag_lua_try ||
+        ag_lua_pointer(global, at + sizeof(void *)) != (void *)&own) {
         complain("its global state is not where this release has it");
     } else if (ag_lua_total_bytes(global) != own.in_use_bytes) {
         complain("its count of bytes is not where this release has it");
@@ -263,7 +275,7 @@ static int probe_directly(lua_State *L) {
 /* Called twice by each call of the function `marked` of mark_script. That call has no mark at the
  * first time, and has the mark at the second time. */
 static int probe_mark(lua_State *L) {
-    void *ci = ag_lua_caller(ag_lua_pointer(L, ag_lua.layout.state_ci));
+    void *ci = ag_lua_caller(L, ag_lua_pointer(L, ag_lua.layout.state_ci));
     const bool is_marked = ag_lua_call_status(ci) & ag_lua.layout.call_mark;
     if (is_marked != (own.n_marked++ % 2 == 1)) {
         complain("the bits of a call's status are not those of this release");
@@ -338,6 +350,17 @@ static void call_protected(lua_State *L, int n_arguments) {
     }
 }
 
+/* Resumes a coroutine, with one argument. */
+static int resume(lua_State *coroutine, lua_State *from) {
+    int n_results;
+    if (ag_lua.layout.ci_bytes != 0) { /* 5.1: lua_resume(L, n_arguments) */
+        int (*resume_5_1)(lua_State *, int) =
+            (int (*)(lua_State *, int))(uintptr_t)ag_lua.api.lua_resume;
+        return resume_5_1(coroutine, 1);
+    }
+    return ag_lua.api.lua_resume(coroutine, from, 1, &n_results);
+}
+
 static void run_script(lua_State *L) {
     ag_lua.api.lua_pushcclosure(L, probe_directly, 0);
     call_protected(L, 0);
@@ -345,17 +368,15 @@ static void run_script(lua_State *L) {
         return;
     }
     call_protected(L, 1);
-    if (lua_calibration_load(L, mark_script, probe_mark)) {
+    if (ag_lua.layout.ci_bytes == 0 && lua_calibration_load(L, mark_script, probe_mark)) {
         call_protected(L, 1);
         if (own.n_marked != 4) {
             complain("a test script fails");
         }
     }
     lua_State *coroutine = ag_lua.api.lua_newthread(L);
-    int n_results;
     const int n_before = own.n_compared;
-    if (lua_calibration_load(coroutine, script, probe) &&
-        ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
+    if (lua_calibration_load(coroutine, script, probe) && resume(coroutine, L) != 0) {
         complain("a test coroutine fails");
     }
     if (own.n_compared == n_before || n_before == 0) {
@@ -366,7 +387,11 @@ static void run_script(lua_State *L) {
 
 /* Makes an object that is garbage at once and has a finalizer. */
 static void make_garbage(lua_State *L) {
-    ag_lua.api.lua_createtable(L, 0, 0);
+    if (ag_lua.layout.refuses_table_finalizers) {
+        (void)ag_lua.new_userdata(L, 8);
+    } else {
+        ag_lua.api.lua_createtable(L, 0, 0);
+    }
     ag_lua.api.lua_createtable(L, 0, 1);
     ag_lua.api.lua_pushcclosure(L, finalize, 0);
     ag_lua.api.lua_setfield(L, -2, "__gc");
@@ -380,8 +405,9 @@ static void collect(lua_State *L) {
     (void)ag_lua.api.lua_gc(L, STOP);
     const bool is_stopped = ag_lua_gc_is_stopped(global);
     (void)ag_lua.api.lua_gc(L, RESTART);
-    if (!is_stopped || ag_lua_gc_is_stopped(global) ||
-        ag_lua_byte(global, ag_lua.layout.global_gc_kind) != INCREMENTAL) {
+    const uint16_t kind = ag_lua.layout.global_gc_kind;
+    if ((!is_stopped && ag_lua.layout.global_gc_stopped != 0) || ag_lua_gc_is_stopped(global) ||
+        (kind != 0 && ag_lua_byte(global, kind) != INCREMENTAL)) {
         complain("its collector's mode is not where this release has it");
         return;
     }
@@ -414,10 +440,39 @@ static void find_functions(void) {
     }
 }
 
+/* ---- types ---- */
+
+static const char objects[] = "local function make(a) return function() return a end end\n"
+                              "return make({}), make('an' .. 'object')\n";
+
+static void find_types(void) {
+    own.notes_requests = true;
+    lua_State *L = ag_lua.api.lua_newstate(ag_lua_try, &own);
+    if (!L) {
+        complain("it cannot create a test state");
+    } else {
+        (void)ag_lua.api.lua_gc(L, STOP);
+        (void)ag_lua.new_userdata(L, 8);
+        (void)ag_lua.api.lua_newthread(L);
+        if (lua_calibration_load(L, objects, probe_directly)) {
+            call_protected(L, 1);
+        }
+        if (!ag_lua_requests_learn(L)) {
+            complain("the types of its blocks cannot be distinguished");
+        }
+        ag_lua.api.lua_close(L);
+    }
+    own.notes_requests = false;
+    own.used_bytes = 0;
+    own.in_use_bytes = 0;
+}
+
 /* ---- constructors ---- */
 
 #define ITEMS "1,1,1,1,1,1,1,1,1,1,"
 #define ITEMS_100 ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS
+#define CLOSURES \
+    "do local u = 1 t = function() return u end end\n" /* line of a closure's upvalue */
 static const char constructors[] = "local t = {}\n"
                                    "t = { 1, 2, 3 }\n"
                                    "t = { x = 1 }\n"
@@ -425,8 +480,8 @@ static const char constructors[] = "local t = {}\n"
                                    "t = { {}, { 1, y = 2 }, { ... } }\n"
                                    "local s = { " ITEMS_100 ITEMS_100 ITEMS_100 "}\n"
                                    "s = { x = { y = {} } }\n"
-                                   "s = { ..., ... }\n"
-                                   "s = {}\n";
+                                   "s = { ... }\n"
+                                   "s = {}\n" CLOSURES CLOSURES CLOSURES;
 
 /* Finds the instruction of the constructors that allocates a block with this tag (enum ag_lua_tag,
  * 0: a vector). NULL: none allocates such a block. */
@@ -436,7 +491,11 @@ static const uint32_t *find_instruction(const void *proto, size_t tag) {
     const bool is_vector = tag == 0 && own.n_constructed > 0;
     int at = own.n_constructed;
     uint32_t wanted = ag_lua.layout.op_new_table;
-    if (is_vector) {
+    if (ag_lua.layout.closure_has_words && tag == AG_LUA_TAG_FUNCTION) {
+        wanted = ag_lua.layout.op_closure;
+    } else if (ag_lua.layout.closure_has_words && tag == ag_lua.layout.tag_upvalue) {
+        return &code[at - 1]; /* the OP_CLOSURE; the pc is at the word of the first upvalue */
+    } else if (is_vector) {
         if (ag_lua_bx_of(code[at - 1]) != 0) { /* the table is made with room for its elements */
             return &code[at - 1];
         }
@@ -457,7 +516,7 @@ static const uint32_t *find_instruction(const void *proto, size_t tag) {
 static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
     const lua_State *L = own.constructing;
     const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
-    const void *proto = ag_lua_call_is_c(ci) ? NULL : ag_lua_proto_of(L, ci);
+    const void *proto = ag_lua_call_is_c(L, ci) ? NULL : ag_lua_proto_of(L, ci);
     const uint32_t *instruction = proto ? find_instruction(proto, tag) : NULL;
     uint32_t n_frames = 0;
     enum ag_root root;
@@ -474,7 +533,6 @@ static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
 }
 
 static void construct(lua_State *L, lua_State *coroutine) {
-    int n_results;
     lua_State *runs = coroutine ? coroutine : L;
     if (!lua_calibration_load(runs, constructors, probe)) { /* also pushes an argument, for `...` */
         return;
@@ -483,7 +541,7 @@ static void construct(lua_State *L, lua_State *coroutine) {
     own.constructing = runs;
     if (!coroutine) {
         call_protected(L, 1);
-    } else if (ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
+    } else if (resume(coroutine, L) != 0) {
         complain("a test coroutine fails");
     }
     own.constructing = NULL;
@@ -518,6 +576,9 @@ int ag_lua_calibrate(const char **ret_reason) {
     if (!own.arena) {
         *ret_reason = "there is no memory for a test state";
         return -ENOMEM;
+    }
+    if (ag_lua.layout.global_objects != 0) {
+        find_types();
     }
     lua_State *L = ag_lua.api.lua_newstate(ag_lua_try, &own);
     if (L) {

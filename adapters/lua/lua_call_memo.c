@@ -42,7 +42,9 @@
  * is replaced, or that belongs to a closed state whose address is used again, does no harm either:
  * only active calls are compared, and a call is marked whenever it is remembered.
  *
- * 5. Bounds. The depth is the number of frames that a recorded stack may have. A memo has room for
+ * 5. Lua 5.1 has no free bit in a CallInfo, so nothing is remembered there.
+ *
+ * 6. Bounds. The depth is the number of frames that a recorded stack may have. A memo has room for
  * CALLS_PER_DEPTH times the depth. If a state has more calls, the memo is emptied and filled with
  * the innermost calls only, CALLS_READ_PER_DEPTH times the depth. The memo is then partial. If
  * calls return and a partial memo would have fewer calls than the depth, the memo is filled again.
@@ -64,8 +66,8 @@ enum { CALLS_PER_DEPTH = 4, CALLS_READ_PER_DEPTH = 2 };
 static uint32_t count_calls(const lua_State *L, uint32_t most, void **ret_known) {
     void *innermost = ag_lua_pointer(L, ag_lua.layout.state_ci);
     uint32_t n = 0;
-    for (void *ci = innermost; ci && n < most; ci = ag_lua_caller(ci)) {
-        const uint16_t status = ag_lua_call_status(ci);
+    for (void *ci = innermost; ci && n < most; ci = ag_lua_caller(L, ci)) {
+        const uint32_t status = ag_lua_call_status(ci);
         if (ag_lua_status_is_c(status)) {
             continue;
         }
@@ -165,8 +167,8 @@ void ag_lua_call_memos_release(struct ag_lua_call_memos *memos) {
 static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *state, lua_State *L,
                          uint32_t first, uint32_t n) {
     void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
-    for (uint32_t i = first + n; i > first; ci = ag_lua_caller(ci)) {
-        if (!ag_lua_call_is_c(ci)) {
+    for (uint32_t i = first + n; i > first; ci = ag_lua_caller(L, ci)) {
+        if (!ag_lua_call_is_c(L, ci)) {
             memo->calls[--i] = ci;
         }
     }
@@ -178,7 +180,7 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
     uint32_t in_run = run ? (uint32_t)(memo->frames + first - run->frames) : 0;
     for (uint32_t i = first; i < first + n; i++) {
         ci = memo->calls[i];
-        if (!run || ag_lua_call_is_fresh(ci)) {
+        if (!run || ag_lua_call_is_fresh(L, ci)) {
             if (run) {
                 run->n = in_run;
                 run->n_known = run->n_known < in_run ? run->n_known : in_run;
@@ -189,7 +191,7 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
             }
             in_run = 0;
         }
-        const bool is_innermost = i + 1 == first + n || ag_lua_call_is_fresh(memo->calls[i + 1]);
+        const bool is_innermost = i + 1 == first + n || ag_lua_call_is_fresh(L, memo->calls[i + 1]);
         /* A call that waits for its callee has saved its pc. If Lua saves every pc, the innermost
          * call is set too, because its run may not be reported: 5.2 and 5.3 prepare a call, and may
          * allocate, before the call is fresh or not. */
@@ -211,6 +213,9 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
 struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
                                              struct ag_lua_state *state, lua_State *L) {
     const uint32_t depth = ag_recorder.depth;
+    if (ag_lua.layout.ci_bytes != 0) {
+        return NULL; /* 5.1: a CallInfo has no free bit for a mark */
+    }
     be_last_walker(memos, state);
     struct ag_lua_call_memo *memo = memo_of(memos, state, L);
     if (!memo) {

@@ -23,7 +23,7 @@
 
 enum {
     HOOK_RETURN = 1,                       /* LUA_HOOKRET */
-    HOOK_TAIL_CALL = 4,                    /* LUA_HOOKTAILCALL */
+    HOOK_TAIL_CALL = 4,                    /* LUA_HOOKTAILCALL; in 5.1 LUA_HOOKTAILRET */
     HOOK_MASK = 1 << 0 | 1 << HOOK_RETURN, /* LUA_MASKCALL | LUA_MASKRET */
     FIRST_CALLS = 512,
 };
@@ -79,25 +79,37 @@ static void lua_calls_note(struct ag_lua_state *state, const void *ci, const voi
     }
 }
 
+/* What identifies a call in the notes: the address of its CallInfo. An array of CallInfo structures
+ * moves when it grows; there it is the coroutine and the index, which is less than 1 << 16. An
+ * address of a lua_State has less than 48 bits. */
+static const void *key_of(const lua_State *L, const void *ci) {
+    if (AG_LIKELY(ag_lua.layout.ci_bytes == 0)) {
+        return ci;
+    }
+    const uintptr_t index = (uintptr_t)ag_lua_call_index(L, ci);
+    return (const void *)((uintptr_t)L << 16 | (index & 0xffff));
+}
+
 /* The path of the innermost Lua call from ci outward. A call that was not noted (the hook was not
  * set yet, or Lua did not call the hook, as in finalizers) counts as a call without a caller. */
 static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
-    while (ci && ag_lua_call_is_c(ci)) {
-        ci = ag_lua_caller(ci);
+    while (ci && ag_lua_call_is_c(L, ci)) {
+        ci = ag_lua_caller(L, ci);
     }
     const void *proto = ci ? ag_lua_proto_of(L, ci) : NULL;
     if (!proto) {
         return 0;
     }
     if (state->calls) {
-        const struct ag_lua_known_call *known = place_in(state->calls, state->calls_capacity, ci);
+        const struct ag_lua_known_call *known =
+            place_in(state->calls, state->calls_capacity, key_of(L, ci));
         if (known->ci && known->proto == proto) {
             return known->node;
         }
     }
     const uint32_t node =
         ag_counters_path(state->counters, /* parent= */ 0, ag_lua_function_of(state, proto, L, ci));
-    lua_calls_note(state, ci, proto, node);
+    lua_calls_note(state, key_of(L, ci), proto, node);
     return node;
 }
 
@@ -110,14 +122,27 @@ static void forget_if_stale(struct ag_lua_state *state) {
 
 /* ---- the hook ---- */
 
+/* Whether the hook is called for a tail call whose function has a CallInfo of its own now, and will
+ * run in that of its caller. 5.1 has no event for tail calls. */
+static bool is_early_tail_call(const struct ag_lua_debug *debug, const lua_State *L,
+                               const void *ci) {
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    if (layout->ci_bytes == 0) {
+        return debug->event == HOOK_TAIL_CALL && layout->hooks_tail_calls_early;
+    }
+    const void *caller = ag_lua_caller(L, ci);
+    return caller && !ag_lua_call_is_c(L, caller) &&
+           ag_lua_op_of(ag_lua_saved_pc(L, caller)[-1]) == layout->op_tail_call;
+}
+
 static void on_call(lua_State *L, struct ag_lua_debug *debug) {
     struct ag_lua_state *state = ag_lua_state_of(L);
     if (!state || !state->counters) {
         return;
     }
     state->running = L;
-    void *ci = ag_lua_pointer(debug, ag_lua.layout.debug_ci);
-    if (debug->event == HOOK_RETURN || ag_lua_call_is_c(ci)) {
+    void *ci = ag_lua_debug_call(debug, L);
+    if (debug->event == HOOK_RETURN || !ci || ag_lua_call_is_c(L, ci)) {
         return;
     }
     const void *proto = ag_lua_proto_of(L, ci);
@@ -126,11 +151,12 @@ static void on_call(lua_State *L, struct ag_lua_debug *debug) {
     }
     forget_if_stale(state);
     const allogram_function function = ag_lua_function_of(state, proto, L, ci);
-    if (debug->event == HOOK_TAIL_CALL && ag_lua.layout.hooks_tail_calls_early) {
-        ci = ag_lua_caller(ci); /* the function will run in this CallInfo */
+    if (is_early_tail_call(debug, L, ci)) {
+        ci = ag_lua_caller(L, ci); /* the function will run in this CallInfo */
     }
-    const uint32_t parent = node_of(state, L, ag_lua_caller(ci));
-    lua_calls_note(state, ci, proto, ag_counters_call(state->counters, parent, function));
+    const uint32_t parent = node_of(state, L, ag_lua_caller(L, ci));
+    lua_calls_note(state, key_of(L, ci), proto,
+                   ag_counters_call(state->counters, parent, function));
 }
 
 void ag_lua_calls_follow(lua_State *L) {

@@ -52,7 +52,8 @@ void ag_lua_step(lua_State *L) {
         original(L);
         return;
     }
-    const bool is_generational = ag_lua_byte(global, ag_lua.layout.global_gc_kind) != 0;
+    const uint16_t kind = ag_lua.layout.global_gc_kind;
+    const bool is_generational = kind != 0 && ag_lua_byte(global, kind) != 0;
     const bool begins = ag_lua_gc_pauses(global);
     struct ag_host_collection step = lua_collection_begin(global, AG_KEPT_FRAME());
     original(L);
@@ -73,6 +74,7 @@ void ag_lua_full(lua_State *L, int is_emergency) {
         original(L, is_emergency);
         return;
     }
+    is_emergency = is_emergency && ag_lua.layout.knows_emergency; /* 5.1 passes no argument */
     struct ag_host_collection full = lua_collection_begin(global, AG_KEPT_FRAME());
     original(L, is_emergency);
     lua_collection_end(&full, global);

@@ -118,7 +118,7 @@ static void register_inner(struct ag_lua_state *state, const void *chunk, const 
 static allogram_function register_called(struct ag_lua_state *state, const void *proto,
                                          lua_State *L, void *ci) {
     struct ag_lua_debug debug = {0};
-    memcpy((char *)&debug + ag_lua.layout.debug_ci, &ci, sizeof(ci));
+    ag_lua_debug_set_call(&debug, L, ci);
     if (ag_lua_stack_moves(L, ci) || !ag_lua.api.lua_getinfo(L, "nS", &debug)) {
         return 0;
     }
@@ -167,7 +167,7 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
         return (struct ag_lua_place){0};
     }
     const void *pc = end != 0 ? ag_lua_unsaved_pc(proto, end) : NULL;
-    pc = pc ? pc : ag_lua_pointer(ci, ag_lua.layout.ci_saved_pc);
+    pc = pc ? pc : ag_lua_saved_pc(L, ci);
     struct ag_lua_known_line *known = &state->lines[ag_lua_slot_of(pc, AG_LUA_KNOWN_LINES)];
     const allogram_function function = ag_lua_function_of(state, proto, L, ci);
     if (known->pc == pc) {

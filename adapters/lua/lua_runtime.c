@@ -29,13 +29,58 @@ bool ag_lua_stack_moves(const lua_State *L, const void *ci) {
     return slot < (uintptr_t)ag_lua_pointer(L, ag_lua.layout.state_stack);
 }
 
-const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
-    const char *slot = address_of(L, (uintptr_t)ag_lua_pointer(ci, ag_lua.layout.ci_function));
-    if (!slot || ((uintptr_t)slot & 7) != 0 || slot[AG_LUA_VALUE_TAG] != AG_LUA_CLOSURE_TAG) {
+const void *ag_lua_closure_of(const lua_State *L, const void *ci) {
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    const char *slot = address_of(L, (uintptr_t)ag_lua_pointer(ci, layout->ci_function));
+    const bool is_outside =
+        layout->state_stack_last != 0 &&
+        ((uintptr_t)slot < (uintptr_t)ag_lua_pointer(L, layout->state_stack) ||
+         (uintptr_t)slot >= (uintptr_t)ag_lua_pointer(L, layout->state_stack_last));
+    if (!slot || is_outside || ((uintptr_t)slot & 7) != 0 ||
+        ag_lua_byte(slot, AG_LUA_VALUE_TAG) != layout->closure_tag) {
         return NULL;
     }
     const void *closure = *(void *const *)(const void *)slot;
+    const bool is_c =
+        closure && layout->closure_is_c != 0 && ag_lua_byte(closure, layout->closure_is_c) != 0;
+    return is_c ? NULL : closure;
+}
+
+const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
+    const void *closure = ag_lua_closure_of(L, ci);
     return closure ? ag_lua_pointer(closure, ag_lua.layout.closure_proto) : NULL;
+}
+
+/* Whether this call of a Lua function has executed no instruction yet. */
+static bool call_begins(const lua_State *L, const void *ci) {
+    const void *proto = ag_lua_proto_of(L, ci);
+    const uint32_t *code = proto ? ag_lua_pointer(proto, ag_lua.layout.proto_code) : NULL;
+    const uint32_t *pc = ag_lua_saved_pc(L, ci);
+    const uint16_t allow = ag_lua.layout.state_allow_hook; /* 5.1 adds 1 to the pc for call hooks */
+    return code && (pc == code || (allow != 0 && pc == code + 1 && ag_lua_byte(L, allow) == 0));
+}
+
+/* In 5.2 (fresh_value 0) the bits of a call that has executed no instruction do not say whether it
+ * is fresh: luaD_precall, which may run the collector, prepares the call before luaV_execute is
+ * called or goes on.
+ *
+ * In 5.1 there are no such bits, but luaV_execute goes on with the called function in two
+ * instructions only, OP_CALL and OP_TAILCALL. A Lua function that another Lua function called by
+ * any other instruction is a metamethod, an iterator, a finalizer or a hook, and fresh. (If a hook
+ * written in Lua begins at an OP_CALL, it counts as called by it. Then its frames are those of its
+ * callers' run, and no frame is lost.) */
+bool ag_lua_call_is_fresh(const lua_State *L, const void *ci) {
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    if (layout->ci_bytes == 0) {
+        return (ag_lua_call_status(ci) & layout->fresh_bits) == layout->fresh_value &&
+               (layout->fresh_value != 0 || !call_begins(L, ci));
+    }
+    const void *caller = ag_lua_caller(L, ci);
+    if (!caller || ag_lua_call_is_c(L, caller)) {
+        return !call_begins(L, ci);
+    }
+    const uint32_t op = ag_lua_op_of(ag_lua_saved_pc(L, caller)[-1]);
+    return op != layout->op_call && op != layout->op_tail_call && !call_begins(L, ci);
 }
 
 /* Computes the same as Lua: in 5.4 luaG_getfuncline. There some instructions have their line
@@ -74,17 +119,44 @@ uint32_t ag_lua_line_of(const void *proto, const void *pc) {
     return line > 0 ? (uint32_t)line : 0;
 }
 
+/* The number of words that belong to the instruction and follow it. */
+static uint32_t words_after(const uint32_t *instruction) {
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    if (!layout->set_list_has_word) {
+        return ag_lua_op_of(instruction[1]) == layout->op_extra;
+    }
+    const uint32_t c = instruction[0] >> layout->c_shift & 0x1ff;
+    return ag_lua_op_of(instruction[0]) == layout->op_set_list && c == 0;
+}
+
+const uint32_t *ag_lua_end_of(const uint32_t *instruction) {
+    return instruction + 1 + words_after(instruction);
+}
+
+/* Whether the word at INDEX is one of those that follow an OP_CLOSURE. Their line is that of the
+ * OP_CLOSURE. */
+static bool is_after_closure(const uint32_t *code, uintptr_t index) {
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    uint32_t op = ag_lua_op_of(code[index]);
+    while (index > 0 && (op == layout->op_move || op == layout->op_get_upvalue)) {
+        op = ag_lua_op_of(code[--index]);
+    }
+    return op == layout->op_closure;
+}
+
 const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end) {
-    const uint32_t *code = ag_lua_pointer(proto, ag_lua.layout.proto_code);
-    const uintptr_t n = (uintptr_t)ag_lua_int(proto, ag_lua.layout.proto_n_code);
+    const struct ag_lua_layout *layout = &ag_lua.layout;
+    const uint32_t *code = ag_lua_pointer(proto, layout->proto_code);
+    const uintptr_t n = (uintptr_t)ag_lua_int(proto, layout->proto_n_code);
     const uintptr_t bytes = end - (uintptr_t)code;
     uintptr_t behind = bytes / sizeof(*code);
-    if (bytes % sizeof(*code) != 0 || behind < 2 || behind >= n) { /* the last is a return */
+    if (bytes % sizeof(*code) != 0 || behind < 1 || behind >= n) { /* the last is a return */
         return NULL;
     }
-    behind -= ag_lua_op_of(code[behind - 1]) == ag_lua.layout.op_extra;
+    behind -= behind > 1 && words_after(&code[behind - 2]) != 0;
     const uint32_t op = ag_lua_op_of(code[behind - 1]);
-    const bool allocates = op == ag_lua.layout.op_new_table || op == ag_lua.layout.op_set_list;
+    const bool allocates = op == layout->op_new_table || op == layout->op_set_list ||
+                           (layout->closure_has_words && is_after_closure(code, behind - 1));
     return allocates ? code + behind : NULL;
 }
 
@@ -100,10 +172,6 @@ static uint32_t c_of(uint32_t instruction) {
     return instruction >> ag_lua.layout.c_shift & 0xff;
 }
 
-static const char *text_of(const void *string) {
-    return string ? (const char *)string + ag_lua.layout.string_text : NULL;
-}
-
 /* The name of the local variable that begins to live in the register WANTED at the instruction with
  * the index PC; NULL: none. */
 static const char *local_at(const void *proto, uint32_t wanted, int pc) {
@@ -116,7 +184,7 @@ static const char *local_at(const void *proto, uint32_t wanted, int pc) {
     uint32_t at = 0;
     for (int i = 0; i < n && locals[i].start <= pc; i++) {
         if (pc < locals[i].end && at++ == wanted) {
-            return locals[i].start == pc ? text_of(locals[i].name) : NULL;
+            return locals[i].start == pc ? ag_lua_text_of(locals[i].name) : NULL;
         }
     }
     return NULL;
@@ -124,22 +192,33 @@ static const char *local_at(const void *proto, uint32_t wanted, int pc) {
 
 /* The instruction after the one that makes the closure says where the closure is stored: in a
  * global, a field, or the register of a local that begins there. */
-static const char *name_from(const void *proto, const uint32_t *code, int pc) {
+static const char *name_from(const void *proto, const uint32_t *code, int pc, uint32_t child) {
     enum { VALUE_BYTES = 16 };
     const struct ag_lua_layout *layout = &ag_lua.layout;
     const char *constants = ag_lua_pointer(proto, layout->proto_constants);
+    const void *const *children = ag_lua_pointer(proto, layout->proto_children);
+    const uint32_t target = a_of(code[pc]);
+    if (layout->closure_has_words) {
+        pc += ag_lua_byte(children[child], layout->proto_n_upvalues);
+    }
     const uint32_t next = code[pc + 1], op = ag_lua_op_of(next);
-    const bool is_stored = (op == layout->op_set_global || op == layout->op_set_field) &&
-                           c_of(next) == a_of(code[pc]) && (next & layout->c_is_constant) == 0;
-    if (!is_stored) {
-        return local_at(proto, a_of(code[pc]), pc + 1);
+    uint32_t key_index = b_of(next);
+    if (layout->set_global_has_bx && op == layout->op_set_global && a_of(next) == target) {
+        key_index = ag_lua_bx_of(next);
+    } else {
+        const bool is_stored = ((op == layout->op_set_global && !layout->set_global_has_bx) ||
+                                op == layout->op_set_field) &&
+                               c_of(next) == target && (next & layout->c_is_constant) == 0;
+        if (!is_stored) {
+            return local_at(proto, target, pc + 1);
+        }
+        if ((next & layout->b_is_constant) != layout->b_is_constant) {
+            return NULL; /* t[k] = function */
+        }
     }
-    if ((next & layout->b_is_constant) != layout->b_is_constant) {
-        return NULL; /* t[k] = function */
-    }
-    const char *key = constants + (size_t)b_of(next) * VALUE_BYTES;
+    const char *key = constants + (size_t)key_index * VALUE_BYTES;
     const bool is_string = (key[AG_LUA_VALUE_TAG] & AG_LUA_STRING_TAG_BITS) == AG_LUA_STRING_TAG;
-    return is_string ? text_of(ag_lua_pointer(key, 0)) : NULL; /* no string: t[1] = function */
+    return is_string ? ag_lua_text_of(ag_lua_pointer(key, 0)) : NULL; /* t[1] = function */
 }
 
 const char *ag_lua_name_in(const void *proto, uint32_t child) {
@@ -147,7 +226,7 @@ const char *ag_lua_name_in(const void *proto, uint32_t child) {
     const int n = ag_lua_int(proto, ag_lua.layout.proto_n_code);
     for (int pc = 0; pc + 1 < n; pc++) {
         if (ag_lua_op_of(code[pc]) == ag_lua.layout.op_closure && ag_lua_bx_of(code[pc]) == child) {
-            return name_from(proto, code, pc);
+            return name_from(proto, code, pc, child);
         }
     }
     return NULL;

@@ -314,15 +314,15 @@ static void report_run(struct reporting *reporting, struct ag_lua_state *state,
         reporting->frames[reporting->n++] = (struct ag_managed_frame){.position = position};
     }
     bool is_fresh = false;
-    for (; ci && !is_fresh && reporting->n < reporting->most; ci = ag_lua_caller(ci)) {
-        if (ag_lua_call_is_c(ci)) {
+    for (; ci && !is_fresh && reporting->n < reporting->most; ci = ag_lua_caller(cursor->L, ci)) {
+        if (ag_lua_call_is_c(cursor->L, ci)) {
             continue;
         }
         const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci, end);
         end = 0; /* a call that called another has saved its pc */
         reporting->frames[reporting->n++] = (struct ag_managed_frame){
             .function = place.function, .line = place.line, .position = position};
-        is_fresh = ag_lua_call_is_fresh(ci);
+        is_fresh = ag_lua_call_is_fresh(cursor->L, ci);
     }
     cursor->ci = ci;
 }

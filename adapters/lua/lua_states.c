@@ -2,8 +2,9 @@
  * puts in front of each state's own.
  *
  * Lua gets all its memory through one function: the allocator that its state was made with. Lua
- * passes the kind of a new block (a tag in place of the old size) and the old size of a block that
- * is freed, so types and sizes are Lua's own and nothing is guessed. The adapter's allocator calls
+ * passes the kind of a new block (a tag in place of the old size; 5.1 passes none, see
+ * lua_requests.c) and the old size of a block that is freed, so types and sizes are Lua's own and
+ * nothing is guessed. The adapter's allocator calls
  * the function of the host (the program that contains Lua) and records the block in the heap "lua".
  * It suspends recording during that call, because the memory that the host's function takes from
  * malloc holds Lua's blocks and would be counted twice.
@@ -21,6 +22,7 @@
 #include "hook/loaded_objects.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
+#include "lua_requests.h"
 #include "lua_stacks.h"
 #include "record/recorder.h"
 
@@ -132,8 +134,9 @@ static void give_up(struct ag_lua_state *state) {
 
 struct ag_lua_state *ag_lua_state_of(const lua_State *L) {
     const void *global = ag_lua_pointer(L, ag_lua.layout.state_global);
-    ag_lua_alloc *allocate = (ag_lua_alloc *)(uintptr_t)ag_lua_pointer(global, 0);
-    return allocate == ag_lua_allocate ? ag_lua_pointer(global, sizeof(void *)) : NULL;
+    const uint16_t at = ag_lua.layout.global_allocator;
+    ag_lua_alloc *allocate = (ag_lua_alloc *)(uintptr_t)ag_lua_pointer(global, at);
+    return allocate == ag_lua_allocate ? ag_lua_pointer(global, at + sizeof(void *)) : NULL;
 }
 
 void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state *state),
@@ -164,6 +167,9 @@ static void *call_host(const struct ag_lua_state *state, void *block, size_t old
 static void *allocate(struct ag_lua_state *state, size_t tag, size_t bytes,
                       const struct ag_host_caller *caller) {
     void *made = call_host(state, NULL, tag, bytes);
+    if (ag_lua.layout.global_objects != 0) {
+        tag = ag_lua_requests_tag(caller->sp, caller->rbp);
+    }
     if (made) {
         if (!state->first_block) {
             state->first_block = made;
@@ -200,12 +206,14 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
     return nothing;
 }
 
-/* A Lua stack that is reallocated cannot be read until Lua has corrected the pointers into it. So
- * the Lua frames are read before the call of the host's allocator and kept during the call. */
+/* A Lua stack (in 5.1 also the array of CallInfo structures) that is reallocated cannot be read
+ * until Lua has corrected the pointers into it. So the Lua frames are read before the call of the
+ * host's allocator and kept during the call. */
 static void *reallocate(struct ag_lua_state *state, void *block, size_t old_bytes, size_t new_bytes,
                         const struct ag_host_caller *caller) {
-    enum { STACK_BYTES_LEAST = 40 * 16 }; /* BASIC_STACK_SIZE slots */
-    const bool may_be_stack = old_bytes >= STACK_BYTES_LEAST;
+    enum { STACK_BYTES_LEAST = 40 * 16, CALLS_LEAST = 8 }; /* BASIC_STACK_SIZE, BASIC_CI_SIZE */
+    const size_t calls_bytes = CALLS_LEAST * (size_t)ag_lua.layout.ci_bytes;
+    const bool may_be_stack = old_bytes >= (calls_bytes != 0 ? calls_bytes : STACK_BYTES_LEAST);
     if (may_be_stack) {
         ag_lua_stacks_keep(caller);
     } else {

@@ -47,6 +47,10 @@ def guests(tools):
         Guest("lua (static)", "lua", "lua", [tools.program("lua_guest_static"), SCRIPT], frames, native),
         Guest("lua 5.3 (shared)", "lua", "lua", [tools.program("lua_guest_5_3"), SCRIPT], frames, native),
         Guest("lua 5.2 (shared)", "lua", "lua", [tools.program("lua_guest_5_2"), SCRIPT], frames, native),
+        Guest("lua 5.5 (shared)", "lua", "lua", [tools.program("lua_guest_5_5"), SCRIPT], frames, native),
+        Guest("lua 5.5 (static)", "lua", "lua", [tools.program("lua_guest_static_5_5"), SCRIPT], frames, native),
+        Guest("lua 5.1 (shared)", "lua", "lua", [tools.program("lua_guest_5_1"), SCRIPT], frames, native),
+        Guest("lua 5.1 (static)", "lua", "lua", [tools.program("lua_guest_static_5_1"), SCRIPT], frames, native),
         Guest("lua 5.3 (static)", "lua", "lua", [tools.program("lua_guest_static_5_3"), SCRIPT], frames, native),
     ]
 
@@ -79,8 +83,11 @@ def record(tools, guest, case, folder, failures, options=(), status=0):
 
 
 def types_in(tools, trace, names, *options):
+    """The type "any" has the sums of all types: a guest that does not know the types of its blocks counts all of them as "any"."""
+    keys = ("allocated_blocks", "allocated_bytes", "in_use_blocks")
     rows = {row["type"]: row for row in recorded.report(tools, trace, "--view=types", "--limit=0", *options)["types"]}
-    return {name: [rows[name][key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks")] for name in names if name in rows}
+    rows["any"] = {key: sum(row[key] for name, row in rows.items() if name) for key in keys}
+    return {name: [rows[name][key] for key in keys] for name in names if name in rows}
 
 
 def compare(tools, trace, truth, failures):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests of the memos of the adapters of Lua (lua_call_memo.c) and LuaJIT (luajit_frames.c), which keep the last stack of a thread,
-so that the next walk (a reading of Lua's calls) reads only the calls that have changed. The cost of a block must not depend on the depth
+so that the next walk (a reading of Lua's calls) reads only the calls that have changed. Lua 5.1 has no memo. The cost of a block must not depend on the depth
 of a recursion, and the stacks must be those that a walk of all calls finds."""
 
 import os
@@ -9,7 +9,7 @@ import sys
 import recorded
 import tap
 
-INTERPRETERS = [["/usr/bin/lua5.4"], ["/usr/bin/lua5.3"], ["/usr/bin/lua5.2"], ["/usr/bin/luajit", "-joff"], ["/usr/bin/luajit", "-Ohotloop=3"]]
+INTERPRETERS = [["/usr/bin/lua5.4"], ["/usr/bin/lua5.3"], ["/usr/bin/lua5.2"], ["/usr/bin/lua5.5"], ["/usr/bin/luajit", "-joff"], ["/usr/bin/luajit", "-Ohotloop=3"]]
 SEEDS = 5 if os.environ.get("AG_TEST_SCALE") == "full" else 2
 STEPS = 150
 

@@ -10,7 +10,7 @@ local function leaves(n) local a = leaf(n)
   kept[random(20)] = function() return a, b end
   return a end
 local dead = setmetatable({}, {__mode = "v"})
-local is_5_4 = _VERSION == "Lua 5.4" -- which has coroutine.close and variables that are closed
+local is_5_4 = _VERSION >= "Lua 5.4" -- which has coroutine.close and variables that are closed
 local closes = (loadstring or load)("local t, leaf, d = ... " .. (is_5_4 and "local c <close> = t leaf(d)" or "leaf(d)"))
 local acts = {
   function(d) leaf(d) return act(d + 1) end,                       -- tail call
