@@ -58,8 +58,8 @@ const struct ag_link_kind *ag_link_kind_of(const char *name) {
 
 /* ---- the link ---- */
 
-static int open_link(const char *name, const struct ag_link_kind *kind, const char *option,
-                     struct ag_link **ret_link) {
+int ag_link_connect(const char *name, const struct ag_link_kind *kind, const char *option,
+                    struct ag_link **ret_link) {
     char agent[AG_AGENT_PLACE_BYTES], text[AG_LINK_TEXT_BYTES], unused[512];
     const bool has_agent = ag_agent_place_find(agent, unused) == 0;
     if (has_agent) {
@@ -306,7 +306,7 @@ int ag_attach_link(const struct ag_link_attach *attach) {
     struct ag_launch own = {0};
     ag_launch_guard_standard();
     ag_launch_lift_limits(&own);
-    int status = open_link(attach->name, attach->kind, attach->kind_option, &at.link);
+    int status = ag_link_connect(attach->name, attach->kind, attach->kind_option, &at.link);
     if (status != AG_EXIT_OK) {
         return status;
     }
@@ -332,7 +332,8 @@ int ag_control_link(const char *name, const struct ag_link_kind *kind, const cha
                     const char *action) {
     struct ag_link *link = NULL;
     char text[AG_LINK_TEXT_BYTES];
-    int status = open_link(name, kind, option, &link) == AG_EXIT_OK ? AG_EXIT_OK : AG_EXIT_FAILURE;
+    int status =
+        ag_link_connect(name, kind, option, &link) == AG_EXIT_OK ? AG_EXIT_OK : AG_EXIT_FAILURE;
     if (status == AG_EXIT_OK && kind->control(link, action, text) < 0) {
         status = ag_fail(AG_EXIT_FAILURE, "%s", text);
     }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ag_link;
 struct ag_link_kind;
 
 enum { AG_LINK_CHOICES_MOST = 64 };
@@ -31,6 +32,10 @@ struct ag_link_attach {
 
 /* Returns the kind of machine whose names have the form of NAME; NULL: no kind has such names. */
 const struct ag_link_kind *ag_link_kind_of(const char *name);
+/* Connects to the machine. OPTION: the value of the kind's option, or NULL. Returns AG_EXIT_OK, or
+ * prints an error and returns another exit status. */
+int ag_link_connect(const char *name, const struct ag_link_kind *kind, const char *option,
+                    struct ag_link **ret_link);
 /* Records until Ctrl-C, the end of the duration, `control NAME stop`, or the machine's end. Returns
  * the exit status. */
 int ag_attach_link(const struct ag_link_attach *attach);

@@ -14,12 +14,15 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/runtimes.h"
+#include "cli/attach_link.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/message.h"
+#include "cli/observe_memory.h"
 #include "cli/observe_report.h"
 #include "cli/options.h"
 #include "observe/observation.h"
+#include "remote/machine_link.h"
 #include "report/quantity.h"
 #include "writer/trace_file.h"
 
@@ -33,6 +36,7 @@ enum {
     OPTION_MAPS,
     OPTION_ALLOCATORS,
     OPTION_PROCESSES,
+    OPTION_MEMORY,
     OPTION_PERF_MAP,
     OPTION_LIVE,
     OPTION_JSON,
@@ -56,6 +60,10 @@ static const struct ag_option table[] = {
     {OPTION_MAPS, "maps", NULL, "stacks that map memory and keep it, and how much is resident"},
     {OPTION_ALLOCATORS, "allocators", NULL, "the runtime's allocators: in use, taken, resident"},
     {OPTION_PROCESSES, "processes", NULL, "the runtime's own processes: heap, stack, queue"},
+    {OPTION_MEMORY, "memory", NULL,
+     "what the memory of an Erlang node consists of, with its\nowners: processes, binaries, ETS "
+     "tables, code ..."},
+    AG_OPTIONS_OF_LINKS,
     {OPTION_PERF_MAP, "perf-map", NULL,
      "write a perf map of the runtime's code, so that perf\nnames its functions"},
     {OPTION_LIVE, "live", NULL, "refresh the tables, like top"},
@@ -69,13 +77,28 @@ struct request {
     struct ag_observe_selection selection;
     const char *output;
     bool json, live, writes_perf_map;
+    bool shows_memory;
+    const char *link_option;  /* name of an option that only a link has; NULL: not given */
+    const char *kind_option;  /* its value */
+    const char *other_option; /* an option that is not valid for a NODE; NULL: not given */
     struct ag_observation *observation;
 };
 
 static int set_option(void *context, int id, const char *value) {
     struct request *request = context;
     uint64_t count;
+    if (id >= AG_OPTION_OF_LINKS) {
+        request->link_option = ag_runtimes[id - AG_OPTION_OF_LINKS].link->option;
+        request->kind_option = value;
+        return AG_EXIT_OK;
+    }
+    if (id != OPTION_DURATION && id != OPTION_LIMIT && id != OPTION_JSON && id != OPTION_MEMORY) {
+        request->other_option = ag_option_name(table, id);
+    }
     switch (id) {
+    case OPTION_MEMORY:
+        request->shows_memory = true;
+        break;
     case OPTION_DURATION:
         if (!ag_parse_time(value, &request->options.duration_ns)) {
             return ag_fail(AG_EXIT_USAGE,
@@ -236,6 +259,39 @@ static int observe_process(struct request *request) {
     return status;
 }
 
+/* NAME: of a machine, or NULL: the machine is the process of the request. */
+static int observe_machine(const struct request *request, const char *name) {
+    char found[AG_LINK_NAME_BYTES];
+    const struct ag_link_kind *kind = name != NULL ? ag_link_kind_of(name) : NULL;
+    for (const struct ag_runtime *row = ag_runtimes; kind == NULL && row->name != NULL; row++) {
+        if (row->link != NULL && row->link->name_of != NULL &&
+            row->link->name_of((uint32_t)request->options.pid, found)) {
+            kind = row->link;
+            name = found;
+        }
+    }
+    if (kind == NULL) {
+        return ag_fail(AG_EXIT_FAILURE,
+                       "observe: --memory: %d has no name by which it could be asked: it is no "
+                       "Erlang node, or was started without -name and -sname; --allocators and "
+                       "--processes need no name",
+                       request->options.pid);
+    }
+    if (request->other_option != NULL) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "observe: --%s is not possible together with %s; give the number of the "
+                       "process, without --memory",
+                       request->other_option, name == found ? "--memory" : name);
+    }
+    return ag_observe_memory(
+        &(struct ag_memory_request){.name = name,
+                                    .kind = kind,
+                                    .kind_option = request->kind_option,
+                                    .duration_ns = request->options.duration_ns,
+                                    .limit = request->selection.limit,
+                                    .json = request->json});
+}
+
 int ag_command_observe(int argc, char **argv) {
     struct request request = {
         .options = {.duration_ns = usual_duration_ns,
@@ -246,10 +302,11 @@ int ag_command_observe(int argc, char **argv) {
         .selection = {.limit = USUAL_LIMIT},
     };
     struct ag_options options = {
-        .usage = "observe PID [OPTIONS]",
+        .usage = "observe PID|NODE [OPTIONS]",
         .about =
             "Observes a running program from outside without stopping it: where its threads spend\n"
-            "time, which stacks make its memory grow. Ctrl-C ends it early, with a result.",
+            "time, which stacks make its memory grow. Ctrl-C ends it early, with a result.\n"
+            "An Erlang NODE (name@host) is asked what its memory consists of.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
@@ -258,16 +315,26 @@ int ag_command_observe(int argc, char **argv) {
     }
     if (options.n_operands != 1) {
         return ag_fail(AG_EXIT_USAGE,
-                       "observe: expected one process number, got %d; usage: "
+                       "observe: expected one process number or node, got %d; usage: "
                        "allogram %s",
                        options.n_operands, options.usage);
     }
     if (request.live && request.json) {
         return ag_fail(AG_EXIT_USAGE, "observe: --live and --json cannot be combined");
     }
+    if (ag_link_kind_of(options.operands[0]) != NULL) {
+        return observe_machine(&request, options.operands[0]);
+    }
     if (!ag_parse_pid(options.operands[0], &request.options.pid)) {
         return ag_fail(AG_EXIT_USAGE, "observe: %s: not a process number; `pgrep NAME` finds it",
                        options.operands[0]);
+    }
+    if (request.shows_memory) {
+        return observe_machine(&request, NULL);
+    }
+    if (request.link_option != NULL) {
+        return ag_fail(AG_EXIT_USAGE, "observe: --%s is only for a NODE, or with --memory",
+                       request.link_option);
     }
     request.options.what = request.selection.what;
     if (request.live) {

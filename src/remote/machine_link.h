@@ -41,6 +41,29 @@ enum ag_link_event {
 
 enum { AG_LINK_TEXT_BYTES = 512 };
 
+/* What a part of the machine's memory belongs to. Numbers that the machine does not know are -1. */
+enum { AG_LINK_PARTS_MOST = 16, AG_LINK_NAME_BYTES = 192 };
+struct ag_link_memory_entry {
+    char name[AG_LINK_NAME_BYTES], owner[AG_LINK_NAME_BYTES]; /* owner: "" if there is none */
+    int64_t bytes, count;
+};
+struct ag_link_memory_part {
+    char name[AG_LINK_NAME_BYTES];
+    int64_t bytes; /* -1: a list that is no part of the total */
+    int64_t count, limit;
+    char count_name[AG_LINK_NAME_BYTES]; /* what `count` of an entry counts; "": nothing */
+    /* An entry that another look does not have did not exist then. If false, it may have been too
+     * small to be listed. */
+    bool is_whole;
+    struct ag_link_memory_entry *entries; /* freed by the caller */
+    size_t n_entries;
+};
+struct ag_link_memory { /* the bytes of the parts add up to what the machine says it uses */
+    char version[AG_LINK_NAME_BYTES];
+    struct ag_link_memory_part parts[AG_LINK_PARTS_MOST];
+    size_t n_parts;
+};
+
 /* Functions that return an int return 0, or a negative errno with one line in the text. */
 struct ag_link_kind {
     const char *runtime;
@@ -70,6 +93,12 @@ struct ag_link_kind {
     /* Performs ACTION: pause, resume, reset, dump or stop. Can be called on any link, not only on
      * the one that started the recording. A reset ends when the next recording has begun. */
     int (*control)(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]);
+    /* Asks what the machine's memory consists of. Nothing is recorded, and afterwards no code of
+     * allogram is in the machine. On failure ret_memory has no entries. */
+    int (*memory)(struct ag_link *link, struct ag_link_memory *ret_memory,
+                  char ret_text[AG_LINK_TEXT_BYTES]);
+    /* Reads from outside by which name the process PID can be reached; false: by none. */
+    bool (*name_of)(uint32_t pid, char ret_name[AG_LINK_NAME_BYTES]);
 };
 
 #endif

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Tests of `allogram attach NODE`: the counts between attach and detach are exact; nothing of allogram is left in the node, however the
-recording ends; the trace settings of other tools do not change; each error is reported in one line. The test starts an epmd (Erlang's
-port mapper) for its nodes, on loopback."""
+recording ends; the trace settings of other tools do not change; each error is reported in one line. Tests of `allogram observe NODE`: the
+memory is what the node itself reports. The test starts an epmd (Erlang's port mapper) for its nodes, on loopback."""
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -616,6 +617,89 @@ def load_does_not_grow(place):
     return failures
 
 
+class Observed:
+    """`allogram observe NODE` in the background, until it gets SIGINT; the constructor returns after its first look."""
+
+    def __init__(self, node, *options):
+        self.process = subprocess.Popen([node.place.tools.allogram, "observe", *options, "--duration=0"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=node.place.folder,
+                                        env={**os.environ, **node.place.environment})
+        wait_until(self.is_asleep, 60)
+
+    def is_asleep(self):
+        """The command sleeps between its two looks only (system call 35, nanosleep, or 230, clock_nanosleep)."""
+        with open("/proc/%d/syscall" % self.process.pid, encoding="ascii") as file:
+            return file.read().split()[0] in ("35", "230") or self.process.poll() is not None
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        output, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, output.decode(), errors.decode()
+
+
+def memory_is_explained(place):
+    """The memory of a node is the sum of the reported parts, and equals what the node reports itself. A table that grows is the first of its
+    part, with its owner and its growth."""
+    failures = tap.Failures()
+    with Node(place) as node:
+        collect = "[erlang:garbage_collect(Process) || Process <- processes(), _ <- [1, 2]]"  # so that the node is the same at each look
+        node.ask("attached_node:plant()")
+        observed = Observed(node, node.name, "--json")
+        before = node.ask("element(2, attached_node:ask_memory())")
+        node.ask("begin planted_owner ! {grow, self()}, receive grown -> ok end end")
+        node.ask(collect)
+        status, output, errors = observed.end()
+        failures.expect("status, errors", (status, errors), (0, ""))
+        if status != 0:
+            return failures
+        node.ask(collect)
+        itself = node.ask("attached_node:ask_memory()")
+        memory = {key: int(number) for key, number in re.findall(r"{(\w+),(\d+)}", itself)}
+        table, n_objects, holder = (int(number) for number in re.search(r"}\],(\d+),(\d+),(\d+),", itself).groups())
+        n_terms, term_bytes, n_atoms = (int(number) for number in re.search(r"count => (\d+),memory => (\d+)},(\d+),", itself).groups())
+        seen = json.loads(output)
+        parts = {part["part"]: part for part in seen["memory"]}
+        entries = {name: {entry["name"]: entry for entry in part["entries"]} for name, part in parts.items()}
+
+        def near(what, number, wanted, share=0.01):
+            failures.require("%s: %d is within %g %% of %d" % (what, number, 100 * share, wanted), abs(number - wanted) <= share * wanted)
+
+        near("total", seen["total_bytes"], memory["total"])
+        for part, key in (("processes", "processes"), ("binaries", "binary"), ("ETS tables", "ets"), ("atoms", "atom")):
+            near(part, parts[part]["bytes"], memory[key])
+        failures.expect("sum of the parts", sum(part["bytes"] or 0 for part in seen["memory"]), seen["total_bytes"])
+        for name, part in parts.items():
+            failures.require("%s: the entries have not more than the part: %s bytes are left" % (name, part["unattributed_bytes"]),
+                             part["bytes"] is None or part["unattributed_bytes"] >= -0.01 * part["bytes"])
+        first = parts["ETS tables"]["entries"][0]
+        failures.expect("the largest table", (first["name"], first["owner"].split()[-1], first["bytes"], first["growth_bytes"], first["count"]),
+                        ("planted_table", "planted_owner", table, table - int(before), n_objects))
+        first = parts["binaries"]["entries"][0]
+        failures.expect("the process with most binaries", (first["owner"], first["bytes"], first["count"]), ("planted_holder", 3000000, 30))
+        near("binaries with a known process", parts["binaries"]["bytes"] - parts["binaries"]["unattributed_bytes"], memory["binary"], 0.05)
+        queue = parts["message queues"]["entries"][0]
+        failures.expect("the longest queue", (queue["owner"], queue["count"], queue["growth"]), ("planted_holder", 7, 0))
+        failures.expect("memory of the process with the queue", entries["processes"][queue["name"]]["bytes"], holder)
+        failures.expect("persistent terms", (parts["persistent terms"]["count"], parts["persistent terms"]["bytes"]), (n_terms, term_bytes))
+        near("code and literals", parts["code and literals"]["bytes"] + term_bytes, memory["code"] + int(re.search(r"(\d+)}$", itself)[1]))
+        failures.require("%d atoms, the node says %d" % (parts["atoms"]["count"], n_atoms), abs(parts["atoms"]["count"] - n_atoms) < 100)
+        modules = entries["code and literals"]
+        failures.expect("the sum of the modules, without allogram's own", sum(entry["bytes"] for entry in modules.values()) - modules["allogram_memory"]["bytes"],
+                        int(node.ask("hd(string:lexemes(binary_to_list(erlang:system_info(loaded)), \"Current code: \\n\"))").strip('"')))
+        failures.expect("left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
+
+        text = place.allogram("observe", str(node.process.pid), "--memory", "--duration=1ms")
+        failures.require("the process number with --memory shows the table and its owner: %s" % text.stderr.decode(),
+                         b"planted_table" in text.stdout and b"planted_owner" in text.stdout)
+        for options, status, message in ((["--gc"], 2, b"--gc is not possible"), (["--cookie-file=/nonexistent"], 1, b"No such file")):
+            refused = place.allogram("observe", node.name, "--duration=1ms", *options)
+            failures.expect("status with %s" % options, refused.status, status)
+            failures.require("message: %s" % refused.stderr.decode(), message in refused.stderr and refused.stderr.count(b"\n") == 1)
+        refused = place.allogram("observe", str(os.getpid()), "--memory")
+        failures.require("another program: %s" % refused.stderr.decode(), refused.status == 1 and b"no Erlang node" in refused.stderr)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -625,7 +709,7 @@ def main():
     cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
              ("collections", collections_are_seen), ("cost of recording", default_costs_little), ("the printed cost", price_comes_first), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
              ("cycles", cycles_leave_nothing), ("mappings", nothing_stays_mapped), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
-             ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
+             ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow), ("memory", memory_is_explained)]
     cases = [(name, case) for name, case in cases if arguments.case in name]
     results = tap.Plan(len(cases))
     why = erlang_counted.why_not(tools)

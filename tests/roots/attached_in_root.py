@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""attached_in_root ROOT BUILD: tests `allogram attach` to an Erlang node of another Debian release. ROOT is a folder with the root file
+"""attached_in_root ROOT BUILD: tests `allogram attach` and `allogram observe` with an Erlang node of another Debian release. ROOT is a folder with the root file
 system of that release (make_roots.sh). The release has OTP 27, in which each tracer has its own trace session (a set of traced processes
 and functions). The cases are those of tests/conformance/erlang_attached.py. Prints TAP."""
 
@@ -24,7 +24,7 @@ def main():
     cases = [("exact counts", erlang_attached.counts_are_exact), ("cost of recording", erlang_attached.default_costs_little),
              ("control", erlang_attached.control_is_obeyed),
              ("cycles", erlang_attached.cycles_leave_nothing), ("mappings", erlang_attached.nothing_stays_mapped), ("ends", erlang_attached.ends_in_every_way),
-             ("other tracers", erlang_attached.others_are_left_alone)]
+             ("other tracers", erlang_attached.others_are_left_alone), ("memory", erlang_attached.memory_is_explained)]
     plan = tap.Plan(len(cases))
     with recorded.Folder() as folder:
         for seen in ("/dev/shm", "/proc", build, folder):

@@ -306,28 +306,38 @@ static void report_folder(struct ag_link *link, bool is_there) {
     (void)ei_x_free(&answer);
 }
 
-static int load_modules(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+/* Loads one module, if the node does not have it. *ret_is_new: it was loaded. */
+static int load_module(struct ag_link *link, const char *module, bool *ret_is_new,
+                       char ret_text[AG_LINK_TEXT_BYTES]) {
     char path[PATH_BYTES + 64], why[AG_LINK_TEXT_BYTES];
+    char *bytes = NULL;
+    long length = 0;
+    *ret_is_new = false;
+    (void)snprintf(path, sizeof path, "%s/%s.beam", link->folder, module);
+    int r = read_module(path, &bytes, &length);
+    if (r < 0) {
+        (void)snprintf(why, sizeof why, "read %.200s: %s", path, strerror(-r));
+        r = fail(link, r, why, ret_text);
+    } else if (!ask_about(link, "erlang", "module_loaded", module, "true")) {
+        r = send_module(link, module, path, bytes, length, ret_text);
+        *ret_is_new = r == 0;
+    } else if (!is_the_same(link, module, bytes, length)) {
+        (void)snprintf(why, sizeof why,
+                       "the node has another module called %s: of another allogram, or its own",
+                       module);
+        r = fail(link, -EEXIST, why, ret_text);
+    }
+    free(bytes);
+    return r;
+}
+
+static int load_modules(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     int r = 0;
     report_folder(link, /* is_there= */ true);
     for (size_t i = 0; r == 0 && i < AG_ARRAY_SIZE(modules); i++) {
-        char *bytes = NULL;
-        long length = 0;
-        (void)snprintf(path, sizeof path, "%s/%s.beam", link->folder, modules[i]);
-        r = read_module(path, &bytes, &length);
-        if (r < 0) {
-            (void)snprintf(why, sizeof why, "read %.200s: %s", path, strerror(-r));
-            r = fail(link, r, why, ret_text);
-        } else if (!ask_about(link, "erlang", "module_loaded", modules[i], "true")) {
-            r = send_module(link, modules[i], path, bytes, length, ret_text);
-            link->has_loaded |= r == 0;
-        } else if (!is_the_same(link, modules[i], bytes, length)) {
-            (void)snprintf(why, sizeof why,
-                           "the node has another module called %s: of another allogram, or its own",
-                           modules[i]);
-            r = fail(link, -EEXIST, why, ret_text);
-        }
-        free(bytes);
+        bool is_new;
+        r = load_module(link, modules[i], &is_new, ret_text);
+        link->has_loaded |= is_new;
     }
     report_folder(link, /* is_there= */ false);
     if (r < 0) {
@@ -411,6 +421,141 @@ static int control(struct ag_link *link, const char *action, char ret_text[AG_LI
     return call_for_answer(link, "control", &arguments, ret_text);
 }
 
+/* ---- memory ---- */
+
+static const char memory_module[] = "allogram_memory";
+enum { ENTRIES_MOST = 1 << 17 };
+
+static bool take_number(const ei_x_buff *answer, int *at, int64_t *ret_number) {
+    long long number = 0;
+    if (*at >= answer->index || ei_decode_longlong(answer->buff, at, &number) < 0) {
+        return false;
+    }
+    *ret_number = number;
+    return true;
+}
+
+static bool begins_tuple(const ei_x_buff *answer, int *at, int wanted) {
+    int arity = 0;
+    return *at < answer->index && ei_decode_tuple_header(answer->buff, at, &arity) == 0 &&
+           arity == wanted;
+}
+
+/* Reads the head of a list; the caller reads the elements and then calls ends_list. */
+static bool begins_list(const ei_x_buff *answer, int *at, int *ret_n) {
+    return *at < answer->index && ei_decode_list_header(answer->buff, at, ret_n) == 0 &&
+           *ret_n <= ENTRIES_MOST;
+}
+
+static bool ends_list(const ei_x_buff *answer, int *at, int n) {
+    return n == 0 || (*at < answer->index && ei_skip_term(answer->buff, at) == 0);
+}
+
+/* An entry is {Name, Owner, Bytes, Count}. */
+static bool take_entry(const ei_x_buff *answer, int *at, struct ag_link_memory_entry *entry) {
+    return begins_tuple(answer, at, 4) &&
+           ag_node_text(answer, at, entry->name, sizeof entry->name) &&
+           ag_node_text(answer, at, entry->owner, sizeof entry->owner) &&
+           take_number(answer, at, &entry->bytes) && take_number(answer, at, &entry->count);
+}
+
+/* A part is {Name, Bytes, Count, Limit, CountName, IsWhole, Entries}. */
+static bool take_part(const ei_x_buff *answer, int *at, struct ag_link_memory_part *part) {
+    int64_t is_whole = 0;
+    int n = 0;
+    if (!begins_tuple(answer, at, 7) || !ag_node_text(answer, at, part->name, sizeof part->name) ||
+        !take_number(answer, at, &part->bytes) || !take_number(answer, at, &part->count) ||
+        !take_number(answer, at, &part->limit) ||
+        !ag_node_text(answer, at, part->count_name, sizeof part->count_name) ||
+        !take_number(answer, at, &is_whole) || !begins_list(answer, at, &n)) {
+        return false;
+    }
+    part->is_whole = is_whole != 0;
+    part->entries = calloc((size_t)n + 1, sizeof *part->entries);
+    while (part->entries != NULL && part->n_entries < (size_t)n &&
+           take_entry(answer, at, &part->entries[part->n_entries])) {
+        part->n_entries++;
+    }
+    return part->n_entries == (size_t)n && part->entries != NULL && ends_list(answer, at, n);
+}
+
+/* The answer is {Release, Parts}. */
+static bool take_memory(const ei_x_buff *answer, int at, struct ag_link_memory *memory) {
+    char release[32];
+    int n = 0;
+    if (!begins_tuple(answer, &at, 2) || !ag_node_text(answer, &at, release, sizeof release) ||
+        !begins_list(answer, &at, &n) || n > AG_LINK_PARTS_MOST) {
+        return false;
+    }
+    (void)snprintf(memory->version, sizeof memory->version, "OTP %s", release);
+    while (memory->n_parts < (size_t)n) {
+        if (!take_part(answer, &at, &memory->parts[memory->n_parts++])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int read_memory(struct ag_link *link, struct ag_link_memory *ret_memory,
+                       char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff arguments, answer;
+    int at = 0;
+    bool is_new;
+    *ret_memory = (struct ag_link_memory){0};
+    if (link->folder[0] == '\0') {
+        return fail(link, -ENOENT, "this allogram was built without its Erlang modules", ret_text);
+    }
+    int r = load_module(link, memory_module, &is_new, ret_text);
+    if (r < 0) {
+        return r;
+    }
+    begin_arguments(&arguments, 0);
+    r = ag_node_call(&link->connection, memory_module, "look", &arguments, &answer, &at);
+    r = r < 0                                  ? fail_call(link, r, ret_text)
+        : take_memory(&answer, at, ret_memory) ? 0
+                                               : fail_call(link, -EPROTO, ret_text);
+    (void)ei_x_free(&answer);
+    (void)ask_about(link, "code", "delete", memory_module, "true");
+    /* does nothing while another command's call runs this module */
+    (void)ask_about(link, "code", "soft_purge", memory_module, "true");
+    for (size_t i = 0; r < 0 && i < ret_memory->n_parts; i++) {
+        free(ret_memory->parts[i].entries);
+        ret_memory->parts[i] = (struct ag_link_memory_part){0};
+    }
+    return r;
+}
+
+/* The name is an argument of the emulator: -name NAME@HOST, or -sname NAME with or without
+ * @HOST. */
+static bool name_of(uint32_t pid, char ret_name[AG_LINK_NAME_BYTES]) {
+    char path[32], arguments[64 * 1024], host[64] = "";
+    (void)snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, arguments, sizeof arguments - 1) : -1;
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    const char *end = arguments + (n > 0 ? n : 0);
+    arguments[n > 0 ? n : 0] = '\0';
+    for (const char *word = arguments; word < end; word += strlen(word) + 1) {
+        const char *name = word + strlen(word) + 1;
+        const bool is_short = strcmp(word, "-sname") == 0;
+        if (name >= end || (!is_short && strcmp(word, "-name") != 0)) {
+            continue;
+        }
+        if (takes(name)) {
+            (void)snprintf(ret_name, AG_LINK_NAME_BYTES, "%s", name);
+            return strlen(name) < AG_LINK_NAME_BYTES;
+        }
+        if (is_short && gethostname(host, sizeof host - 1) == 0) {
+            (void)snprintf(ret_name, AG_LINK_NAME_BYTES, "%.100s@%.*s", name,
+                           (int)strcspn(host, "."), host);
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct ag_link_kind ag_link_erlang = {
     .runtime = "beam",
     .option = AG_NODE_COOKIE_OPTION,
@@ -424,4 +569,6 @@ const struct ag_link_kind ag_link_erlang = {
     .next = next_event,
     .stop = node_link_stop,
     .control = control,
+    .memory = read_memory,
+    .name_of = name_of,
 };

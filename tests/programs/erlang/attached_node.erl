@@ -1,7 +1,7 @@
 %% attached_node.erl: a node for tests of `allogram attach`. It evaluates each line that it reads and prints the result. Some of its functions
 %% start processes that compute known results; others list what a tracer has left in the node.
 -module(attached_node).
--export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1, request_rate/1, many/1, accept/0, answer/2]).
+-export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1, request_rate/1, many/1, accept/0, answer/2, plant/0, grow/1, keep_binaries/0, ask_memory/0]).
 
 main() ->
     case io:get_line("") of
@@ -105,7 +105,7 @@ left() ->
     Functions = [Function || {Module, _} <- code:all_loaded(), {Name, Arity} <- Module:module_info(functions),
                              Function <- [{Module, Name, Arity}], {traced, Scope} <- [erlang:trace_info(Function, traced)],
                              Scope =/= false],
-    Modules = [Module || Module <- [allogram, allogram_attached], erlang:module_loaded(Module) orelse erlang:check_old_code(Module)],
+    Modules = [Module || Module <- [allogram, allogram_attached, allogram_memory], erlang:module_loaded(Module) orelse erlang:check_old_code(Module)],
     Names = [Name || Name <- [allogram_attached], whereis(Name) =/= undefined],
     {Tracers, Functions, erlang:trace_info(on_load, all), Modules, Names, sessions()}.
 
@@ -114,3 +114,35 @@ sessions() ->
         true -> [Session || Session <- trace:session_info(all), Session =/= {legacy, default}];
         false -> []
     end.
+
+%% Starts the processes with known memory of the test of `allogram observe NODE`: planted_owner has the table planted_table and, on the message
+%% grow, inserts 40,000 objects more; planted_holder refers to 30 binaries of 100,000 bytes, and 7 messages wait in its queue.
+plant() ->
+    register(planted_owner, spawn(?MODULE, grow, [none])),
+    register(planted_holder, spawn(?MODULE, keep_binaries, [])),
+    planted_owner ! {grow, self()},
+    receive grown -> ok end,
+    [planted_holder ! {message, N} || N <- lists:seq(1, 7)],
+    ok.
+
+grow(none) ->
+    grow(ets:new(planted_table, [named_table, public]));
+grow(Table) ->
+    receive
+        {grow, From} ->
+            Size = ets:info(Table, size),
+            [ets:insert(Table, {N, N, N}) || N <- lists:seq(Size + 1, Size + 40000)],
+            From ! grown,
+            grow(Table)
+    end.
+
+keep_binaries() ->
+    Binaries = [binary:copy(<<N>>, 100000) || N <- lists:seq(1, 30)],
+    receive stop -> Binaries end.
+
+%% What the node itself says: {erlang:memory(), bytes of the table, its objects, bytes of planted_holder, persistent terms, atoms, bytes of literals}
+ask_memory() ->
+    {erlang:memory(), ets:info(planted_table, memory) * erlang:system_info(wordsize), ets:info(planted_table, size),
+     element(2, process_info(whereis(planted_holder), memory)), persistent_term:info(), erlang:system_info(atom_count),
+     lists:sum([element(2, Size) || {instance, _, Carriers} <- erlang:system_info({allocator_sizes, literal_alloc}), {_, Parts} <- Carriers,
+                                    {blocks, [{literal_alloc, Sizes}]} <- Parts, Size <- Sizes, element(1, Size) =:= size])}.

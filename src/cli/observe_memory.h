@@ -1,0 +1,23 @@
+/* observe_memory.h: `allogram observe NODE`: what the memory of a virtual machine that has a name
+ * consists of (remote/machine_link.h). */
+#ifndef AG_OBSERVE_MEMORY_H
+#define AG_OBSERVE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_link_kind;
+struct ag_memory_request {
+    const char *name;
+    const struct ag_link_kind *kind;
+    const char *kind_option; /* the value of the kind's option; NULL: not given */
+    uint64_t duration_ns;    /* between the two looks; 0: until Ctrl-C */
+    size_t limit;            /* most rows of a table in text; 0: all */
+    bool json;
+};
+/* Looks twice, and prints the second look with its differences to the first. Returns the exit
+ * status. */
+int ag_observe_memory(const struct ag_memory_request *request);
+
+#endif
