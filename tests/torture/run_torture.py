@@ -33,6 +33,7 @@ import program_text
 import reducing
 import self_test
 import surroundings
+import trace_truth
 import variants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -311,6 +312,8 @@ def main():
     os.makedirs(options.work, exist_ok=True)
     builds = variants.Builds(options.work)
     builds.make()
+    for path in builds.shared_files():
+        trace_truth.functions_of(path) # in this process, so that no worker has to read the symbols again
     if options.test:
         return test(options, builds)
     failed = 0

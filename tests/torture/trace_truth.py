@@ -2,7 +2,7 @@
 
 The program's counts (the truth) are in the file that host/truth.h describes. A site is a function of the program that allocates; its number is
 part of its name. `allogram dump` prints every event of a trace with its stack. The site of an event is the innermost frame of the stack that is
-not in a library. This file finds the name of that frame with nm, so the comparison does not depend on allogram's symbolizer. `allogram report` is
+not in a library. This file finds the name of that frame with readelf, so the comparison does not depend on allogram's symbolizer. `allogram report` is
 used only for losses and sums.
 
 Each process allocates one block at site 30, the mark. Its size is 4096 + the number of the process, so it shows to which process a trace belongs.
@@ -70,15 +70,15 @@ def was_running(path):
 @functools.lru_cache(maxsize=512)
 def functions_of(path):
     """Returns [(low address, high address, site or None)] of the functions of a program or library, sorted."""
-    lines = subprocess.run(["nm", "-nS", "--defined-only", path], capture_output=True, text=True, check=False).stdout.splitlines()
-    found = []
+    lines = subprocess.run(["readelf", "-W", "--symbols", path], capture_output=True, text=True, check=False).stdout.splitlines()
+    found = set()
     for line in lines:
-        fields = line.split()
-        if len(fields) == 4 and fields[2] in "tTwW":
-            match = SITE_NAME.search(fields[3])
-            low = int(fields[0], 16)
-            found.append((low, low + int(fields[1], 16), int(match[1]) if match else None))
-    return found
+        fields = line.split() # number, value, size, type, binding, visibility, section, name
+        if len(fields) >= 8 and fields[3] == "FUNC" and fields[6] != "UND" and fields[2] != "0":
+            match = SITE_NAME.search(fields[7])
+            low = int(fields[1], 16)
+            found.add((low, low + int(fields[2], 0), int(match[1]) if match else None))
+    return sorted(found, key=lambda row: row[:2])
 
 
 @functools.lru_cache(maxsize=65536)

@@ -103,6 +103,11 @@ class Builds:
     def path(self, variant):
         return os.path.join(self.folder, variant.name)
 
+    def shared_files(self):
+        """The executables and plugins that all workers use."""
+        plugins = [os.path.join(self.folder, name) for name in sorted(os.listdir(self.folder)) if name.endswith(".so")]
+        return [self.path(variant) for variant in VARIANTS] + plugins
+
     def objects(self, variant):
         return [os.path.join(self.folder, variant.name + "." + name + ".o") for name in sources(variant.own_malloc)]
 
