@@ -93,6 +93,7 @@ struct node {
     enum { NODE_NUMBER, NODE_TERM, NODE_OPERATOR } what;
     enum operator_kind kind;
     long double number;
+    bool is_percent; /* the number was written with % */
     size_t term;
     size_t place; /* offset in the text */
 };
@@ -238,6 +239,7 @@ static int read_number(struct reader *reader) {
         }
     }
     number /= unit;
+    const bool is_percent = start[length] == '%';
     for (size_t i = 0; i < AG_ARRAY_SIZE(suffixes); i++) {
         if (start[length] == suffixes[i].suffix) {
             number = suffixes[i].suffix == '%' ? number / 100 : number * suffixes[i].factor;
@@ -250,7 +252,10 @@ static int read_number(struct reader *reader) {
                       "a number may end in k (1000), K, M, G (powers of 1024) or %%");
     }
     reader->at += length;
-    add_node(reader, (struct node){.what = NODE_NUMBER, .number = number, .place = place});
+    add_node(reader, (struct node){.what = NODE_NUMBER,
+                                   .number = number,
+                                   .is_percent = is_percent,
+                                   .place = place});
     return 0;
 }
 
@@ -451,6 +456,44 @@ static const struct operator_row *next_operator(struct reader *reader, unsigned 
     return NULL;
 }
 
+/* Whether the nodes from FROM up to END are an amount of blocks, bytes or calls, of which no
+ * percentage is known: neither a quotient nor a growth, which is a quotient already. */
+static bool is_amount(const struct ag_gate_expression *expression, size_t from, size_t end) {
+    bool has_amount = false;
+    for (size_t i = from; i < end; i++) {
+        const struct node *node = &expression->nodes[i];
+        if (node->what == NODE_OPERATOR && node->kind == OPERATOR_OVER) {
+            return false;
+        }
+        if (node->what == NODE_TERM) {
+            if (expression->terms[node->term].of == AG_GATE_OF_GROWTH) {
+                return false;
+            }
+            has_amount = true;
+        }
+    }
+    return has_amount;
+}
+
+/* Refuses a comparison of an amount with a percentage, such as temporary_blocks > 30%. The left
+ * side is the nodes from LEFT, the right side those from RIGHT. PLACE: where the comparison begins.
+ * Without this check, 30% would be 0.3, and nearly every amount is larger. */
+static int refuse_percent_of_amount(struct reader *reader, size_t left, size_t right,
+                                    size_t place) {
+    const struct ag_gate_expression *expression = reader->expression;
+    const size_t end = expression->n_nodes;
+    const struct node *nodes = expression->nodes;
+    const bool is_wrong = (right - left == 1 && nodes[left].is_percent &&
+                           is_amount(expression, right, end)) ||
+                          (end - right == 1 && nodes[right].is_percent &&
+                           is_amount(expression, left, right));
+    return is_wrong ? refuse(reader, place,
+                             "it is not said of what the percentage is: divide by a total, such as "
+                             "temporary_blocks / allocated_blocks > 30%%, or compare with another "
+                             "trace, such as growth.temporary_blocks > 30%% with --base=TRACE")
+                    : 0;
+}
+
 /* Parses an operand, and all operators after it that bind at least as tightly as LEAST. */
 static int read_binary(struct reader *reader, unsigned least, enum value_kind *ret_kind) {
     (void)rest_of(reader);
@@ -458,6 +501,7 @@ static int read_binary(struct reader *reader, unsigned least, enum value_kind *r
     if (++reader->depth > DEPTH_MOST) {
         return refuse(reader, place, "more than %d levels deep", DEPTH_MOST);
     }
+    const size_t left = reader->expression->n_nodes;
     int r = read_operand(reader, ret_kind);
     const struct operator_row *row;
     while (r == 0 && (row = next_operator(reader, least)) != NULL) {
@@ -465,10 +509,14 @@ static int read_binary(struct reader *reader, unsigned least, enum value_kind *r
         const enum value_kind wanted = joins ? VALUE_CONDITION : VALUE_NUMBER;
         (void)rest_of(reader);
         const size_t behind = reader->at;
+        const size_t right = reader->expression->n_nodes;
         enum value_kind kind = wanted;
         r = want(reader, place, *ret_kind, wanted);
         r = r < 0 ? r : read_binary(reader, row->binds + 1, &kind);
         r = r < 0 ? r : want(reader, behind, kind, wanted);
+        if (r == 0 && row->binds == BINDS_COMPARISON) {
+            r = refuse_percent_of_amount(reader, left, right, place);
+        }
         add_node(reader, (struct node){.what = NODE_OPERATOR, .kind = row->kind, .place = behind});
         *ret_kind = row->binds <= BINDS_COMPARISON ? VALUE_CONDITION : VALUE_NUMBER;
     }
