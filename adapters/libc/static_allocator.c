@@ -430,8 +430,8 @@ static int hook(const struct entries *entries, size_t first, size_t end,
         hooked[i] = found->address;
         if (answer->note[0] == '\0') {
             const char *const parts[] = {
-                "an allocator of the program is hooked by detours; the first function: ",
-                functions[i].name,
+                "the program has an allocator of its own (", functions[i].name,
+                "), which is recorded too",
                 i < FIRST_OTHER && found->size_bytes <= INLINED_BYTES_MOST
                     ? "; copies of it that the compiler put into its callers are not recorded"
                     : "",
