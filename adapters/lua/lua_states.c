@@ -219,9 +219,9 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     } else {
         ag_lua_stacks_let_go(caller); /* frames kept by a call that was left by longjmp */
     }
-    const bool is_heard = ag_host_wants_free(ag_lua_heap, (uintptr_t)block);
-    const bool is_taken = ag_host_wants_alloc(new_bytes);
-    if (is_heard) {
+    const bool wants_free = ag_host_wants_free(ag_lua_heap, (uintptr_t)block);
+    const bool wants_alloc = ag_host_wants_alloc(new_bytes);
+    if (wants_free) {
         ag_host_realloc_begin(caller, ag_lua_heap, (uintptr_t)block);
     }
     void *made = call_host(state, block, old_bytes, new_bytes);
@@ -232,10 +232,10 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
         if (AG_UNLIKELY(state->counters != NULL)) {
             ag_lua_calls_allocated(state, new_bytes);
         }
-        if (is_taken) {
+        if (wants_alloc) {
             ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &reported);
         }
-    } else if (is_heard) {
+    } else if (wants_free) {
         ag_host_realloc_failed(caller, ag_lua_heap, (uintptr_t)block);
     }
     ag_lua_stacks_let_go(caller);

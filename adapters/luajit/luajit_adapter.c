@@ -176,10 +176,10 @@ static bool is_running_stack(const struct luajit_state *state, const void *block
 
 static void *reallocate(struct luajit_state *state, void *block, size_t old_bytes, size_t new_bytes,
                         const struct ag_host_caller *caller) {
-    const bool is_heard = ag_host_wants_free(heap, (uintptr_t)block);
-    const bool is_taken = ag_host_wants_alloc(new_bytes);
+    const bool wants_free = ag_host_wants_free(heap, (uintptr_t)block);
+    const bool wants_alloc = ag_host_wants_alloc(new_bytes);
     void *made = NULL;
-    if (is_heard) {
+    if (wants_free) {
         ag_host_realloc_begin(caller, heap, (uintptr_t)block);
     }
     if (is_running_stack(state, block) || new_bytes < old_bytes) {
@@ -192,10 +192,10 @@ static void *reallocate(struct luajit_state *state, void *block, size_t old_byte
     if (made) {
         const struct allogram_block reported = {.address = (uintptr_t)made, .bytes = new_bytes};
         state->in_use_bytes += (int64_t)new_bytes - (int64_t)old_bytes;
-        if (is_taken) {
+        if (wants_alloc) {
             ag_host_realloc_end(caller, heap, (uintptr_t)block, &reported);
         }
-    } else if (is_heard) {
+    } else if (wants_free) {
         ag_host_realloc_failed(caller, heap, (uintptr_t)block);
     }
     state->frames.moving = 0;
