@@ -24,9 +24,10 @@
  * So the adapter keeps the blocks of a refill in a set of waiting blocks (held_blocks.h) until they
  * are handed out. At the end, a waiting block that still begins with a link to another block of a
  * list was never handed out, so it is not missing in the trace; a block that was handed out does
- * not begin with such a link. In some calls the collector allocates for itself (finalizers, links;
- * SHAPE_OWN). The growth of the counter in these calls is not missing in the trace either, nor is
- * the collector's record of a thread, which it allocates when the thread starts. */
+ * not begin with such a link. In some calls the collector allocates for itself (finalizers,
+ * disappearing links; SHAPE_OWN). The growth of the counter in these calls is not missing in the
+ * trace either, nor is the collector's record of a thread, which it allocates when the thread
+ * starts. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -157,9 +158,10 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
     return &call->return_address;
 }
 
-/* After a sampled block, this many calls of its thread do not take the short path of
- * collector_entry.S. So a language's adapter can read the object's type number at these calls. The
- * object is initialized long before the last of these calls. */
+/* After a sampled block, this many calls of its thread go through ag_bdwgc_call, and not through
+ * the short path of collector_entry.S, which calls no C function unless it samples. So a language's
+ * adapter can read the object's type number at these calls. The object is initialized long before
+ * the last of these calls. */
 enum { LOOKS_MOST = 64 };
 
 /* The address of the collector's block that contains ADDRESS. */
@@ -231,7 +233,7 @@ bool ag_bdwgc_block_is_alive(uintptr_t address) {
     return ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address);
 }
 
-/* Returns true if the free was recorded. */
+/* Returns true if the free was recorded, or a filter excludes the heap. */
 static bool report_free(const struct ag_kept_call *call, enum ag_word_kind kind,
                         uintptr_t address) {
     if (address == 0 || is_by_collector(call)) {
@@ -471,7 +473,8 @@ void ag_bdwgc_call(struct ag_kept_call *call) {
         ag_tracker_deliver(); /* the arguments are on this stack, so the objects they point to stay
                                * live */
     }
-    call->result_2 = call->arguments[2]; /* for rows that do not call the original */
+    /* so that rdx is unchanged if the original is not called */
+    call->result_2 = call->arguments[2];
     call->result = make_call(call);
 }
 

@@ -39,11 +39,13 @@ struct ag_bdwgc_functions {
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 
-/* State of the calling thread; collector_entry.S uses its layout. */
+/* State of the calling thread; collector_entry.S uses its layout. If allogram samples, a call of a
+ * frequent function takes the short path: collector_entry.S handles it without ag_bdwgc_call if its
+ * block is not sampled. */
 struct ag_bdwgc_thread {
     uintptr_t inside;   /* the address of the return address of the outermost call of the collector,
                          * or 0; the lowest bit is set if that call took the short path */
-    uint64_t attention; /* the number of further calls that may not take the short path */
+    uint64_t attention; /* the number of further calls that must not take the short path */
     const struct ag_kept_call *outermost; /* the outermost call, unless it took the short path */
 };
 extern __thread struct ag_bdwgc_thread ag_bdwgc_thread __attribute__((tls_model("initial-exec")))

@@ -13,11 +13,11 @@
  * 2. What is recorded. A piece of code makes objects of one type, so the type is recorded once for
  * a stack and holds for all blocks of the stack: an event needs no room for its type and never
  * waits for it. A block that deviates (compilers merge the allocations of two branches) gets a
- * stack of its own: the stack's node with a further node for the type. The id of that stack is
- * written into the block's event, as long as the event's chunk (a part of the shared memory with
- * the writer) still belongs to the thread. If a stack has too many deviating types, its blocks are
- * not objects but buffers, whose first elements look like type numbers. Reports recognize such a
- * stack by its frames and ignore the numbers.
+ * stack of its own: in the tree of stacks, a child of the stack's node that names the type. The id
+ * of that stack is written into the block's event, as long as the event's chunk (a part of the
+ * shared memory with the writer) still belongs to the thread. If a stack has too many deviating
+ * types, its blocks are not objects but buffers, whose first elements look like type numbers.
+ * Reports recognize such a stack by its frames and ignore the numbers.
  *
  * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
  * are not used, nor is the number of String if the block is not a String. Other numbers may be
@@ -299,9 +299,9 @@ static void look_at_freed(uintptr_t address) {
     }
 }
 
-/* Finds the event of the block, which is the last one of its thread. Returns false if a signal
- * handler recorded the event separately, if the block is no sample, or if the block's type need not
- * be read. */
+/* Finds the event of the block, which is the last one of its thread. Returns false if the
+ * block was allocated by a signal handler that interrupted the recorder, since its event is then
+ * not in the thread's chunk, if the block is no sample, or if the block's type need not be read. */
 static bool find_event(const struct ag_thread *thread, uintptr_t address,
                        struct pending *ret_block) {
     if (!thread->control || thread->cursor - thread->words < 2) {

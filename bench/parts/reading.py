@@ -1,4 +1,5 @@
-"""Measures how many events per second a report reads in a pass over all events, its memory, and the time of a summary from the index."""
+"""Measures how many events per second a report reads in a pass over all events, its memory, and the CPU time of a summary, which is
+read from the index (the sums at the end of the trace)."""
 
 from measured import Spread, measure
 

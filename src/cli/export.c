@@ -37,7 +37,7 @@ static const struct ag_option table[] = {
      "for formats that contain, or show first, one number:\n"
      "allocated_bytes (default), allocated_blocks, in_use_bytes,\n"
      "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
-     "freed_bytes, freed_blocks; of functions (pprof, folded,\n"
+     "freed_bytes, freed_blocks; for counted functions (pprof, folded,\n"
      "speedscope): calls, own_words, own_bytes, own_ns"},
     {AG_OPTION_FROM, "from", "TIME",
      "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
@@ -262,7 +262,7 @@ int ag_command_export(int argc, char **argv) {
     ag_trace_request_start(&request.trace, "export");
     struct ag_options options = {
         .usage = "export TRACE... --to=FORMAT [-o FILE] [OPTIONS]",
-        .about = "Writes a trace in the format of another tool; sums are equal to the byte.",
+        .about = "Writes a trace in the format of another tool; its sums equal those of a report.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };

@@ -3,12 +3,13 @@
  *
  *     file -> definitions -> sums of the index, or of a pass over the events -> rows -> views
  *
- * The index at the end of a trace contains the sums of all events. These sums are enough for
- * queries that do not select events. A time window, one thread, --within (the limit for temporary
- * blocks) and --tail (which leaves out the newest blocks) need a pass over the events themselves. A
- * trace that was not sealed (completed) has no index, so it needs a pass, too. Times in profile.h
- * count from the start of the recording of the process. Times in definitions and passes (session
- * times) count from the start of the session, the recording of all processes. */
+ * Definitions are the records that describe threads, stacks, heaps and images. The index at the end
+ * of a trace contains the sums of all events. These sums are enough for queries that do not select
+ * events. A time window, one thread, --within (the limit for temporary blocks) and --tail (which
+ * leaves out the newest blocks) need a pass over the events themselves. A trace that was not sealed
+ * (completed) has no index, so it needs a pass, too. Times in profile.h count from the start of the
+ * recording of the process. Times in definitions and passes (session times) count from the start of
+ * the session, the recording of all processes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -95,7 +96,8 @@ int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *op
 }
 
 int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options) {
-    if (profile->definitions.is_sampled) { /* visitors receive the weight of each sampled block */
+    if (profile->definitions.is_sampled) {
+        /* the callbacks in OPTIONS need the weights, which only this pass computes */
         struct ag_model_sums sums = {0};
         struct ag_live_sum *live = NULL;
         const int r = ag_profile_pass(profile, options, &sums, &live);

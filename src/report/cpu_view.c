@@ -78,7 +78,7 @@ static void write_how(struct ag_view *view, const struct ag_profile_observed *ob
     ag_page_print(
         view->page, AG_STYLE_PLAIN,
         "  %-15s %10s samples of the CPU at %u Hz, %s of their stacks complete, %llu lost, "
-        "%llu stale\n",
+        "%llu left out because their stack was read too late\n",
         "from outside", ag_quantity_count(&samples, observed->samples), observed->rate_hz,
         ag_quantity_share(&complete, observed->complete_stacks, observed->samples),
         (unsigned long long)observed->lost, (unsigned long long)observed->stale);

@@ -252,10 +252,9 @@ static int read_number(struct reader *reader) {
                       "a number may end in k (1000), K, M, G (powers of 1024) or %%");
     }
     reader->at += length;
-    add_node(reader, (struct node){.what = NODE_NUMBER,
-                                   .number = number,
-                                   .is_percent = is_percent,
-                                   .place = place});
+    add_node(reader,
+             (struct node){
+                 .what = NODE_NUMBER, .number = number, .is_percent = is_percent, .place = place});
     return 0;
 }
 
@@ -483,10 +482,9 @@ static int refuse_percent_of_amount(struct reader *reader, size_t left, size_t r
     const struct ag_gate_expression *expression = reader->expression;
     const size_t end = expression->n_nodes;
     const struct node *nodes = expression->nodes;
-    const bool is_wrong = (right - left == 1 && nodes[left].is_percent &&
-                           is_amount(expression, right, end)) ||
-                          (end - right == 1 && nodes[right].is_percent &&
-                           is_amount(expression, left, right));
+    const bool is_wrong =
+        (right - left == 1 && nodes[left].is_percent && is_amount(expression, right, end)) ||
+        (end - right == 1 && nodes[right].is_percent && is_amount(expression, left, right));
     return is_wrong ? refuse(reader, place,
                              "it is not said of what the percentage is: divide by a total, such as "
                              "temporary_blocks / allocated_blocks > 30%%, or compare with another "

@@ -148,7 +148,7 @@ def processes_have_their_own(erlang):
     busy = by_call.get("hand_counted:busy/2", (0, 0, 0))
     failures.expect("processes, words of the eight busy processes", (busy[0], busy[2]), (8, 8 * N * 60))
     failures.expect("processes that proc_lib started", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
-    failures.expect("calls in the row of the server, whose initial call is init/1", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
+    failures.expect("processes whose initial call is the server's init/1", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
     # erlang:apply/2, the fun's function (with the variable of the fun as its argument), and the calls of cons/1
     failures.expect("processes, calls, words with a fun as their initial call", by_call.get("hand_counted:'-in_fun/1-fun-0-'/1"), (1, N + 3, 2 * N))
     failures.expect("processes, words with the initial call of spawn_request", by_call.get("hand_counted:cons/1", (0, 0, 0))[::2], (1, 2 * N))
@@ -376,7 +376,7 @@ def summary_names_the_node(erlang):
     traces = [file for file in os.listdir(folder) if file.endswith(".allogram")]
     failures.expect("lines about other traces", len(others), 1)
     failures.require("%d traces: %s" % (len(traces), others), others and others[0].startswith("allogram: %d other traces (" % (len(traces) - 1)))
-    failures.expect("the pattern of the other line matches all traces", len(glob.glob(os.path.join(folder, others[0].split(" report ")[1]))), len(traces))
+    failures.expect("the pattern in the line about other traces matches all traces", len(glob.glob(os.path.join(folder, others[0].split(" report ")[1]))), len(traces))
     return failures
 
 

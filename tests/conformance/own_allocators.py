@@ -95,7 +95,7 @@ def attached_build(tools, command):
 
 
 # case: the allocator's name, the command that builds it or the path of its library, and where the allocator is: "linked" (a library that
-# the program is linked with), "preloaded" (a library that is preloaded), "before" (a library that the shell preloads before the agent), or
+# the program is linked with), "preloaded" (a library that is preloaded), "before" (a library that the shell preloads before allogram's library), or
 # "inside" (the program).
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 ENTRIES = {
@@ -187,11 +187,11 @@ def interrupted(tools, mode):
         failures.expect("stderr", outcome.stderr, plain.stderr)
         found = counted_by_size(tools, traces[0], truth)
         failures.expect("blocks by size", found, truth)
-        failures.expect("ghost frees", recorded.report(tools, traces[0])["ghost_frees"], 0)
+        failures.expect("ghost frees (frees of blocks without a recorded allocation)", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
 
-# Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (realloc of one of them to 4444) and 6464 (aligned). Then
+# Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (malloc; each block is then reallocated to 4444) and 6464 (aligned). Then
 # writes one byte behind a block and frees the block, which only glibc's debugging of malloc notices.
 DEBUGGED = r"""
 #include <stdlib.h>

@@ -39,7 +39,7 @@ def compare_types(tools, program, source, main):
             stacks = recorded.report(tools, traces[0], "--view=types", "--type=" + name, "--focus=" + main)["stacks"]
             failures.expect("blocks of the stacks of " + name, sum(stack["allocated_blocks"] for stack in stacks), blocks)
             bare = recorded.report(tools, traces[0], "--view=types", "--type=" + name.replace(" ", ""), "--focus=" + main)["stacks"]
-            failures.expect("stacks of the type without blanks", bare, stacks)
+            failures.expect("stacks, if --type= is given without blanks", bare, stacks)
         sites = recorded.report(tools, traces[0], "--view=sites", "--by=type", "--focus=" + main)["sites"]
         failures.expect("sites by type", {row["type"] or "untyped": row["own"]["allocated_blocks"] for row in sites}, wanted)
         whole = recorded.report(tools, traces[0], "--view=types")["types"]

@@ -192,7 +192,8 @@ static void errors_are_reported_with_their_place(void **state) {
     wrong(". > 0", "at character 1, ", "not a number");
     wrong("1 > 0 -", "at the end of the expression: ", "not a key");
     wrong("functions > 1", "at character 11, ", "must be followed by [\"NAME OF A FUNCTION\"]");
-    wrong("temporary_blocks > 30%", "at character 1, ", "temporary_blocks / allocated_blocks > 30%");
+    wrong("temporary_blocks > 30%", "at character 1, ",
+          "temporary_blocks / allocated_blocks > 30%");
     wrong("threads > 1 and 5% <= peak_bytes * 2", "at character 17, ", "of what the percentage is");
     wrong("functions['f'] > 1", "at character 16, ",
           "must be followed by .METRIC, one of calls own_words");

@@ -177,18 +177,21 @@ static void add_frame(struct allogram_frame *frames, size_t most, size_t *n,
     }
 }
 
-/* Called when the recorder records a stack of this thread: of a binary, of the emulator's malloc or
- * of a mapping. The Erlang functions are those of the process' levels. The levels belong to this
- * thread while it runs the process. All Erlang frames are outside of all native ones: native frames
- * are those of the emulator's functions that the innermost Erlang function called, since the walk
- * of native frames ends at generated code. So a stack with all levels is complete. The levels of a
- * recursion are one frame, or each level would make another stack. */
+/* Called when the recorder records a stack of this thread, because it allocated a binary, called
+ * the emulator's malloc or made a mapping. The Erlang functions are those of the process' levels.
+ * The levels belong to this thread while it runs the process. All Erlang frames are outside of all
+ * native ones: native frames are those of the emulator's functions that the innermost Erlang
+ * function called, since the walk of native frames ends at generated code. So a stack with all
+ * levels is complete. The levels of a recursion are one frame, or each level would make another
+ * stack. */
 static size_t walk_levels(void *context, struct allogram_frame *frames, size_t most) {
-    enum { LEVELS_MOST = 4096 }; /* deeper callers are left out: a level takes a nanosecond */
+    /* callers outside of these are left out: a level takes a nanosecond */
+    enum { LEVELS_MOST = 4096 };
     const struct ag_traced_process *process = running.process;
     size_t n = 0;
     (void)context;
-    /* relaxed: the events of this thread have the same order in all threads */
+    /* relaxed: a process' memory is never freed, so a number that is seen late only gives a stack
+     * outdated frames */
     if (process == NULL || process->n_levels == 0 ||
         running.era != atomic_load_explicit(&n_eras, memory_order_relaxed)) {
         return 0;
@@ -234,8 +237,9 @@ AG_COLD static void skip_spawn_reply(struct ag_traced_process *process,
     process->spawned = 0;
 }
 
-/* The words that the process allocated since the last event. May be negative, down to minus
- * returnable_words; then the result is the negative number modulo 2^64, which the counters add. */
+/* The words that the process allocated since the last event. Negative if a function gives back
+ * words of which it did not need all and which were counted when the process was scheduled out (at
+ * most returnable_words). The result is then modulo 2^64, as the counters' sums are. */
 static uint64_t words_of(const struct event *event) {
     struct ag_traced_process *process = event->process;
     if (!process->growth.has_begun) {

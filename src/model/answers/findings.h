@@ -55,8 +55,8 @@ enum ag_findings_reach {
     AG_FINDINGS_USUAL, /* the events are read if a rule needs them and the trace has few events */
     AG_FINDINGS_ALL,   /* the events are always read if a rule needs them */
 };
-/* Whether AG_FINDING_UNSEEN_FREES applies to a profile with FREED freed blocks, of which the frees
- * of BURIED blocks were not recorded. */
+/* Whether AG_FINDING_UNSEEN_FREES applies to a profile with FREED freed blocks. BURIED of them
+ * count as freed only because their address was allocated again: their frees were not recorded. */
 bool ag_findings_miss_frees(uint64_t buried, uint64_t freed);
 struct ag_findings {
     struct ag_finding rows[AG_FINDINGS_MOST];

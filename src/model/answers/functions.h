@@ -8,8 +8,8 @@
  * (--from, --to) does not change them.
  *
  * A function is identified by its name, its runtime, and the file and line where it begins. If the
- * counts come from samples of an observed process, files and lines are those of the samples; then
- * name, runtime and image identify the function.
+ * counts come from CPU samples of a process that was observed from outside, files and lines are
+ * those of the samples; then name, runtime and image identify the function.
  *
  * With the option call_group, each process of a runtime (or each initial call, the function with
  * which processes begin) is also a row and a node, called a group. The node is above the paths that
@@ -60,8 +60,8 @@ struct ag_functions {
     enum ag_call_group group;
     struct ag_apart messages, spawn_arguments, profiler;
     size_t n_trees; /* number of threads and processes that counted */
-    /* number of these threads and processes without a complete snapshot, whose counts are too
-     * low */
+    /* number of these threads and processes for which the trace has no complete copy of the call
+     * tree, so that their counts are too low */
     size_t n_partial_trees;
 };
 /* Whether time was counted but no allocated words. This is the case if the counts come from samples
@@ -102,9 +102,9 @@ int ag_profile_function_counts(struct ag_profile *profile, const char *name,
 /* A pair of a calling and a called function, with the callee's counts summed over all paths on
  * which this caller called it. In calls and own_*, as in ag_profile_callers, the caller of a
  * function that calls itself is the one that made the outermost of these calls. acc_* includes all
- * functions that the callee called, but no paths on which the caller occurs more than once above
- * the callee. So the acc_* of all callees of a function, together with the function's own counts,
- * add up to the acc counts of the function. */
+ * functions that the callee called. A call of the callee is left out of acc_* if the caller is on
+ * its path more than once. So the acc_* of all callees of a function, together with the function's
+ * own counts, add up to the acc counts of the function. */
 struct ag_call_edge {
     /* rows of ag_profile_functions; caller UINT32_MAX: no counted function called the callee */
     uint32_t caller, callee;

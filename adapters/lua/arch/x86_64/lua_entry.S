@@ -1,13 +1,13 @@
 /* lua_entry.S: the code to which the detours (jumps at the start) of Lua's functions lead, and the
  * allocator of the adapter (allogram's code for Lua).
  *
- *     ag_lua_enter         target of the detours of the functions in lua_entries.def: notes the Lua state and the end of the
- *                          function's frame. The datum of a detour (a number that the detour passes) is the function's row
+ *     ag_lua_enter         target of the detours of the functions in lua_entries.def: notes the Lua state and the highest address
+ *                          of the function's frame. The datum of a detour (a number that the detour passes) is the function's row
  *     ag_lua_new_enter     target of the detour of lua_newstate(f, ud): replaces f and ud by the adapter's allocator and its data,
  *                          if there is memory for the data
  *     ag_lua_allocate      the adapter's allocator: passes the caller's sp and rbp to the C function, and stores the callee-saved
  *                          registers for lua_pcs.c
- *     ag_lua_try           the allocator of the calibration (lua_calibration.c), with the same steps as ag_lua_allocate
+ *     ag_lua_try           the allocator while lua_calibration.c checks the layout of Lua's structs, with the same steps as ag_lua_allocate
  *
  * Each ends with a jump to the function of Lua or to the C function. At that jump it has no frame
  * on the stack, so the unwinder sees Lua's callers unchanged. */
