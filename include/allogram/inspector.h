@@ -250,6 +250,10 @@ struct allogram_collection {
      * greater than allocated_bytes. The weights of all reported collections add up to all bytes
      * that were allocated. */
     uint64_t weight_bytes;
+    /* The time of the write to a chosen word (choose_word) in memory that this collection collects,
+     * if the process wrote one since its previous collection. 0: none. Such a collection is always
+     * reported, and if it would not be reported otherwise, its weight_bytes are 0. */
+    uint64_t written_ns;
 };
 
 /* The object to which an inspector passes its results. */
@@ -314,6 +318,16 @@ struct allogram_inspector {
     /* Reports the collections since the last call. It is called when the descriptor is readable,
      * and at the end. */
     int (*collections)(void *state, struct allogram_answers *answers);
+
+    /* The two functions below let the observer find out which functions allocate, by random words
+     * of the runtime's heaps: the CPU reports the thread that first writes to a word.
+     *
+     * Chooses a random word, aligned to 8 bytes, of memory in which the runtime will allocate next:
+     * with a probability in proportion to the bytes that are allocated there. Returns false if none
+     * is known. */
+    bool (*choose_word)(void *state, uint64_t *ret_address);
+    /* Whether the write to ADDRESS, after which SAMPLE was taken, wrote a part of a new object. */
+    bool (*is_new_word)(void *state, const struct allogram_sample *sample, uint64_t address);
 
     int (*processes)(void *state, struct allogram_answers *answers);
     int (*allocators)(void *state, struct allogram_answers *answers);

@@ -3,6 +3,7 @@
  * in docs/reference/report-schema.md. */
 #include "cli/observe_report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,12 +305,36 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
                   ag_quantity_time(&longest, most_ns));
 }
 
+/* Says how exact the shares of functions are. */
+static void text_words_heading(struct ag_page *page, const struct ag_observed_collector *list,
+                               ssize_t n) {
+    struct ag_quantity words;
+    uint64_t n_words = 0;
+    for (ssize_t i = 0; i < n; i++) {
+        n_words += list[i].n_words;
+    }
+    if (n_words > 0) {
+        /* 95 % of a binomial distribution of n_words with the share that varies most, one half */
+        ag_page_prose(page, AG_STYLE_DIM,
+                      "allocated bytes are divided among functions by %s random words: shares are "
+                      "exact to %.0f points (95 %%) or better",
+                      ag_quantity_count(&words, n_words), ceil(98 / sqrt((double)n_words)));
+    } else if (n > 0) {
+        ag_page_prose(
+            page, AG_STYLE_WARNING,
+            "allocated bytes are those of the functions that filled the heap, which may be "
+            "the same function in each round of a periodic program: there were too few "
+            "random words; observe longer");
+    }
+}
+
 static void text_collections(struct ag_page *page, struct ag_observation *observation,
                              size_t limit) {
     static const struct ag_column columns[] = {
         {.head = "collections"},
         {.head = "allocated"},
         {.head = "share", .style = AG_STYLE_DIM},
+        {.head = "words", .style = AG_STYLE_DIM},
         {.head = "collections by",
          .align = AG_ALIGN_LEFT,
          .style = AG_STYLE_BRIGHT,
@@ -318,6 +343,7 @@ static void text_collections(struct ag_page *page, struct ag_observation *observ
     struct ag_observed_collector *list = NULL;
     const ssize_t n = ag_observation_collectors(observation, &list);
     text_collections_heading(page, observation);
+    text_words_heading(page, list, n);
     struct ag_table *table = n > 0 ? ag_table_new(columns, AG_ARRAY_SIZE(columns)) : NULL;
     uint64_t all = 0;
     for (ssize_t i = 0; i < n; i++) {
@@ -328,6 +354,7 @@ static void text_collections(struct ag_page *page, struct ag_observation *observ
         ag_table_cell(table, ag_quantity_count(&quantity, list[i].n_collections));
         ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].bytes));
         ag_table_cell(table, ag_quantity_share(&quantity, list[i].bytes, all));
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].n_words));
         ag_table_cell(table, list[i].function);
     }
     write_table(page, table);
@@ -560,7 +587,10 @@ static void json_collections(struct ag_json *json, struct ag_observation *observ
     const struct ag_reported_collection *list;
     const size_t n = ag_observation_collections(observation, &list);
     ag_json_open(json, "gc", '{');
-    ag_json_integer(json, "seen", ag_observation_facts(observation)->collections_seen);
+    const struct ag_observation_facts *facts = ag_observation_facts(observation);
+    ag_json_integer(json, "seen", facts->collections_seen);
+    ag_json_integer(json, "words_watched", facts->words_watched);
+    ag_json_integer(json, "words_allocated", facts->words_allocated);
     ag_json_open(json, "collections", '[');
     for (size_t i = 0; i < n; i++) {
         ag_json_open(json, NULL, '{');
@@ -586,6 +616,7 @@ static void json_collections(struct ag_json *json, struct ag_observation *observ
         ag_json_string(json, "function", blamed[i].function);
         ag_json_integer(json, "collections", blamed[i].n_collections);
         ag_json_integer(json, "bytes", blamed[i].bytes);
+        ag_json_integer(json, "words", blamed[i].n_words);
         ag_json_close(json, '}');
     }
     ag_json_close(json, ']');

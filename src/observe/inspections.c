@@ -124,6 +124,35 @@ bool ag_inspections_stack(struct ag_observation *observation, const struct allog
     return true;
 }
 
+static bool has_words(const struct allogram_inspector *inspector) {
+    /* an inspector that was compiled with an older header is shorter */
+    return inspector->size >= sizeof *inspector && inspector->choose_word != NULL &&
+           inspector->is_new_word != NULL;
+}
+
+bool ag_inspections_is_new_word(struct ag_observation *observation,
+                                const struct allogram_sample *sample, uint64_t address) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        if (has_words(inspection->inspector) &&
+            inspection->inspector->is_new_word(inspection->state, sample, address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ag_inspections_choose_word(struct ag_observation *observation, uint64_t *ret_address) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        if (has_words(inspection->inspector) && inspection->collections_fd >= 0 &&
+            inspection->inspector->choose_word(inspection->state, ret_address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- finding inspectors ---- */
 
 bool ag_inspections_own(void *context, uint64_t pc) {
@@ -277,12 +306,22 @@ void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack) {
     struct ag_observation *observation = answers->observation;
+    const uint32_t node = node_of((struct allogram_stack *)stack);
+    /* an inspector that was compiled with an older header has no field `written_ns` */
+    if (collection->size >= sizeof *collection && collection->written_ns != 0) {
+        const struct ag_seen_word end = {.time_ns = collection->written_ns, .node = node};
+        /* out of memory: the word is not counted */
+        (void)AG_ARRAY_ADD(observation->word_ends, observation->n_word_ends, end);
+        if (collection->weight_bytes == 0) {
+            return;
+        }
+    }
     const struct ag_reported_collection reported = {
         .runtime = ag_text(&observation->seen.texts, answers->stack.runtime),
         .kind = inspections_keep_text(observation, collection->kind),
         .process = inspections_keep_text(observation, collection->process),
         .thread = collection->thread,
-        .node = node_of((struct allogram_stack *)stack),
+        .node = node,
         .start_ns = collection->start_ns,
         .pause_ns = collection->pause_ns,
         .heap_before_bytes = collection->heap_before_bytes,

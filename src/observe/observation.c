@@ -44,6 +44,10 @@ enum {
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,
+    /* How long a word is watched: a random time between these, so that it is in step with nothing.
+     * A word that was allocated is followed by the next one. */
+    WORD_LEAST_NS = 10 * 1000 * 1000,
+    WORD_MOST_NS = 40 * 1000 * 1000,
 };
 static const char *const call_names[] = {"mmap", "munmap", "brk", "mremap"};
 
@@ -153,11 +157,39 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
                                       must_read_soon(observation), &observation->watch, message);
 }
 
+/* Words are watched for --gc, by the programs of the inspector that copy states in the kernel. */
+static void open_words(struct ag_observation *observation) {
+    observation->word.source = -1;
+    if ((observation->options.what & AG_OBSERVE_COLLECTIONS) == 0 || must_read_soon(observation) ||
+        observation->n_inspections == 0) {
+        return;
+    }
+    const int r = ag_perf_watch_add_word(observation->watch, GROWTH_STACK_BYTES);
+    if (r < 0) {
+        ag_observation_note(observation,
+                            "--gc: allocating functions are known only from collections, because "
+                            "the CPU's debug registers cannot be used: %s",
+                            r == -E2BIG ? "too many threads or CPUs" : strerror(-r));
+        return;
+    }
+    observation->word.source = r;
+    observation->word.random = ag_monotonic_ns();
+    observation->source_kinds[r] = AG_SEEN_WORD;
+    observation->n_sources++;
+}
+
 static void attach_programs(struct ag_observation *observation) {
     for (size_t i = 0; i < observation->n_inspections; i++) {
         struct ag_inspection *inspection = &observation->inspections[i];
-        if (inspection->capture_program >= 0 &&
-            ag_perf_watch_set_program(observation->watch, /* source= */ 0,
+        if (inspection->capture_program < 0) {
+            continue;
+        }
+        if (observation->word.source >= 0 &&
+            ag_perf_watch_set_program(observation->watch, (size_t)observation->word.source,
+                                      inspection->capture_program) < 0) {
+            observation->word.source = -1;
+        }
+        if (ag_perf_watch_set_program(observation->watch, /* source= */ 0,
                                       inspection->capture_program) < 0) {
             inspection->capture_program = -1;
             ag_observation_note(observation, "stacks are not captured in the kernel: its BPF "
@@ -217,6 +249,7 @@ int ag_observation_open(const struct ag_observe_options *options,
         (void)ag_observation_close(observation);
         return r;
     }
+    open_words(observation);
     attach_programs(observation);
     observation->facts.pid = observation->process.pid;
     observation->facts.name = observation->process.name;
@@ -248,6 +281,8 @@ struct ag_observation *ag_observation_close(struct ag_observation *observation) 
     free(observation->processes);
     free(observation->allocators);
     free(observation->collections);
+    free(observation->words);
+    free(observation->word_ends);
     free(observation);
     return NULL;
 }
@@ -302,7 +337,10 @@ static bool find_stack(struct ag_observation *observation, const struct ag_perf_
                                       observation->frames, AG_WALK_FRAMES, &reported.walk_end);
     const uint64_t now_ns = ag_monotonic_ns();
     reported.age_ns = now_ns > sample->time_ns ? now_ns - sample->time_ns : 0;
-    const bool counts = ag_inspections_stack(observation, &reported, ret_node);
+    const bool counts = (observation->source_kinds[sample->source] != AG_SEEN_WORD ||
+                         (sample->address == observation->word.address &&
+                          ag_inspections_is_new_word(observation, &reported, sample->address))) &&
+                        ag_inspections_stack(observation, &reported, ret_node);
     ag_stack_copy_done(&stack);
     return counts;
 }
@@ -350,6 +388,13 @@ static void take_sample(void *context, const struct ag_perf_sample *sample) {
                                                       AG_SEEN_GROWTH});
         break;
     }
+    case AG_SEEN_WORD:
+        observation->facts.words_allocated++;
+        /* out of memory: the word is not counted */
+        (void)AG_ARRAY_ADD(observation->words, observation->n_words,
+                           (struct ag_seen_word){sample->time_ns, sample->delay_ns, node});
+        observation->word.address = 0; /* another word is watched next */
+        break;
     case AG_SEEN_MAP:
         observation->facts.map_calls++;
         (void)ag_mapping_ledger_notify(
@@ -391,6 +436,30 @@ static void refresh_images(struct ag_observation *observation, uint64_t now_ns) 
         ag_generated_code_refresh(&observation->generated, &observation->images,
                                   &observation->target);
     }
+}
+
+/* Watches another random word, if the last one was allocated or was watched long enough. */
+static void watch_word(struct ag_observation *observation, uint64_t now_ns) {
+    if (observation->word.source < 0 ||
+        now_ns < (observation->word.address != 0 ? observation->word.until_ns
+                                                 : observation->word.least_ns)) {
+        return;
+    }
+    uint64_t address;
+    if (!ag_inspections_choose_word(observation, &address)) {
+        return;
+    }
+    observation->word.random = observation->word.random * UINT64_C(6364136223846793005) + 1;
+    observation->word.least_ns = now_ns + WORD_LEAST_NS;
+    observation->word.until_ns =
+        now_ns + WORD_LEAST_NS +
+        (observation->word.random >> 32) % (uint64_t)(WORD_MOST_NS - WORD_LEAST_NS);
+    observation->word.address = address;
+    if (ag_perf_watch_set_word(observation->watch, (size_t)observation->word.source, address) < 0) {
+        observation->word.source = -1; /* for example, no CPU has a free debug register any more */
+        return;
+    }
+    observation->facts.words_watched++;
 }
 
 static int collections_fd(const struct ag_observation *observation) {
@@ -457,7 +526,7 @@ static void drain_events(struct ag_observation *observation) {
  * a system call enters the kernel anyway and costs only the writing of its record (record_cost_ns).
  */
 static double cost_ns(const struct ag_observation_facts *facts) {
-    const double n_interrupts = (double)(facts->samples + facts->stale);
+    const double n_interrupts = (double)(facts->samples + facts->stale + facts->words_watched);
     const double n_records = (double)(facts->growth_faults + facts->map_calls + facts->lost);
     return n_interrupts * facts->sample_cost_ns + n_records * facts->record_cost_ns;
 }
@@ -541,6 +610,7 @@ static void observation_loop(struct ag_observation *observation) {
         now_ns = ag_monotonic_ns();
         refresh_images(observation, now_ns);
         drain_events(observation);
+        watch_word(observation, now_ns);
         if (now_ns >= next_tick_ns) {
             next_tick_ns = now_ns + REFRESH_NS;
             observation->facts.duration_ns = now_ns - start_ns;
@@ -555,7 +625,7 @@ static void observation_loop(struct ag_observation *observation) {
 int ag_observation_run(struct ag_observation *observation, char ret_message[512]) {
     struct ag_observation_facts *facts = &observation->facts;
     facts->sample_cost_ns = ag_sample_cost_measure(sampled_stack_bytes(observation));
-    if (observation->n_sources > 1) {
+    if ((observation->options.what & (AG_OBSERVE_GROWTH | AG_OBSERVE_MAPS)) != 0) {
         facts->record_cost_ns = ag_record_cost_measure(GROWTH_STACK_BYTES);
     }
     const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);

@@ -28,7 +28,12 @@ enum ag_observe_what { /* bits: what is observed in addition to CPU samples */
                        AG_OBSERVE_ALLOCATORS = 8,
                        AG_OBSERVE_PROCESSES = 16,
 };
-enum ag_seen_source { AG_SEEN_CPU, AG_SEEN_GROWTH, AG_SEEN_MAP };
+enum ag_seen_source {
+    AG_SEEN_CPU,
+    AG_SEEN_GROWTH,
+    AG_SEEN_MAP,
+    AG_SEEN_WORD /* not counted as stack */
+};
 
 struct ag_runtime;
 struct ag_observe_options {
@@ -71,6 +76,9 @@ struct ag_observation_facts {
     /* garbage collections that inspectors noticed; an inspector reports all of them, or only a
      * sample */
     uint64_t collections_seen;
+    /* random words of heaps that were watched, one after the other, and those of them that were
+     * allocated while they were watched; 0: words were not watched */
+    uint64_t words_watched, words_allocated;
     uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
     uint64_t own_cpu_ns;    /* CPU time that this process used for the observation */
     double sample_cost_ns;  /* what one sample costs a running thread; measured at the start */
@@ -151,11 +159,15 @@ size_t ag_observation_allocators(const struct ag_observation *observation,
 size_t ag_observation_collections(const struct ag_observation *observation,
                                   const struct ag_reported_collection **ret_collections);
 
-/* the innermost managed function of stacks that caused collections */
+/* the innermost managed function of stacks that caused collections, or that allocated */
 struct ag_observed_collector {
     const char *function;
     /* estimates, if only a sample of the collections is reported */
-    uint64_t n_collections, bytes;
+    uint64_t n_collections;
+    /* the bytes that the function allocated, estimated by N_WORDS random words; or, if n_words is 0
+     * for all functions, those before the collections that it caused */
+    uint64_t bytes;
+    uint64_t n_words;
 };
 /* The list is sorted, most bytes first, and freed by the caller. */
 ssize_t ag_observation_collectors(struct ag_observation *observation,

@@ -59,6 +59,12 @@ struct ag_raw_sample {
     uint64_t time_ns, weight;
     uint32_t node, thread, source;
 };
+/* Words of heaps that were written while they were watched: the time of the write; the stack that
+ * wrote, or the stack that caused the next collection of that process. */
+struct ag_seen_word {
+    uint64_t time_ns, delay_ns; /* delay_ns: from the moment at which the word was first watched */
+    uint32_t node;
+};
 struct ag_thread_label {
     uint32_t thread;
     char name[32];
@@ -86,6 +92,13 @@ struct ag_observation {
     struct ag_generated_code generated;
     struct ag_seen_stacks seen;
     struct ag_mapping_ledger mappings;
+    struct {                         /* the word of a heap that is watched; see watch_word */
+        int source;                  /* -1: the CPU or kernel cannot watch words */
+        uint64_t address;            /* 0: none */
+        uint64_t least_ns, until_ns; /* the next word is watched between these times: as soon as
+                                      * this one was written */
+        uint64_t random;
+    } word;
     struct ag_observation_facts facts;
     bool images_changed;
     uint64_t last_refresh_ns;
@@ -106,6 +119,8 @@ struct ag_observation {
     struct ag_reported_allocator *allocators;
     struct ag_reported_collection *collections;
     size_t n_processes, n_allocators, n_collections;
+    struct ag_seen_word *words, *word_ends;
+    size_t n_words, n_word_ends;
     uint64_t reported_lost;
     struct allogram_native_frame frames[AG_WALK_FRAMES];
 };
@@ -124,6 +139,12 @@ bool ag_inspections_own(void *observation, uint64_t pc);
  * it may belong to a later moment than the sample. */
 bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
                           uint32_t *ret_node);
+
+/* Whether the sample after a write to ADDRESS was taken when a new object was written. */
+bool ag_inspections_is_new_word(struct ag_observation *observation,
+                                const struct allogram_sample *sample, uint64_t address);
+/* Chooses a word of a heap to be watched. Returns false if no inspector knows one. */
+bool ag_inspections_choose_word(struct ag_observation *observation, uint64_t *ret_address);
 
 /* ---- observed_names.c ---- */
 /* Adds new images (mapped files with code) to the symbolizer. Opens those images at once whose

@@ -454,40 +454,211 @@ static double collections_represented(const struct ag_reported_collection *colle
                : 1;
 }
 
+/* How allocated bytes are divided among functions. A heap is collected when it is full, so the
+ * bytes before a collection are known exactly; but which function finds it full may be the same in
+ * each round of a periodic program. So all collections with the same cause (the function, and the
+ * first function of the process) form a class, whose bytes are those of its collections. They are
+ * divided as the words are that were written before such collections: random words of the heap,
+ * each watched from a random moment on. If these are too few, the cause itself gets the bytes.
+ *
+ * A word of a heap is written once in each round from one collection to the next. If a word is
+ * watched from a random moment on, the first write that is seen is more often one after a long
+ * pause than one after a short pause. But of the writes that come sooner than the shortest pause,
+ * each is seen with the same probability. So only the third of a class's words that was written
+ * soonest is used (docs/explanation/adr/0020-random-words.md has figures). */
+struct allocation_word {
+    size_t class, function;
+    uint64_t delay_ns;
+};
+struct allocation_sums {
+    struct function_table kinds, functions;
+    struct ag_observed_collector *list;   /* by function */
+    double *represented, *function_bytes; /* by function */
+    double *class_bytes, *class_words;    /* by class */
+    uint64_t *classes;                    /* by class: its function, and its kind << 32 */
+    size_t n_classes;
+    struct allocation_word *words;
+    size_t n_words;
+};
+enum {
+    SOONEST = 3,
+    CLASS_LEAST = 3,   /* words of a class that is divided */
+    WORDS_LEAST = 100, /* of all classes together; with fewer words, collections are the more exact
+                        * estimate in most programs */
+};
+
+static bool has_room(const struct allocation_sums *sums) {
+    return !sums->kinds.is_short && !sums->functions.is_short;
+}
+
+/* The innermost managed function of a stack; SIZE_MAX: none, or out of memory. *ret_kind: the first
+ * function. */
+static size_t allocating_function(struct ag_observation *observation, struct allocation_sums *sums,
+                                  uint32_t node, size_t *ret_kind) {
+    const struct ag_observed_frame *frames;
+    const size_t n = ag_observation_stack(observation, node, &frames);
+    size_t first = n, innermost = 0;
+    while (first > 0 && is_native(&frames[first - 1])) {
+        first--;
+    }
+    while (innermost < n && is_native(&frames[innermost])) {
+        innermost++;
+    }
+    if (n == 0) {
+        return SIZE_MAX;
+    }
+    const struct ag_observed_frame *frame = &frames[innermost < n ? innermost : 0];
+    *ret_kind = function_of(&sums->kinds, &frames[first > 0 ? first - 1 : n - 1]);
+    const size_t function = function_of(&sums->functions, frame);
+    if (!has_room(sums)) {
+        return SIZE_MAX;
+    }
+    sums->list[function].function = frame->function;
+    return function;
+}
+
+/* The class of collections with the stack NODE, and their cause; SIZE_MAX: none. */
+static size_t class_of(struct ag_observation *observation, struct allocation_sums *sums,
+                       uint32_t node, size_t *ret_function) {
+    size_t kind = 0;
+    *ret_function = allocating_function(observation, sums, node, &kind);
+    if (*ret_function == SIZE_MAX) {
+        return SIZE_MAX;
+    }
+    const uint64_t key = (uint64_t)kind << 32 | *ret_function;
+    size_t class = 0;
+    while (class < sums->n_classes && sums->classes[class] != key) {
+        class ++;
+    }
+    sums->classes[class] = key;
+    sums->n_classes += class == sums->n_classes;
+    return class;
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct ag_seen_word *first = a, *second = b;
+    return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
+}
+
+/* The next collection after a word was written; NULL: none. Both lists are sorted by the time of
+ * the write, which two clocks measured in one interrupt. *AT is the place of the search. */
+static const struct ag_seen_word *end_of_word(const struct ag_observation *observation,
+                                              uint64_t time_ns, size_t *at) {
+    enum { APART_NS = 300 * 1000 };
+    while (*at < observation->n_word_ends &&
+           observation->word_ends[*at].time_ns + APART_NS < time_ns) {
+        ++*at;
+    }
+    const struct ag_seen_word *end = &observation->word_ends[*at];
+    return *at < observation->n_word_ends && end->time_ns < time_ns + APART_NS ? end : NULL;
+}
+
+static int by_class(const void *a, const void *b) {
+    const struct allocation_word *first = a, *second = b;
+    if (first->class != second->class) {
+        return first->class < second->class ? -1 : 1;
+    }
+    return first->delay_ns < second->delay_ns ? -1 : first->delay_ns > second->delay_ns;
+}
+
+/* Finds the words that are used: the soonest of each class, if the class has enough. */
+static void choose_words(struct ag_observation *observation, struct allocation_sums *sums) {
+    size_t at = 0, n = 0, n_used = 0;
+    qsort(observation->words, observation->n_words, sizeof *observation->words, by_time);
+    qsort(observation->word_ends, observation->n_word_ends, sizeof *observation->word_ends,
+          by_time);
+    for (size_t i = 0; i < observation->n_words; i++) {
+        const struct ag_seen_word *word = &observation->words[i],
+                                  *end = end_of_word(observation, word->time_ns, &at);
+        size_t cause, kind;
+        if (end == NULL) {
+            continue; /* the process ended, or runs without a collection until now */
+        }
+        const struct allocation_word found = {
+            .class = class_of(observation, sums, end->node, &cause),
+            .function = allocating_function(observation, sums, word->node, &kind),
+            .delay_ns = word->delay_ns,
+        };
+        if (found.class != SIZE_MAX && found.function != SIZE_MAX) {
+            sums->words[n++] = found;
+        }
+    }
+    qsort(sums->words, n, sizeof *sums->words, by_class);
+    for (size_t i = 0; i < n;) {
+        size_t end = i;
+        while (end < n && sums->words[end].class == sums->words[i].class) {
+            end++;
+        }
+        const size_t n_soonest = (end - i) / SOONEST;
+        for (size_t j = i; n_soonest >= CLASS_LEAST && j < i + n_soonest; j++) {
+            sums->words[n_used++] = sums->words[j];
+        }
+        i = end;
+    }
+    sums->n_words = n_used >= WORDS_LEAST ? n_used : 0;
+}
+
+static void sum_allocations(struct ag_observation *observation, struct allocation_sums *sums) {
+    if (observation->n_words > 0 && observation->n_word_ends > 0) {
+        choose_words(observation, sums);
+    }
+    for (size_t i = 0; i < sums->n_words; i++) {
+        sums->class_words[sums->words[i].class]++;
+        sums->list[sums->words[i].function].n_words++;
+    }
+    for (size_t i = 0; i < observation->n_collections; i++) {
+        const struct ag_reported_collection *collection = &observation->collections[i];
+        size_t cause;
+        const size_t class = class_of(observation, sums, collection->node, &cause);
+        if (class != SIZE_MAX) {
+            sums->represented[cause] += collections_represented(collection);
+            *(sums->class_words[class] == 0 ? &sums->function_bytes[cause]
+                                            : &sums->class_bytes[class]) +=
+                (double)collection->weight_bytes;
+        }
+    }
+    for (size_t i = 0; i < sums->n_words; i++) {
+        const size_t class = sums->words[i].class;
+        sums->function_bytes[sums->words[i].function] +=
+            sums->class_bytes[class] / sums->class_words[class];
+    }
+    for (size_t i = 0; i < sums->functions.n; i++) {
+        sums->list[i].n_collections = (uint64_t)(sums->represented[i] + 0.5);
+        sums->list[i].bytes = (uint64_t)(sums->function_bytes[i] + 0.5);
+    }
+}
+
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors) {
-    struct function_table table = {0};
-    struct ag_observed_collector *list = calloc(observation->n_collections + 1, sizeof *list);
-    double *represented = calloc(observation->n_collections + 1, sizeof *represented);
-    table.is_short = list == NULL || represented == NULL;
-    for (size_t i = 0; i < observation->n_collections && !table.is_short; i++) {
-        const struct ag_reported_collection *collection = &observation->collections[i];
-        const struct ag_observed_frame *frames;
-        const size_t n = ag_observation_stack(observation, collection->node, &frames);
-        size_t managed = 0;
-        while (managed < n && is_native(&frames[managed])) {
-            managed++;
-        }
-        const struct ag_observed_frame *frame = managed < n ? &frames[managed] : frames;
-        const size_t at = n != 0 ? function_of(&table, frame) : SIZE_MAX;
-        if (at != SIZE_MAX) {
-            list[at].function = frame->function;
-            list[at].bytes += collection->weight_bytes;
-            represented[at] += collections_represented(collection);
-        }
+    const size_t most = observation->n_collections + 2 * observation->n_words + 1;
+    struct allocation_sums sums = {.list = calloc(most, sizeof *sums.list),
+                                   .represented = calloc(most, sizeof(double)),
+                                   .function_bytes = calloc(most, sizeof(double)),
+                                   .class_bytes = calloc(most, sizeof(double)),
+                                   .class_words = calloc(most, sizeof(double)),
+                                   .classes = calloc(most, sizeof(uint64_t)),
+                                   .words = calloc(most, sizeof *sums.words)};
+    bool is_short = sums.list == NULL || sums.represented == NULL || sums.function_bytes == NULL ||
+                    sums.class_bytes == NULL || sums.class_words == NULL || sums.classes == NULL ||
+                    sums.words == NULL;
+    if (!is_short) {
+        sum_allocations(observation, &sums);
+        is_short = !has_room(&sums);
     }
-    const size_t n = table.n;
-    for (size_t i = 0; i < n && !table.is_short; i++) {
-        list[i].n_collections = (uint64_t)(represented[i] + 0.5);
-    }
-    const bool is_short = table.is_short;
-    free(represented);
-    function_table_done(&table);
+    const size_t n = sums.functions.n;
+    free(sums.represented);
+    free(sums.function_bytes);
+    free(sums.class_bytes);
+    free(sums.class_words);
+    free(sums.classes);
+    free(sums.words);
+    function_table_done(&sums.kinds);
+    function_table_done(&sums.functions);
     if (is_short) {
-        free(list);
+        free(sums.list);
         return -ENOMEM;
     }
-    qsort(list, n, sizeof *list, by_collected);
-    *ret_collectors = list;
+    qsort(sums.list, n, sizeof *sums.list, by_collected);
+    *ret_collectors = sums.list;
     return (ssize_t)n;
 }

@@ -17,11 +17,16 @@
  * with their number. All lengths in a record are checked: a sample without the requested format is
  * skipped.
  *
- * 4. Rights. Without the right to observe the kernel (perf_event_paranoid 2) events are limited to
+ * 4. Words. A source may watch a word of memory by the debug registers of the CPU. Each write costs
+ * an exception, so an event of such a source is off after its first sample. The kernel limits the
+ * samples only of events that threads do not inherit. So threads that start later watch no word.
+ *
+ * 5. Rights. Without the right to observe the kernel (perf_event_paranoid 2) events are limited to
  * user mode: time in system calls is not included, and the report says so. */
 #include "perf_watch.h"
 
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <stdio.h>
@@ -35,6 +40,7 @@
 #include <unistd.h>
 
 #include "base/byte_reader.h"
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "table/array.h"
 
@@ -48,6 +54,8 @@ enum {
     MOST_THREADS = 1 << 16,
     LISTINGS = 16, /* limit of how often the threads are listed */
     RECORD_BYTES = 1 << 16,
+    WORD_EVENTS_MOST = 2048, /* setting a word takes some 5 us for each event */
+    SOME_ADDRESS = 1 << 16,  /* of a word that is never watched, because the event is disabled */
 };
 /* ax bx cx dx si di bp sp ip, r8 to r15: the kernel's numbers 0 to 8 and 16 to 23 */
 #define REGISTER_MASK UINT64_C(0xff01ff)
@@ -60,6 +68,8 @@ struct event {
     uint64_t id;
     uint32_t thread;
     uint16_t source, cpu;
+    uint64_t since_ns; /* it has watched the present word since then */
+    bool is_spent;     /* it watched a word, and has written its sample */
 };
 struct ring {
     struct perf_event_mmap_page *head; /* NULL: no such CPU */
@@ -74,7 +84,8 @@ struct ag_perf_watch {
     struct ring *rings;
     struct event *events; /* sorted by id once all are open */
     size_t n_events;
-    pid_t *threads; /* the threads that have events of their own, sorted */
+    int programs[AG_PERF_SOURCES]; /* BPF programs of the sources; 0: none */
+    pid_t *threads;                /* the threads that have events of their own, sorted */
     size_t n_threads;
     uint64_t lost;
     struct pollfd *polled;
@@ -83,8 +94,8 @@ struct ag_perf_watch {
 
 /* ---- opening ---------------------------------------------------------------- */
 
-static int open_event(const struct ag_perf_watch *watch, const struct ag_perf_source *source,
-                      pid_t thread, int cpu) {
+static struct perf_event_attr attributes_of(const struct ag_perf_watch *watch,
+                                            const struct ag_perf_source *source) {
     struct perf_event_attr attr = {
         .type = source->type,
         .size = sizeof attr,
@@ -116,6 +127,20 @@ static int open_event(const struct ag_perf_watch *watch, const struct ag_perf_so
         attr.watermark = 1;
         attr.wakeup_watermark = RING_PAGES_MODEST * PAGE_BYTES / 2;
     }
+    if (source->type == PERF_TYPE_BREAKPOINT) {
+        attr.bp_type = HW_BREAKPOINT_W;
+        attr.bp_addr = SOME_ADDRESS;
+        attr.bp_len = AG_PERF_WORD_BYTES;
+        attr.inherit = attr.inherit_thread = 0; /* the kernel limits the samples only of events that
+                                                 * are not inherited */
+        attr.exclude_kernel = 1;
+    }
+    return attr;
+}
+
+static int open_event(const struct ag_perf_watch *watch, const struct ag_perf_source *source,
+                      pid_t thread, int cpu) {
+    struct perf_event_attr attr = attributes_of(watch, source);
     const long fd =
         syscall(SYS_perf_event_open, &attr, thread, cpu, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
     return fd < 0 ? -errno : (int)fd;
@@ -136,23 +161,44 @@ static int map_ring(struct ring *ring, int fd) {
     return -errno;
 }
 
-static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, size_t cpu) {
+/* Opens an event that does not write to a ring yet. */
+static int open_with_id(const struct ag_perf_watch *watch, size_t source, pid_t thread, size_t cpu,
+                        struct event *ret_event) {
     const int fd = open_event(watch, &watch->sources[source], thread, (int)cpu);
     if (fd < 0) {
         return fd;
     }
-    struct ring *ring = &watch->rings[cpu];
-    struct event event = {fd, 0, (uint32_t)thread, (uint16_t)source, (uint16_t)cpu};
-    int r = ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0 ? -errno : 0;
-    r = r < 0 ? r : AG_ARRAY_ADD(watch->events, watch->n_events, event);
+    *ret_event = (struct event){
+        .fd = fd, .thread = (uint32_t)thread, .source = (uint16_t)source, .cpu = (uint16_t)cpu};
+    if (ioctl(fd, PERF_EVENT_IOC_ID, &ret_event->id) < 0) {
+        const int r = -errno;
+        (void)close(fd); /* nothing was written */
+        return r;
+    }
+    return 0;
+}
+
+/* The event writes to the ring of its CPU. The first event of a CPU makes the ring. */
+static int write_to_ring(struct ag_perf_watch *watch, const struct event *event) {
+    struct ring *ring = &watch->rings[event->cpu];
+    return ring->head == NULL                                          ? map_ring(ring, event->fd)
+           : ioctl(event->fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 ? -errno
+                                                                       : 0;
+}
+
+static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, size_t cpu) {
+    struct event event;
+    int r = open_with_id(watch, source, thread, cpu, &event);
     if (r < 0) {
-        (void)close(fd);
+        return r;
+    }
+    r = AG_ARRAY_ADD(watch->events, watch->n_events, event);
+    if (r < 0) {
+        (void)close(event.fd); /* nothing was written */
         return r;
     }
     /* from here on, the descriptor is closed with those of the other events */
-    return ring->head == NULL                                   ? map_ring(ring, fd)
-           : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 ? -errno
-                                                                : 0;
+    return write_to_ring(watch, &event);
 }
 
 /* Opens all sources on all CPUs for one thread. Returns 0 or a negative errno; -ESRCH: the thread
@@ -360,6 +406,7 @@ struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch) {
 /* ---- running ------------------------------------------------------------------ */
 
 int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program) {
+    watch->programs[source] = program;
     for (size_t i = 0; i < watch->n_events; i++) {
         if (watch->events[i].source == source &&
             ioctl(watch->events[i].fd, PERF_EVENT_IOC_SET_BPF, program) < 0) {
@@ -369,9 +416,92 @@ int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int pr
     return 0;
 }
 
+static bool is_word(const struct ag_perf_watch *watch, const struct event *event) {
+    return watch->sources[event->source].type == PERF_TYPE_BREAKPOINT;
+}
+
+int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes) {
+    const size_t source = watch->n_sources, n_before = watch->n_events;
+    if (source == AG_PERF_SOURCES || watch->n_threads * watch->n_cpus > WORD_EVENTS_MOST) {
+        return -E2BIG;
+    }
+    watch->sources[source] = (struct ag_perf_source){
+        .type = PERF_TYPE_BREAKPOINT, .period = 1, .stack_bytes = stack_bytes};
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < watch->n_threads; i++) {
+        for (size_t cpu = 0; r >= 0 && cpu < watch->n_cpus; cpu++) {
+            r = watch->rings[cpu].head != NULL ? add_event(watch, source, watch->threads[i], cpu)
+                                               : 0;
+            r = r == -ESRCH ? 0 : r; /* the thread has ended */
+        }
+    }
+    while (r < 0 && watch->n_events > n_before) {
+        (void)close(watch->events[--watch->n_events].fd); /* nothing was written */
+    }
+    watch->n_sources += r >= 0;
+    qsort(watch->events, watch->n_events, sizeof watch->events[0], by_id);
+    return r < 0 ? r : (int)source;
+}
+
+/* Opens the events again that have written their sample. Since Linux 6.16 they never write another
+ * one, because the kernel stops them when it disables them, and does not start them when it enables
+ * them. */
+static int replace_spent(struct ag_perf_watch *watch) {
+    int r = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < watch->n_events; i++) {
+        struct event event = watch->events[i];
+        if (event.is_spent) {
+            const int program = watch->programs[event.source];
+            (void)close(event.fd); /* nothing was written */
+            int opened = open_with_id(watch, event.source, (pid_t)event.thread, event.cpu, &event);
+            if (opened < 0) {
+                r = opened != -ESRCH ? opened : r;
+                continue;
+            }
+            opened = write_to_ring(watch, &event);
+            if (opened == 0 && program != 0 &&
+                ioctl(event.fd, PERF_EVENT_IOC_SET_BPF, program) < 0) {
+                opened = -errno;
+            }
+            if (opened < 0) {
+                r = opened;
+                (void)close(event.fd); /* nothing was written */
+                continue;
+            }
+        }
+        watch->events[n++] = event;
+    }
+    watch->n_events = n;
+    qsort(watch->events, n, sizeof watch->events[0], by_id);
+    return r;
+}
+
+int ag_perf_watch_set_word(struct ag_perf_watch *watch, size_t source, uint64_t address) {
+    struct perf_event_attr attr = attributes_of(watch, &watch->sources[source]);
+    attr.bp_addr = address;
+    int r = replace_spent(watch);
+    for (size_t i = 0; i < watch->n_events; i++) {
+        const int fd = watch->events[i].fd;
+        if (watch->events[i].source != source) {
+            continue;
+        }
+        /* the change disables the event; REFRESH enables it until its first sample */
+        const bool failed = address == 0 ? ioctl(fd, PERF_EVENT_IOC_DISABLE, 0) < 0
+                                         : ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attr) < 0 ||
+                                               ioctl(fd, PERF_EVENT_IOC_REFRESH, 1) < 0;
+        watch->events[i].since_ns = ag_monotonic_ns();
+        if (failed && errno != ESRCH) {
+            r = -errno;
+        }
+    }
+    return r;
+}
+
 int ag_perf_watch_start(struct ag_perf_watch *watch) {
     for (size_t i = 0; i < watch->n_events; i++) {
-        if (ioctl(watch->events[i].fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
+        if (!is_word(watch, &watch->events[i]) &&
+            ioctl(watch->events[i].fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
             return -errno;
         }
     }
@@ -412,7 +542,7 @@ static uint64_t take_word(struct ag_byte_reader *reader) {
     return ag_byte_reader_take(reader, sizeof(uint64_t));
 }
 
-static const struct event *event_of(const struct ag_perf_watch *watch, uint64_t id) {
+static struct event *event_of(const struct ag_perf_watch *watch, uint64_t id) {
     const struct event key = {.id = id};
     return bsearch(&key, watch->events, watch->n_events, sizeof key, by_id);
 }
@@ -446,7 +576,7 @@ static void take_stack(struct ag_byte_reader *reader, struct ag_perf_sample *sam
 static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *sink,
                         struct ag_byte_reader reader) {
     struct ag_perf_sample sample = {0};
-    const struct event *event = event_of(watch, take_word(&reader));
+    struct event *event = event_of(watch, take_word(&reader));
     (void)take_word(&reader); /* the instruction pointer, which may be in the kernel */
     const uint64_t ids = take_word(&reader);
     sample.time_ns = take_word(&reader);
@@ -454,6 +584,10 @@ static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *
     take_registers(&reader, &sample);
     take_stack(&reader, &sample);
     sample.thread = (uint32_t)(ids >> 32);
+    if (event != NULL) {
+        event->is_spent = is_word(watch, event);
+        sample.delay_ns = sample.time_ns > event->since_ns ? sample.time_ns - event->since_ns : 0;
+    }
     if (reader.is_bad || event == NULL || (pid_t)(uint32_t)ids != watch->process.pid ||
         (event->thread != sample.thread && has_own(watch, (pid_t)sample.thread))) {
         return;

@@ -14,6 +14,8 @@
 #include "remote/remote_process.h"
 
 enum { AG_PERF_SOURCES = 8 };
+/* Written bytes of a word that a source watches (ag_perf_watch_add_word). */
+enum { AG_PERF_WORD_BYTES = 8 };
 struct ag_perf_source {
     uint32_t type;   /* PERF_TYPE_* */
     uint64_t config; /* the event of that type, as in perf_event_attr */
@@ -24,8 +26,9 @@ struct ag_perf_source {
 struct ag_perf_sample {
     size_t source; /* index in the array of sources */
     uint32_t thread;
-    uint64_t time_ns; /* CLOCK_MONOTONIC */
-    uint64_t address; /* for a page fault: the accessed address */
+    uint64_t time_ns;  /* CLOCK_MONOTONIC */
+    uint64_t address;  /* for a page fault: the accessed address; for a word: its address */
+    uint64_t delay_ns; /* for a word: how long the thread's writes to the word had been watched */
     bool has_registers;
     struct allogram_registers registers;
     uint64_t arguments[3]; /* for a system call at its exit: its first three arguments */
@@ -57,6 +60,15 @@ struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch);
 /* PROGRAM: descriptor of a BPF program, which the kernel runs at each event of SOURCE before it
  * writes the event. Returns 0 or a negative errno. */
 int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program);
+/* Adds a source that samples the first write of a thread to one word of the target's memory, by the
+ * CPU's debug registers. Only threads that exist now are included. It samples nothing before
+ * ag_perf_watch_set_word, and is not started by ag_perf_watch_start. Returns the index of the
+ * source, or a negative errno: the CPU or kernel has none, another debugger uses them. */
+int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes);
+/* Watches the word at ADDRESS, a multiple of AG_PERF_WORD_BYTES, instead of the previous one; 0:
+ * none. Each thread writes one sample at most, with `address` in it. Returns 0 or a negative
+ * errno. */
+int ag_perf_watch_set_word(struct ag_perf_watch *watch, size_t source, uint64_t address);
 int ag_perf_watch_start(struct ag_perf_watch *watch);
 void ag_perf_watch_stop(struct ag_perf_watch *watch);
 /* Waits until there is something to read, `other` (a descriptor, -1: none) is readable, a signal

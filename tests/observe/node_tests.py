@@ -343,7 +343,8 @@ def many_collections_are_sampled(node):
     """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to
     all bytes, and all collections must be counted. The observer reports each of about the first 20,000 collections, and then a few hundred
     samples with large weights, which make up most of the bytes. The standard deviation of the bytes of a function with the share s of all
-    bytes is the square root of s times the sum of all squared weights."""
+    bytes is the square root of s times the sum of all squared weights. If the bytes were divided by n random words, the variance of a binomial
+    distribution with the probability s is added."""
     failures = tap.Failures()
     before = int(node.ask("collections"))
     result, mine, bytes_of = watch_collections(node, "allocate", 300000)
@@ -353,14 +354,36 @@ def many_collections_are_sampled(node):
     failures.require("a part of the collections is reported: %d of %d" % (reported, seen), 100 < reported < seen / 2)
     rows = {row["function"]: row for row in result["gc"]["functions"]}
     squares = sum(row["weight_bytes"] ** 2 for row in mine)
-    due = sum(bytes_of.values())
+    due, n_words = sum(bytes_of.values()), sum(row["words"] for row in rows.values())
     for name, n_bytes in bytes_of.items():
-        got, spread = rows["observed_node:" + name]["bytes"], (n_bytes / due * squares) ** 0.5
+        share = n_bytes / due
+        got, spread = rows["observed_node:" + name]["bytes"], (share * squares + (due ** 2 * share * (1 - share) / n_words if n_words else 0)) ** 0.5
         failures.fail_unless("%s: %d bytes, should be %d +- %d" % (name, got, n_bytes, spread), abs(got - n_bytes) <= 4 * spread)
     total = sum(rows["observed_node:" + name]["bytes"] for name in bytes_of)
     failures.fail_unless("bytes %d, should be %d" % (total, due), abs(total - due) <= 0.1 * due)
     estimate = sum(row["collections"] for row in rows.values())
     failures.fail_unless("collections %d, should be %d" % (estimate, seen), abs(estimate - seen) <= 0.15 * seen)
+    return failures
+
+
+def periodic_allocations_are_divided(node):
+    """In each round of this workload the same function fills the heap, and causes all collections. The bytes of the functions must nevertheless
+    be those that they allocated. The standard deviation is that of a binomial distribution."""
+    failures = tap.Failures()
+    rounds = rounds_for(node, "allocate_periodic", 6)
+    result, _, bytes_of = watch_collections(node, "allocate_periodic", rounds)
+    rows = {row["function"]: row for row in result["gc"]["functions"]}
+    ours = {name: rows.get("observed_node:" + name, {"bytes": 0, "collections": 0, "words": 0}) for name in bytes_of}
+    n_collections, seen, n_words = (sum(row[key] for row in ours.values()) for key in ("collections", "bytes", "words"))
+    due = sum(bytes_of.values())
+    failures.require("the workload is periodic: one function causes 90 %% of the collections: %s" % ours,
+                     max(row["collections"] for row in ours.values()) >= 0.9 * n_collections)
+    failures.require("more than 100 words: %s, %s, %s" % (n_words, result["gc"]["words_watched"], result["gc"]["words_allocated"]), n_words >= 100)
+    failures.fail_unless("bytes %d, should be %d" % (seen, due), abs(seen - due) <= 0.1 * due)
+    for name, n_bytes in bytes_of.items():
+        share, got = n_bytes / due, ours[name]["bytes"] / max(seen, 1)
+        spread = (share * (1 - share) / max(n_words, 1)) ** 0.5
+        failures.fail_unless("%s: %.1f %%, should be %.1f +- %.1f" % (name, 100 * got, 100 * share, 100 * spread), abs(got - share) <= 4 * spread)
     return failures
 
 
@@ -419,6 +442,7 @@ CASES = {
     "blame": blame_is_in_order,
     "collections": collections_add_up,
     "many collections": many_collections_are_sampled,
+    "periodic allocations": periodic_allocations_are_divided,
     "dirty collections": dirty_collections_count_once,
     "unknown versions": unknown_versions_are_refused,
 }

@@ -32,6 +32,10 @@ do(["hold"], State) ->
 do(["spin", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> paint(list_to_integer(Rounds)) end)}};
 do(["allocate", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> feed(list_to_integer(Rounds)) end)}};
 do(["allocate_large", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> grow(list_to_integer(Rounds)) end)}};
+do(["allocate_periodic", Rounds], State) ->
+    Self = self(),
+    Work = fun() -> Self ! {self(), feed_periodically(list_to_integer(Rounds))} end,
+    {"ok", State#{pid => spawn_opt(Work, [{min_heap_size, 10958}])}};
 do(["recurse", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> dive(list_to_integer(Rounds)) end)}};
 do(["result"], #{pid := Pid} = State) ->
     receive {Pid, Result} -> {io_lib:format("~p ~s", [Pid, Result]), State} end.
@@ -100,6 +104,12 @@ feed(N, Big, Medium, Small) ->
         W when W =< 9 -> medium(Length), feed(N - 1, Big, Medium + 2 * Length, Small);
         _ -> small(Length), feed(N - 1, Big, Medium, Small + 2 * Length)
     end.
+%% Makes 10,000 words in each round: 70 % in big/2, 20 % in medium/2, 10 % in small/2. In a heap of 10,958 words, of which some are in use,
+%% every collection finds the heap full at the same place of the round.
+feed_periodically(Rounds) -> feed_periodically(Rounds, Rounds).
+feed_periodically(0, Rounds) -> io_lib:format("big/2=~p medium/2=~p small/2=~p", [Rounds * 7000, Rounds * 2000, Rounds * 1000]);
+feed_periodically(N, Rounds) -> big(3500), medium(1000), small(500), feed_periodically(N - 1, Rounds).
+
 big(N) -> big(N, []).
 big(0, List) -> List;
 big(N, List) -> big(N - 1, [N | List]).

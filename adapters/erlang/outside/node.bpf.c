@@ -202,7 +202,7 @@ static __always_inline int is_generated(const struct node_bpf_settings *at, __u6
 SEC("perf_event")
 int node_sample(struct bpf_perf_event_data *sample) {
     const __u32 zero = 0, thread = (__u32)bpf_get_current_pid_tgid();
-    const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
+    struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
     struct node_process_copy *copy = bpf_map_lookup_elem(&sampled, &zero);
     if (!at || !copy) {
         return 1;
@@ -223,11 +223,15 @@ int node_sample(struct bpf_perf_event_data *sample) {
         return 1;
     }
     event->kind = NODE_EVENT_SAMPLE;
-    event->needed_words = event->weight_bytes = 0;
+    event->needed_words = event->weight_bytes = event->written_ns = 0;
     if (copy_process(copy, process, at) != 0) {
         return 1;
     }
     look_at_process(event, process, copy, at);
+    if (sample->addr != 0) { /* a write to a watched word */
+        at->written_ns = event->start_ns;
+        at->writer = process;
+    }
     __u64 top = event->before.stack_top;
     if (sample->regs.rsp >= event->before.heap && sample->regs.rsp <= event->before.heap_end) {
         top = sample->regs.rsp;
@@ -284,7 +288,7 @@ static __always_inline int is_same_call(struct node_watched *now,
 static __always_inline int begin_collection(struct pt_regs *registers) {
     const __u32 zero = 0;
     const __u64 process = PT_REGS_PARM1(registers);
-    const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
+    struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
     struct node_watched *now = watch_thread();
     if (!at || !now) {
         return 1;
@@ -296,7 +300,7 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
     if (copy_process(&now->copy, process, at) != 0) {
         return 1;
     }
-    __u64 weight = 0;
+    __u64 weight = 0, written_ns = 0;
     if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this call continues a collection
                                                          * that an earlier call began */
         const __u64 bytes = allocated_bytes(&now->copy, at), period = at->period_bytes;
@@ -304,12 +308,16 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
             return 1;
         }
         now->n_seen++;
-        if (node_pace_passes(&now->pace, bytes, period)) {
+        if (at->writer == process) { /* a race between two threads loses this */
+            written_ns = at->written_ns;
+            at->writer = 0;
+        }
+        if (written_ns == 0 && node_pace_passes(&now->pace, bytes, period)) {
             return 1;
         }
         weight = node_pace_weight(&now->pace, bytes, period, bpf_get_prandom_u32(),
                                   bpf_get_prandom_u32());
-        if (weight == 0 && period != 0) {
+        if (weight == 0 && period != 0 && written_ns == 0) {
             return 1;
         }
     }
@@ -317,6 +325,7 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
     now->event.kind = NODE_EVENT_COLLECTION;
     now->event.needed_words = bpf_get_attach_cookie(registers) ? PT_REGS_PARM2(registers) : 0;
     now->event.weight_bytes = weight;
+    now->event.written_ns = written_ns;
     look_at_process(&now->event, process, &now->copy, at);
     copy_stack(&now->event, now->event.before.stack_top);
     return 0;

@@ -34,6 +34,7 @@ void node_capture_note(struct node *node, const struct node_event *event, size_t
     to->thread = event->thread;
     to->process = event->process;
     to->heap = event->before.heap;
+    to->heap_top = event->before.heap_top;
     to->heap_end = event->before.heap_end;
     to->stack_top = event->before.stack_top;
     to->instruction = event->instruction;

@@ -9,7 +9,7 @@ struct node_captured {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint32_t thread;
     uint64_t process; /* its address */
-    uint64_t heap, heap_end, stack_top, instruction;
+    uint64_t heap, heap_top, heap_end, stack_top, instruction;
     uint32_t state;
     uint64_t top; /* address of words[0] */
     size_t n_words, room;

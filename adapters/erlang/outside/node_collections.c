@@ -1,13 +1,13 @@
 /* node_collections.c: reports the collections of Erlang heaps to the observer: their duration,
  * their process, the memory in use before and after, and the stack that caused them.
  *
- * A heap is collected when it is full, so collections are a sample of allocation that costs nothing
- * extra. Each collection stands for all bytes that its process allocated since the collection
- * before. The stack at its beginning is that of the allocation that found the heap full. The bytes
- * of a process are exact. The shares of its functions are those of a sample of every n-th byte,
- * where n is the size of the free part of the heap. n hardly changes, so if a process allocates in
- * a cycle of exactly n bytes, all its samples are at the same place. Random intervals, as in
- * src/base/skip.c, are not possible, because a collection would have to begin at any moment.
+ * A heap is collected when it is full. So each collection stands for all bytes that its process
+ * allocated since the collection before, and the bytes of a process are exact. The stack at the
+ * beginning of a collection is that of the allocation that found the heap full. If a process
+ * allocates in rounds of as many bytes as the free part of its heap has, this is the same function
+ * in each round. So this file also chooses random words of the free parts of heaps, for the
+ * observer to watch: a word is written by the function that allocates it. A word is chosen from a
+ * heap with the probability that the bytes allocated there have.
  *
  * Up to MANY_PER_SECOND collections per second, all of them are reported. If there are more, the
  * kernel half (node.bpf.c) gets a period in bytes, so that about WANTED_PER_SECOND are reported,
@@ -26,10 +26,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "node_capture.h"
 #include "node_kernel.h"
 #include "node_stacks.h"
 
 enum {
+    FRESH_BYTES = 4096,  /* the instruction that wrote the word is at most these bytes behind */
     WAITING_MOST = 4096, /* heaps given up to a dirty scheduler and not yet collected */
     NOTED_MOST = 1 << 16,
     MANY_PER_SECOND = 2000,
@@ -49,9 +51,15 @@ struct node_collections {
     uint64_t n_dropped;
     struct pace_look {
         uint64_t time_ns, n_seen, bytes;
-    } look;                  /* the state at the last check of the rate */
-    uint64_t reported_bytes; /* sum of the weights of all reported collections */
-    uint64_t period_bytes;   /* the period that the kernel half has */
+    } look;                    /* the state at the last check of the rate */
+    uint64_t reported_bytes;   /* sum of the weights of all reported collections */
+    uint64_t period_bytes;     /* the period that the kernel half has */
+    struct {                   /* for words to be watched: a collection chosen at random */
+        uint64_t weight_bytes; /* of all collections since the last choice */
+        uint64_t low, high;    /* memory in which its process allocates afterward; low == high: no
+                              * collection was seen yet */
+        uint64_t random;
+    } chosen;
 };
 
 void node_collections_note(struct node *node, const struct node_event *event, size_t n_words) {
@@ -135,6 +143,54 @@ static void keep_delegated(struct node_collections *collections, struct noted *n
     collections->n_delegated++;
 }
 
+/* A random number that is less than LIMIT, which is not 0. */
+static uint64_t random_below(struct node_collections *collections, uint64_t limit) {
+    collections->chosen.random =
+        collections->chosen.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint64_t)(((unsigned __int128)collections->chosen.random * limit) >> 64);
+}
+
+/* Chooses one of the collections since the last choice, each with a probability in proportion to
+ * its weight. */
+static void choose_collection(struct node_collections *collections, const struct node_event *event,
+                              uint64_t weight_bytes) {
+    const struct node_heap_state *after = &event->after;
+    collections->chosen.weight_bytes += weight_bytes;
+    if (after->abandoned_heap == 0 && after->heap_top < after->stack_top && weight_bytes != 0 &&
+        random_below(collections, collections->chosen.weight_bytes) < weight_bytes) {
+        collections->chosen.low = after->heap_top;
+        collections->chosen.high = after->stack_top;
+    }
+}
+
+bool node_collections_choose_word(void *state, uint64_t *ret_address) {
+    struct node_collections *collections = ((struct node *)state)->collections;
+    if (collections == NULL || collections->chosen.low == collections->chosen.high) {
+        return false;
+    }
+    const uint64_t n_words = (collections->chosen.high - collections->chosen.low) / 8;
+    *ret_address = collections->chosen.low + 8 * random_below(collections, n_words);
+    collections->chosen.weight_bytes = 0;
+    return true;
+}
+
+bool node_collections_is_new_word(void *state, const struct allogram_sample *sample,
+                                  uint64_t address) {
+    struct node *node = state;
+    const struct allogram_registers *registers = &sample->frames[0].registers;
+    const struct node_captured *captured = node_capture_find(node, sample);
+    if (captured == NULL || address < captured->heap || address >= captured->heap_end) {
+        return false;
+    }
+    if (node_code_find(&node->code, sample->frames[0].pc) != NULL) {
+        /* generated code has the top of the heap in r15, and writes an object before or after it
+         * moves the top */
+        return address + FRESH_BYTES >= registers->value[ALLOGRAM_R15] &&
+               address < registers->value[ALLOGRAM_RSP];
+    }
+    return address < captured->stack_top;
+}
+
 /* Reports one collection. CAUSE is the call whose stack is reported, EVENT the call that collected.
  * CAUSE and EVENT are the same call, unless a dirty scheduler collected. */
 static void report_collection(struct node *node, const struct node_event *cause,
@@ -162,6 +218,7 @@ static void report_collection(struct node *node, const struct node_event *cause,
         .needed_bytes = cause->needed_words * 8,
         .allocated_bytes = allocated_bytes(&cause->before),
         .weight_bytes = cause->weight_bytes,
+        .written_ns = cause->written_ns,
     };
     struct allogram_stack *stack = allogram_answers_stack(answers);
     const enum allogram_stack_verdict verdict = node_report_moment(node, &moment, stack);
@@ -169,6 +226,7 @@ static void report_collection(struct node *node, const struct node_event *cause,
         allogram_stack_incomplete(stack);
     }
     allogram_answers_collection(answers, &reported, verdict == ALLOGRAM_STACK_STALE ? NULL : stack);
+    choose_collection(node->collections, event, cause->weight_bytes);
 }
 
 static void report_noted(struct node *node, struct noted *noted, struct allogram_answers *answers) {
@@ -256,6 +314,7 @@ int node_collections_watch(void *state, char *ret_problem, size_t problem_bytes)
             return -ENOMEM;
         }
         node->collections->last = &node->collections->first;
+        node->collections->chosen.random = ag_monotonic_ns();
     }
     const int r = node_kernel_watch_collections(node, ret_problem, problem_bytes);
     return r < 0 ? r : node_kernel_readable(node);

@@ -27,6 +27,9 @@ struct node_bpf_settings {
     __u32 process_bytes; /* number of bytes of struct process to be read, up to the last of these
                           * fields: below 8 * NODE_PROCESS_WORDS */
     __u64 period_bytes;  /* of allocation per reported collection; 0: all are reported */
+    /* Set at a write to a watched word (the observer's --gc): the process that wrote, whose next
+     * collection is reported in any case; and the time of the write. 0: none. */
+    __u64 writer, written_ns;
     struct {
         __u64 low, high;
     } areas[NODE_CODE_AREAS];
@@ -48,6 +51,8 @@ struct node_event {
     __u64 needed_words;
     __u64 weight_bytes; /* of a collection: allocated bytes that it stands for (node_pace.h); 0: an
                          * earlier call began this collection */
+    __u64 written_ns;   /* of a collection: the time of the process's write to a watched word before
+                         * it; 0: none */
     __u64 state;        /* low 32 bits: flags */
     struct node_heap_state before, after; /* a sample has only before */
     __u64 top, n_words;                   /* address of words[0]; number of words */
