@@ -665,8 +665,10 @@ def memory_is_explained(place):
             failures.require("%s: %d is within %g %% of %d" % (what, number, 100 * share, wanted), abs(number - wanted) <= share * wanted)
 
         near("total", seen["total_bytes"], memory["total"])
-        for part, key in (("processes", "processes"), ("binaries", "binary"), ("ETS tables", "ets"), ("atoms", "atom")):
+        for part, key in (("binaries", "binary"), ("ETS tables", "ets"), ("atoms", "atom")):
             near(part, parts[part]["bytes"], memory[key])
+        # the heaps of processes change between the two answers, because the node works for them
+        near("processes", parts["processes"]["bytes"], memory["processes"], 0.01 * memory["total"] / memory["processes"])
         failures.expect("sum of the parts", sum(part["bytes"] or 0 for part in seen["memory"]), seen["total_bytes"])
         for name, part in parts.items():
             failures.require("%s: the entries have not more than the part: %s bytes are left" % (name, part["unattributed_bytes"]),
