@@ -274,6 +274,17 @@ def releases_are_counted_from_their_start(erlang):
                         (1001 + 11, 2020) if boot == "shop" else (0, 0))
         if (boot, mode) == ("shop", "embedded"): # in interactive mode, error_handler makes the first call, because it loads the module
             failures.expect(which + "callers", callers_of(tools, trace, "hand_counted:cons/1"), {"shop:start/2": (1001, 2000), "shop:init/1": (11, 20)})
+    twice = ("case file:write_file(\"booted\", [], [exclusive]) of ok -> hand_counted:tiny(1), init:restart(), timer:sleep(infinity); "
+             "_ -> hand_counted:tiny(1), halt() end.")
+    outcome, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-boot", "shop", "-eval", twice], name="restarted")
+    failures.expect("init:restart(): status", outcome.status, 0)
+    rows = rows_of(tools, trace)
+    failures.expect("init:restart(): tiny/1, and cons/1 while the application starts for the first and for the second time",
+                    (rows.get("hand_counted:tiny/1"), rows.get("hand_counted:cons/1")), ((2, 0), (2 * 1012, 2 * 2020)))
+    notes = [row["note"] for row in recorded.report(tools, trace)["runtimes"] if row["name"] == "beam"]
+    failures.require("init:restart(): the note has both begins: %s" % notes,
+                     len(notes) == 1 and re.search(r"from [\d.]+ s after the emulator's start, before the first application, and again from [\d.]+ s on, "
+                                                   "after a restart;", notes[0]))
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-boot", "shop", "-eval", "halt()."],
                              options=["--trace=hand_counted:cons/1"], name="chosen_release")
     rows = rows_of(tools, trace)
@@ -521,6 +532,42 @@ def elixir_is_named(erlang):
     return failures
 
 
+MIX_FILES = {"mix.exs": """defmodule Shop.MixProject do
+  use Mix.Project
+  def project, do: [app: :shop, version: "1.0.0", releases: [shop: [include_executables_for: [:unix], reboot_system_after_config: true]]]
+  def application, do: [mod: {Shop, []}]
+end
+""", "config/runtime.exs": "import Config\n", "lib/shop.ex": """defmodule Shop do
+  use Application
+  def start(_, _) do
+    _ = made(1000)
+    spawn(fn -> System.stop() end)
+    Supervisor.start_link([], strategy: :one_for_one)
+  end
+  def made(0), do: []
+  def made(n), do: [n | made(n - 1)]
+end
+"""}
+
+
+def mix_release_is_counted(erlang):
+    """The start script of a release that Elixir's mix made starts the node. The node reads its configuration, and then boots a second time.
+    What the application does while it starts is counted."""
+    failures = tap.Failures()
+    folder = os.path.join(erlang.folder, "mix")
+    for name, text in MIX_FILES.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    environment = {"HOME": folder, "MIX_ENV": "prod", "RELEASE_DISTRIBUTION": "none"}
+    made = recorded.run(["mix", "release", "--quiet"], cwd=folder, env=environment)
+    failures.expect("status of mix release: %s" % made.stderr.decode(), made.status, 0)
+    outcome, trace = erlang.record([os.path.join(folder, "_build/prod/rel/shop/bin/shop"), "start"], name="mix", env=environment)
+    failures.expect("status", outcome.status, 0)
+    failures.expect("calls, words of Shop.made/1", rows_of(erlang.tools, trace).get("Shop.made/1"), (1001, 2000))
+    return failures
+
+
 def why_not(tools):
     """Returns the reason why Erlang cannot be traced on this machine; "": it can."""
     return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
@@ -553,7 +600,9 @@ def main():
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("allogram:run and exceptions", run_takes_funs), ("the end of the caller of allogram:run", run_ends_with_its_caller),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
-    return run_cases(tools, cases, [elixir_is_named])
+    if os.environ.get("AG_TEST_SCALE") == "full":
+        cases.append(("a release made by mix", mix_release_is_counted))
+    return run_cases(tools, cases, [elixir_is_named, mix_release_is_counted])
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@
 -nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/1, learn/1, learned/0,
-       name_process/3, keep_process/1, select_counted/2, forget_all/0, table/1, is_paused/0, rest/1, lose_track/0, forget_dead/0, is_recording/0, begin_session/1, join_session/1, report_session/0,
+       name_process/3, keep_process/1, select_counted/2, forget_all/0, table/1, first_begin/1, is_paused/0, rest/1, lose_track/0, forget_dead/0, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, take_collections/0, begin_meeting/0, meet_cpu/1, meet_io/1, allow_unmapping/0, report_runtime/3, count_calls/4,
        say/1]).
 
@@ -71,6 +71,7 @@ name_process(_Pid, _Name, _InitialCall) -> erlang:nif_error(not_loaded).
 keep_process(_Pid) -> erlang:nif_error(not_loaded).
 select_counted(_Functions, _Processes) -> erlang:nif_error(not_loaded).
 forget_all() -> erlang:nif_error(not_loaded).
+first_begin(_Text) -> erlang:nif_error(not_loaded).
 is_paused() -> erlang:nif_error(not_loaded).
 rest(_IsResting) -> erlang:nif_error(not_loaded).
 lose_track() -> erlang:nif_error(not_loaded).
@@ -315,11 +316,11 @@ inject_here(Caller) ->
             complain(Line)
     end.
 
-%% Starts with what --trace and --process of `allogram run` select.
+%% Starts with what --trace and --process of `allogram run` select. After init:restart() the node boots again, and this function is called again.
 start_selected({Patterns, Processes} = Selected, When) ->
     _ = persistent_term:put({?MODULE, selected}, Selected),
     load_selected(),
-    start(#{note => begin_note(Patterns, Processes, When), selected => Selected}).
+    start(#{note => begin_note(Patterns, Processes, begin_text(seconds(), When)), selected => Selected}).
 
 %% Loads the selected modules, if the code server exists, so that not all code that is loaded later has to be traced (with_later_code/1).
 load_selected() ->
@@ -328,12 +329,23 @@ load_selected() ->
     ok.
 
 %% The text is made without io_lib, which is not loaded while the node boots.
-begin_note(Patterns, Processes, When) ->
-    Ms = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time), native, millisecond),
+begin_note(Patterns, Processes, Begin) ->
     lists:append(["only the functions that --trace names are counted; what others allocate is their callers'; " || Patterns =/= []] ++
                      ["only the processes that --process names are counted; " || Processes =/= []] ++
-                     ["calls are counted from ", integer_to_list(Ms div 1000), ".", tl(integer_to_list(1000 + Ms rem 1000)),
-                      " s after the emulator's start, ", When, "; tracing makes calls up to fifty times slower"]).
+                     ["calls are counted from ", Begin, "; tracing makes calls up to fifty times slower"]).
+
+%% Only the native half outlives init:restart(), which erases all terms. So the native half remembers the text of the first begin.
+begin_text(Seconds, When) ->
+    This = Seconds ++ " s after the emulator's start, " ++ When,
+    case native() =:= ok andalso first_begin(This) of
+        First when is_list(First), First =/= This -> lists:append([First, ", and again from ", Seconds, " s on, after a restart"]);
+        _ -> This
+    end.
+
+%% The time since the emulator's start, in seconds.
+seconds() ->
+    Ms = erlang:convert_time_unit(erlang:monotonic_time() - erlang:system_info(start_time), native, millisecond),
+    lists:append([integer_to_list(Ms div 1000), ".", tl(integer_to_list(1000 + Ms rem 1000))]).
 
 %% The loop of a process that removes all trace flags and patterns while the recording is paused, so that the node runs as fast as an
 %% untraced one. Counting stops exactly when the pause begins, because the native counters check the session's state at each event.

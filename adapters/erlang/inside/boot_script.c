@@ -5,8 +5,9 @@
  * the processes of the kernel, and start the applications. All other ways by which a command line
  * can name a function (-eval, -s, -run) act when the script has ended. So the emulator's call of
  * open is replaced, and for the first file *.boot it gets the descriptor of a changed copy, which
- * is only in memory. No file is written, and it does not matter by which of the several options and
- * rules the emulator found the name.
+ * is only in memory. init:restart() boots the node again by the same file, which is then changed
+ * again. No file is written, and it does not matter by which of the several options and rules the
+ * emulator found the name.
  *
  * The file has Erlang's external term format, {script, {Name, Version}, [Instruction]}:
  *
@@ -240,8 +241,10 @@ typedef int open_fn(const char *path, int flags, ...);
 static struct {
     open_fn *open;
     const char *folder;
-    atomic_flag is_done;
-} watch = {.is_done = ATOMIC_FLAG_INIT};
+    atomic_flag is_found;  /* a boot script was opened */
+    _Atomic bool is_known; /* path is complete */
+    char path[PATH_BYTES]; /* of that boot script */
+} watch = {.is_found = ATOMIC_FLAG_INIT};
 
 /* A file's contents, in memory that was mapped for them. */
 struct contents {
@@ -313,14 +316,26 @@ static void replace_file(int fd) {
     ag_pages_unmap(module.bytes, module.n_bytes);
 }
 
-static int watched_open(const char *path, int flags, unsigned mode) {
+/* Whether PATH is the file by which the node boots, also when it is opened again. */
+static bool is_boot_script(const char *path) {
     static const char extension[] = ".boot";
-    const int fd = watch.open(path, flags, mode);
     const size_t length = strlen(path);
-    if (fd >= 0 && length >= sizeof extension &&
-        strcmp(path + length - (sizeof extension - 1), extension) == 0 &&
-        (flags & O_ACCMODE) == O_RDONLY &&
-        !atomic_flag_test_and_set_explicit(&watch.is_done, memory_order_relaxed)) {
+    if (length < sizeof extension || length >= PATH_BYTES ||
+        strcmp(path + length - (sizeof extension - 1), extension) != 0) {
+        return false;
+    }
+    if (!atomic_flag_test_and_set_explicit(&watch.is_found, memory_order_relaxed)) {
+        memcpy(watch.path, path, length + 1);
+        atomic_store_explicit(&watch.is_known, true, memory_order_release);
+        return true;
+    }
+    return atomic_load_explicit(&watch.is_known, memory_order_acquire) &&
+           strcmp(path, watch.path) == 0;
+}
+
+static int watched_open(const char *path, int flags, unsigned mode) {
+    const int fd = watch.open(path, flags, mode);
+    if (fd >= 0 && (flags & O_ACCMODE) == O_RDONLY && is_boot_script(path)) {
         replace_file(fd);
         (void)ag_syscall3(SYS_lseek, fd, 0, SEEK_SET);
     }

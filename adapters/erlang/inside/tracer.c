@@ -1250,6 +1250,17 @@ static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     return atoms.ok;
 }
 
+/* Returns the text with which this function was called first: first_begin(Text). */
+static ERL_NIF_TERM first_begin(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    static char first[128];
+    (void)argc;
+    if (first[0] == '\0' &&
+        enif_get_string(env, argv[0], first, sizeof first, ERL_NIF_LATIN1) <= 0) {
+        return enif_make_badarg(env);
+    }
+    return enif_make_string(env, first, ERL_NIF_LATIN1);
+}
+
 /* Adds the growth of the emulator's own counters of a function: count_calls(MFA, Calls, Words, Ns).
  * All processes share one row, "all processes". Called by one Erlang process at a time. */
 static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
@@ -1383,6 +1394,7 @@ static ErlNifFunc functions[] = {
     {"meet_io", 1, meet, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"allow_unmapping", 0, allow_unmapping, 0},
     {"report_runtime", 3, report_runtime, 0},
+    {"first_begin", 1, first_begin, 0},
     {"count_calls", 4, count_calls, 0},
     {"say", 1, say, 0},
 };
