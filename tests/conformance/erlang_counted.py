@@ -183,7 +183,8 @@ def busy_cores():
 
 # The lists are not on the heap of the process, because a collection that copies them would take as long as the calls. The emulator must not
 # interrupt the call, because the program's clock also counts the time in which an interrupted process waits.
-TIMED = """persistent_term:put(lists, {lists:duplicate(5000000, x), lists:duplicate(5000000, x)}), Lists = persistent_term:get(lists),
+TIMED = """Make = fun() -> binary_to_list(binary:copy(<<1>>, 5000000)) end,
+  persistent_term:put(lists, {Make(), Make()}), Lists = persistent_term:get(lists),
   [hand_counted:tiny(I) || I <- lists:seq(1, 500)],
   io:format("~w", [lists:sum([hand_counted:timed(Lists) || _ <- [a, b, c]])]), halt()."""
 TINY_NS = 150
