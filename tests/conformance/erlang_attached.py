@@ -5,6 +5,7 @@ memory is what the node itself reports. The test starts an epmd (Erlang's port m
 
 import argparse
 import contextlib
+import glob
 import json
 import os
 import re
@@ -325,6 +326,36 @@ def control_is_obeyed(place):
         outcome = place.allogram("control", node.name, "pause")
         failures.expect("status, message of `control` after the stop", (outcome.status, outcome.stderr.decode()),
                         (1, "allogram: %s: nothing is recorded there\n" % node.name))
+    return failures
+
+
+def duration_and_signal_are_obeyed(place):
+    """The trace has the calls up to the end of --duration, and a dump that SIGUSR1 requests has the calls up to the signal. If this machine is
+    too slow for the time, a longer time is used."""
+    failures = tap.Failures()
+    counts = None
+    with Node(place) as node:
+        for seconds in (2, 8, 32):
+            begun = time.monotonic()
+            with Attached(node, "--trace=hand_counted:_", "--duration=%d" % seconds, name="d") as attached:
+                node.ask("hand_counted:cons(9)")
+                attached.process.send_signal(signal.SIGUSR1)
+                dump = attached.trace[:-len(".allogram")] + ".dump1.allogram"
+                is_dumped = wait_until(lambda: os.path.exists(dump) and recorded.check(place.tools, dump)[0] == 0, seconds)
+                node.ask("hand_counted:cons(19)")
+                is_in_time = is_dumped and time.monotonic() < begun + seconds
+                status, _ = attached.end(number=None)
+                ended = time.monotonic()
+            node.ask("hand_counted:cons(99)")
+            if is_in_time:
+                counts = [rows_of(place, trace).get("hand_counted:cons/1") for trace in (dump, attached.trace)]
+                failures.require("the recording ends after %d s, not after %.1f s" % (seconds, ended - begun), ended - begun >= seconds)
+                break
+            for trace in glob.glob(os.path.join(place.folder, "d.*allogram")):
+                os.remove(trace)
+        failures.expect("status", status, 0)
+        failures.expect("calls, words of cons/1 in the dump and in the trace", counts, [(10, 18), (30, 56)])
+        failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
     return failures
 
 
@@ -709,7 +740,7 @@ def main():
     arguments = parser.parse_args()
     tools = recorded.Tools(arguments.build)
     cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
-             ("collections", collections_are_seen), ("cost of recording", default_costs_little), ("the printed cost", price_comes_first), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
+             ("collections", collections_are_seen), ("cost of recording", default_costs_little), ("the printed cost", price_comes_first), ("control", control_is_obeyed), ("--duration and SIGUSR1", duration_and_signal_are_obeyed), ("pausing", pausing_costs_nothing),
              ("cycles", cycles_leave_nothing), ("mappings", nothing_stays_mapped), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
              ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow), ("memory", memory_is_explained)]
     cases = [(name, case) for name, case in cases if arguments.case in name]

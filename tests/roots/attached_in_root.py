@@ -22,7 +22,7 @@ def main():
         own_mounts.skip_all(erlang_counted.why_not(tools))
     own_mounts.enter()
     cases = [("exact counts", erlang_attached.counts_are_exact), ("cost of recording", erlang_attached.default_costs_little),
-             ("control", erlang_attached.control_is_obeyed),
+             ("control", erlang_attached.control_is_obeyed), ("--duration and SIGUSR1", erlang_attached.duration_and_signal_are_obeyed),
              ("cycles", erlang_attached.cycles_leave_nothing), ("mappings", erlang_attached.nothing_stays_mapped), ("ends", erlang_attached.ends_in_every_way),
              ("other tracers", erlang_attached.others_are_left_alone), ("memory", erlang_attached.memory_is_explained)]
     plan = tap.Plan(len(cases))
