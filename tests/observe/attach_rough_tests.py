@@ -305,7 +305,7 @@ def a_process_that_is_stopped_at_the_detach_keeps_the_agent():
             seconds = time.monotonic() - begin
             os.kill(target.pid, signal.SIGCONT)
             assert said.count("\n") == 1 and f"kill -CONT {target.pid}) and attach again" in said, said
-            assert seconds < 3, seconds  # attach gives up after half a second, and without a signal after 5 s
+            assert seconds < 4.5, seconds  # attach gives up after half a second; without the signal, after 5 s
             assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
             assert attached.report("--view=summary")["trace"]["end"] == "detached"
             assert target.ask("go") == f"{ROUNDS} OK"
