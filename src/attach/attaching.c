@@ -633,12 +633,13 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                  : 0;
 }
 
-/* Makes the agent inactive: hooks that remain then only call the original functions. */
-static void turn_off(const struct ag_attach *attach) {
+void ag_attach_turn_off(const struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
-    /* if it fails, the process is gone */
-    (void)ag_attach_write_memory(attach->process.pid, attachment->state, &attachment->off_value,
-                                 sizeof attachment->off_value);
+    if (attach->handle != 0 && attachment->state != 0 && !ag_attach_is_gone(attach)) {
+        /* if it fails, the process is gone */
+        (void)ag_attach_write_memory(attach->process.pid, attachment->state, &attachment->off_value,
+                                     sizeof attachment->off_value);
+    }
 }
 
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
@@ -647,7 +648,7 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
     const int r = take_out(attach, ret_times, ret_message);
     ag_stopped_threads_settle(&attach->threads, LATE_PATIENCE_NS);
     if (r < 0 && r != -ESRCH && r != -ESTALE) {
-        turn_off(attach);
+        ag_attach_turn_off(attach);
     }
     return r;
 }

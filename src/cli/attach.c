@@ -101,7 +101,7 @@ struct request {
     /* the malloc heap of the process when the recording began; valid if has_before */
     struct ag_glibc_heap before;
     bool has_before;
-    /* Paths of the live segment and of the trace, for remove_files, which another thread may
+    /* Paths of the live segment and of the trace, for end_by_force, which another thread may
      * execute (end_guard.h). "": nothing to remove. */
     char session_path[4096], trace[4096];
 };
@@ -373,11 +373,15 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Removes the file of the live segment and the trace. Does nothing if a writer was started, because
- * the writer removes or completes these files. */
-static void remove_files(void *context) {
+/* Called when the command is ended by force. Removes the file of the live segment and the trace. If
+ * a writer was started, it completes and removes these files instead, because the agent is turned
+ * off and the recording ends. */
+static void end_by_force(void *context) {
     const struct request *request = context;
-    if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {
+    if (request->supervisor.writer != 0) {
+        ag_attach_turn_off(request->attach);
+        ag_session_first_is_gone(request->supervisor.session, AG_GONE_LEFT_ALONE);
+    } else if (request->session_path[0] != '\0') {
         /* the live segment's file may have been removed already */
         ag_session_remove_path(request->session_path);
         (void)unlink(request->trace);
@@ -390,7 +394,7 @@ static int begin_signals(struct request *request) {
     request->supervisor =
         (struct ag_supervisor){.child = request->pid, .report_fd = -1, .signal_fd = -1};
     const int r = ag_supervisor_take_signals(&request->supervisor, AG_SIGNALS_OF_COMMAND);
-    return r < 0 ? r : ag_end_guard_begin("attach", remove_files, request);
+    return r < 0 ? r : ag_end_guard_begin("attach", end_by_force, request);
 }
 
 static int attach_to_process(struct request *request) {

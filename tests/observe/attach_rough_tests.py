@@ -301,11 +301,16 @@ def a_process_that_is_stopped_at_the_detach_keeps_the_agent():
             begin = time.monotonic()
             attached.process.send_signal(signal.SIGINT)
             said = attached.process.stderr.read()
-            assert attached.process.wait(timeout=60) == 125
+            status = attached.process.wait(timeout=60)
             seconds = time.monotonic() - begin
             os.kill(target.pid, signal.SIGCONT)
-            assert said.count("\n") == 1 and f"kill -CONT {target.pid}) and attach again" in said, said
             assert seconds < 4.5, seconds  # attach gives up after half a second; without the signal, after 5 s
+            if status != 125:  # on a loaded machine, there was no time to find out that the process is stopped
+                late = {0: "the agent is removed as soon as", 128 + signal.SIGINT: "ended by a signal"}
+                assert status in late and late[status] in said, (status, said)
+                assert target.ask("go") == f"{ROUNDS} OK"
+                continue
+            assert said.count("\n") == 1 and f"kill -CONT {target.pid}) and attach again" in said, said
             assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
             assert attached.report("--view=summary")["trace"]["end"] == "detached"
             assert target.ask("go") == f"{ROUNDS} OK"
