@@ -277,6 +277,7 @@ def main():
     parser.add_argument("--only", default="", help="a part of the names of rules")
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
+    recorded.hide_debug_files()
     rules = [(guest, name, rule) for guest in guests(tools) for name, rule in rules_of(tools, guest).items()
              if options.only in "%s: %s" % (guest.name, name)]
     results = tap.Plan(len(rules))

@@ -186,6 +186,7 @@ def left_alone(tools, program):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     cases = (entries, blocks_die_when_the_collector_frees_them, threads, sampled, child)
     programs = [name for name in ("collected", "collected_static") if os.path.exists(tools.program(name))]
     wild_programs = [name for name in ("collected_wild", "collected_wild_static") if os.path.exists(tools.program(name))]

@@ -311,6 +311,7 @@ def run_tracker_rules(tools, results):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     rules = recorded.cases_of("embedding")
     results = tap.Plan(10 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))

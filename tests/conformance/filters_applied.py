@@ -132,6 +132,7 @@ def run_names_the_filter(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     results = tap.Plan(len(FILTERS) + len(LUA_FILTERS) + 2)
     cases = {"filtered": (FILTERS, filter_records_exactly_the_selected_blocks), "lua": (LUA_FILTERS, filter_of_lua)}
     for name, (filters, case) in cases.items():

@@ -272,6 +272,7 @@ ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # 
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     rules = recorded.cases_of("function_counters")
     results = tap.Plan(9 + 2 * len(rules) - len(NOT_UNDER_RUN) - len(ONLY_UNDER_RUN))
     results.run("the example alone", lambda: example_alone(tools))

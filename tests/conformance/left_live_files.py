@@ -276,6 +276,7 @@ def main():
     parser.add_argument("--seed", type=int, action="append")
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
+    recorded.hide_debug_files()
     with recorded.Folder() as folder:
         os.mkdir(os.path.join(folder, "left"))
         left, trace = leave_behind(tools, os.path.join(folder, "left"))

@@ -408,6 +408,7 @@ NOT_IN_5_1 = (yielded_calls_have_frames, finalizers_have_words_without_calls)
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     cases = {
         "blocks and bytes by hand": counts_by_hand,
         "coroutines": coroutines_have_frames,

@@ -138,6 +138,7 @@ def samples_move(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     rules = recorded.cases_of("moving_heap")
     results = tap.Plan(4 + 2 * len(rules))
     results.run("a moved block stays itself", lambda: a_moved_block_stays_itself(tools))

@@ -124,6 +124,7 @@ def attached(tools, threads):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     cases = {
         "converters": lambda: converters(tools, 0),
         "converters, and threads that allocate": lambda: converters(tools, 3),

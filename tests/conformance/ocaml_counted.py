@@ -593,6 +593,7 @@ def main():
     parser.add_argument("--only", default="", help="run only the case with this name")
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
+    recorded.hide_debug_files()
     table = cases_of_root(os.path.abspath(options.root)) if options.root else CASES
     cases = [(name, chain, case) for name, (chain, cases) in table.items() for case in cases if options.only in case.__name__]
     results = tap.Plan(len(cases))

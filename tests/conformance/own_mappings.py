@@ -160,6 +160,7 @@ def without_line(tools, folder):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     with recorded.Folder() as folder:
         silent = without_line(tools, folder)
         results = tap.Plan(8 + len(silent))

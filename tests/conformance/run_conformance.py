@@ -216,6 +216,7 @@ def main():
         print("\n".join(CASES))
         return 0
     tools = recorded.Tools(options.build)
+    recorded.hide_debug_files()
     names = options.cases or list(CASES)
     results = tap.Plan(len(names))
     for name in names:

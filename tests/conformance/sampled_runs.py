@@ -531,6 +531,7 @@ def merged_processes_add_up(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     cases = [("periodic sizes", lambda: estimates_hold(tools, "periodic")), ("powers of two", lambda: estimates_hold(tools, "powers")),
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
              ("heaps that the program reports by allogram.h", lambda: estimates_hold(tools, "reported", program="sampled_heap")),

@@ -334,6 +334,7 @@ def silent_clients_delay_no_other(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     cases = [("every so many bytes", every_so_many_bytes), ("at a new peak", at_a_new_peak), ("every so often", every_so_often),
              ("at each collection", at_each_collection), ("at a signal", at_a_signal),
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),

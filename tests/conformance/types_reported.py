@@ -50,6 +50,7 @@ def compare_types(tools, program, source, main):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     results = tap.Plan(len(CASES))
     for program, source, entry in CASES:
         if os.path.exists(tools.program(program)):

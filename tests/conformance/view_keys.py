@@ -163,6 +163,7 @@ def hostile_forms():
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     results = tap.Plan(len(VIEWS) + 4)
     results.run("a missing key or another kind is seen", hostile_forms)
     with recorded.Folder() as folder:

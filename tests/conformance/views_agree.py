@@ -165,6 +165,7 @@ def several_as_one(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     results = tap.Plan(len(PROGRAMS) + 1)
     for number, program in enumerate(PROGRAMS):
         if os.path.exists(tools.program(program)):

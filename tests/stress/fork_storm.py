@@ -42,6 +42,7 @@ def storm(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
     results = tap.Plan(1)
     results.run("%d x %d short children" % (FAMILIES, CHILDREN), lambda: storm(tools))
     return results.status()

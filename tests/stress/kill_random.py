@@ -194,6 +194,7 @@ def main():
     parser.add_argument("--victim", choices=list(VICTIMS))
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
+    recorded.hide_debug_files()
     kinds = {options.victim: VICTIMS[options.victim]} if options.victim else VICTIMS
     results = tap.Plan(len(kinds))
     each = (options.runs + len(kinds) - 1) // len(kinds)
