@@ -50,6 +50,7 @@ static int take_lines(FILE *file, struct ag_decoder_types *types, size_t *ret_co
             (*ret_count)++;
         }
     }
+    r = r == 0 && ferror(file) ? -errno : r; /* such as EISDIR */
     free(line);
     return r;
 }
@@ -66,8 +67,8 @@ int ag_crystal_table_read(const char *path, struct ag_decoder_types **ret_types,
     } else if (count == 0) {
         r = -EINVAL;
         (void)snprintf(ret_message, 512,
-                       "%.300s has no line such as \"{187 - 187}: Point\": it is what "
-                       "CRYSTAL_DUMP_TYPE_ID=1 crystal build prints",
+                       "%.300s: has no line such as \"{187 - 187}: Point\"; write the file with "
+                       "CRYSTAL_DUMP_TYPE_ID=1 crystal build PROGRAM.cr >FILE",
                        path);
     }
     if (file) {

@@ -486,9 +486,8 @@ int ag_command_attach(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 1) {
-        return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "attach: expected one process number or node, got %d; usage: allogram %s",
-                       options.n_operands, options.usage);
+        return ag_options_refuse_operands(&options, "process", "one process number or node",
+                                          "attach 4711 (`pgrep NAME` prints the number)");
     }
     const struct ag_link_kind *kind = ag_link_kind_of(options.operands[0]);
     if (kind) {

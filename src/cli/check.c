@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/options.h"
 #include "format/verify.h"
 #include "report/page.h"
@@ -42,6 +43,22 @@ static void print_json(const struct ag_verdict *verdict) {
     }
 }
 
+/* Prints "(ring_full 3, stopped 2)": the causes of lost events. */
+static void print_causes(const struct ag_verdict *verdict) {
+    const char *before = " (";
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        if (verdict->lost[cause] != 0) {
+            printf("%s%s %" PRIu64, before, ag_lost_cause_name(cause), verdict->lost[cause]);
+            before = ", ";
+        }
+    }
+    if (verdict->lost_unknown != 0) {
+        printf("%sof unknown cause %" PRIu64, before, verdict->lost_unknown);
+        before = ", ";
+    }
+    fputs(before[0] == ',' ? ")" : "", stdout);
+}
+
 static void print_text(const char *path, const struct ag_verdict *verdict) {
     const struct ag_decode_error *damage = &verdict->damage;
 
@@ -57,24 +74,25 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
         printf("%s%s)", kind == NULL ? "" : ", in a record of kind ", kind == NULL ? "" : kind);
     }
     if (verdict->is_trace) {
-        printf("; %" PRIu64 " events, %" PRIu64 " lost", verdict->events, lost_total(verdict));
-        const char *before = " (";
-        for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
-            if (verdict->lost[cause] != 0) {
-                printf("%s%s %" PRIu64, before, ag_lost_cause_name(cause), verdict->lost[cause]);
-                before = ", ";
-            }
+        const uint64_t lost = lost_total(verdict);
+        if (verdict->events == 0 && lost > 0) {
+            printf("; but it contains no events, because the recorder lost all %" PRIu64, lost);
+        } else {
+            printf("; %" PRIu64 " events, %" PRIu64 " lost", verdict->events, lost);
         }
-        if (verdict->lost_unknown != 0) {
-            printf("%sof unknown cause %" PRIu64, before, verdict->lost_unknown);
-            before = ", ";
-        }
-        fputs(before[0] == ',' ? ")" : "", stdout);
+        print_causes(verdict);
         if (verdict->damaged_chunks > 0) {
             printf("; missing: up to %" PRIu64 " events, of %" PRIu64 " damaged chunk%s",
                    verdict->damaged_events, verdict->damaged_chunks,
                    verdict->damaged_chunks == 1 ? "" : "s");
         }
+        if (damage->code == AG_DECODE_CUT && damage->body_offset == 0) {
+            fputs("; missing: the end of the file; its size is not known", stdout);
+        } else if (damage->code == AG_DECODE_OK && !verdict->has_end) {
+            fputs("; it has no end of the program: later events are missing", stdout);
+        }
+    } else {
+        fputs(ag_trace_hint(path), stdout);
     }
     putchar('\n');
 }
@@ -94,9 +112,8 @@ int ag_command_check(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 1) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "check: expected one trace, got %d; see allogram check --help",
-                       options.n_operands);
+        return ag_options_refuse_operands(&options, "trace", "one trace",
+                                          "check allogram.ls.4711.allogram");
     }
     const char *path = options.operands[0];
     char message[512] = "";
@@ -113,7 +130,7 @@ int ag_command_check(int argc, char **argv) {
     }
     r = ag_trace_verify(path, &verdict);
     if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "%s: %s", path, strerror(-r));
+        return ag_fail(AG_EXIT_FAILURE, "check: %s: %s%s", path, strerror(-r), ag_trace_hint(path));
     }
     if (wants_json) {
         print_json(&verdict);

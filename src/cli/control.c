@@ -231,17 +231,23 @@ int ag_command_control(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 2) {
-        return ag_fail(
-            AG_EXIT_USAGE,
-            "control: expected a process and an action; usage: allogram control PID|NODE "
-            "pause|resume|reset|dump|stop");
+        return options.n_operands == 1
+                   ? ag_fail(AG_EXIT_USAGE,
+                             "control: %s: no action given; for example: allogram control %s "
+                             "pause (or resume, reset, dump, stop)",
+                             options.operands[0], options.operands[0])
+                   : ag_options_refuse_operands(
+                         &options, "process", "a process and an action",
+                         "control 4711 pause (`pgrep NAME` prints the number)");
     }
     const char *name = options.operands[0], *action = options.operands[1];
     const struct ag_link_kind *kind = ag_link_kind_of(name);
     pid_t pid = 0;
     if (!kind && !ag_parse_pid(name, &pid)) {
         return ag_fail(AG_EXIT_USAGE,
-                       "control: %s: neither a process number nor a node's name@host", name);
+                       "control: %s: neither a process number (`pgrep NAME` prints it) nor a node's "
+                       "name@host",
+                       name);
     }
     if (action_of(action) < 0) {
         static const char actions[] = "pause, resume, reset, dump, stop";

@@ -43,8 +43,8 @@ int ag_command_diff(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 2) {
-        return ag_fail(AG_EXIT_USAGE, "diff: expected two traces, got %d; usage: allogram %s",
-                       options.n_operands, options.usage);
+        return ag_options_refuse_operands(&options, "traces", "two traces",
+                                          "diff before.allogram after.allogram");
     }
     const int status = ag_report_request_finish(&request);
     return status == AG_EXIT_OK ? compare_traces(&request, options.operands) : status;

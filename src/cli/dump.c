@@ -23,6 +23,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/options.h"
 #include "format/decode.h"
 #include "format/record_layout.h"
@@ -398,7 +399,7 @@ static int dump_file(struct dump *dump, const char *path) {
         (void)ag_chunk_decoder_free(dump->starter); /* returns NULL */
         free(dump->order);
         free(dump->open);
-        return ag_fail(AG_EXIT_FAILURE, "%s: out of memory for %zu chunks", path, dump->n_order);
+        return ag_fail(AG_EXIT_FAILURE, "dump: %s: out of memory for %zu chunks", path, dump->n_order);
     }
     for (size_t i = 0; i < dump->n_order; i++) {
         dump->order[i] = &entries[i];
@@ -415,18 +416,18 @@ static int dump_file(struct dump *dump, const char *path) {
         dump->damage = *ag_trace_file_damage(dump->file);
     }
     if (dump->is_out_of_order) {
-        ag_say("%s: too many chunks overlap in time; the lines are not in the order of time", path);
+        ag_say("dump: %s: too many chunks overlap in time; the lines are not in the order of time", path);
     }
     if (dump->damaged_chunks > 0) {
         return ag_fail(AG_EXIT_FAILURE,
-                       "%s: %s (at byte %" PRIu64 "); up to %" PRIu64 " events of %" PRIu64
+                       "dump: %s: %s (at byte %" PRIu64 "); up to %" PRIu64 " events of %" PRIu64
                        " damaged chunk%s are missing",
                        path, ag_decode_code_text(dump->damage.code), dump->damage.offset,
                        dump->damaged_events, dump->damaged_chunks,
                        dump->damaged_chunks == 1 ? "" : "s");
     }
     if (dump->damage.code != AG_DECODE_OK) {
-        return ag_fail(AG_EXIT_FAILURE, "%s: %s (at byte %" PRIu64 ")", path,
+        return ag_fail(AG_EXIT_FAILURE, "dump: %s: %s (at byte %" PRIu64 ")", path,
                        ag_decode_code_text(dump->damage.code), dump->damage.offset);
     }
     return AG_EXIT_OK;
@@ -441,16 +442,17 @@ int ag_command_dump(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 1) {
-        return ag_fail(AG_EXIT_USAGE, "dump: expected one trace, got %d; see allogram dump --help",
-                       options.n_operands);
+        return ag_options_refuse_operands(&options, "trace", "one trace",
+                                          "dump allogram.ls.4711.allogram");
     }
     const char *path = options.operands[0];
     struct dump dump = {0};
     struct ag_decode_error error;
     const int r = ag_trace_file_open(path, &dump.file, &error);
     if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "%s: %s", path,
-                       error.code == AG_DECODE_IO ? strerror(-r) : ag_decode_code_text(error.code));
+        return ag_fail(AG_EXIT_FAILURE, "dump: %s: %s%s", path,
+                       error.code == AG_DECODE_IO ? strerror(-r) : ag_decode_code_text(error.code),
+                       ag_trace_hint(path));
     }
     const int status = dump_file(&dump, path);
     (void)ag_trace_file_close(dump.file); /* returns NULL */

@@ -172,7 +172,7 @@ static int write_new_file(const struct request *request, const char *trace,
     if (fd < 0) {
         return ag_fail(AG_EXIT_FAILURE, "export: %s: %s%s", path, strerror(errno),
                        errno == EEXIST ? "; export never overwrites a file; choose another name"
-                                       : "");
+                                       : "; choose another place with -o");
     }
     FILE *out = fdopen(fd, "w");
     if (!out) {
@@ -225,10 +225,8 @@ static int export_traces(const struct request *request, char **paths, int n_path
 /* Checks combinations of options. */
 static int check_request(const struct request *request, const struct ag_options *options) {
     if (options->n_operands == 0 || (options->n_operands > 1 && !request->is_merged)) {
-        return ag_fail(AG_EXIT_USAGE, "export: expected one trace, got %d%s; usage: allogram %s",
-                       options->n_operands,
-                       options->n_operands > 1 ? " (--merge combines several)" : "",
-                       options->usage);
+        return ag_options_refuse_operands(options, "trace", "one trace (--merge combines several)",
+                                          "export allogram.ls.4711.allogram --to=pprof -o ls.pb.gz");
     }
     if (!request->export.format) {
         char message[512];

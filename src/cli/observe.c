@@ -120,6 +120,10 @@ static int set_option(void *context, int id, const char *value) {
         request->selection.limit = count;
         break;
     case OPTION_BLAME:
+        if (*value == '\0') {
+            return ag_fail(AG_EXIT_USAGE,
+                           "observe: --blame=: no function given; for example: --blame='gc_*'");
+        }
         request->selection.blame = value;
         break;
     case 'o':
@@ -314,10 +318,9 @@ int ag_command_observe(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 1) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "observe: expected one process number or node, got %d; usage: "
-                       "allogram %s",
-                       options.n_operands, options.usage);
+        return ag_options_refuse_operands(
+            &options, "process", "one process number or node",
+            "observe 4711 --duration=10s (`pgrep NAME` prints the number)");
     }
     if (request.live && request.json) {
         return ag_fail(AG_EXIT_USAGE, "observe: --live and --json cannot be combined");
@@ -326,8 +329,11 @@ int ag_command_observe(int argc, char **argv) {
         return observe_machine(&request, options.operands[0]);
     }
     if (!ag_parse_pid(options.operands[0], &request.options.pid)) {
-        return ag_fail(AG_EXIT_USAGE, "observe: %s: not a process number; `pgrep NAME` finds it",
-                       options.operands[0]);
+        return ag_fail(
+            AG_EXIT_USAGE,
+            "observe: %s: neither a process number (`pgrep NAME` prints it) nor a node's "
+            "name@host",
+            options.operands[0]);
     }
     if (request.shows_memory) {
         return observe_machine(&request, NULL);

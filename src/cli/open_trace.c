@@ -3,10 +3,14 @@
  * it is opened. */
 #include "cli/open_trace.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
@@ -14,6 +18,7 @@
 #include "model/answers/collections.h"
 #include "model/answers/functions.h"
 #include "model/answers/program_mappings.h"
+#include "report/report.h"
 #include "symbol/decoder.h"
 #include "writer/writer.h"
 
@@ -86,6 +91,43 @@ int ag_trace_request_set(struct ag_trace_request *request, int id, const char *v
     return AG_EXIT_OK;
 }
 
+const char *ag_trace_hint(const char *path) {
+    static const struct {
+        const char *start, *text;
+    } kinds[] = {
+        {"ALLOGRAM", ""},
+        {"\177ELF", "; it is a program or library: allogram run -- PROGRAM records a program"},
+        {"\x1f\x8b", "; it is compressed: gunzip it first"},
+        {"\x28\xb5\x2f\xfd", "; it is compressed: unzstd it first"},
+        {"\3757zXZ", "; it is compressed: unxz it first"},
+    };
+    char start[8] = {0};
+    struct stat status;
+    if (stat(path, &status) < 0) {
+        return errno == ENOENT ? "; `ls *.allogram` lists the traces of the current folder" : "";
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return "; it is a folder: name a trace in it";
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return "; a trace is read from a file: copy it to one first";
+    }
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n_read = fd >= 0 ? pread(fd, start, sizeof start, 0) : -1;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (n_read <= 0) {
+        return ""; /* the message already says that the file is empty or not readable */
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(kinds); i++) {
+        if (memcmp(start, kinds[i].start, strlen(kinds[i].start)) == 0) {
+            return kinds[i].text;
+        }
+    }
+    return "; allogram run, attach and observe -o write traces, as NAME.allogram";
+}
+
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
                           struct ag_profile **ret_profile) {
     const char *command = request->command;
@@ -102,13 +144,27 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
         (void)close(copy); /* the profile has a descriptor of its own */
     }
     if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "%s: %s", command, message);
+        return ag_fail(AG_EXIT_FAILURE, "%s: %s%s", command, message, ag_trace_hint(path));
     }
     if (completed < 0 && copy_message[0] != '\0') {
         /* the missing events could not be added, but the rest of the trace was read */
         ag_say("%s: %s; continuing with the readable part", command, copy_message);
     }
     return AG_EXIT_OK;
+}
+
+struct missing_said {
+    const char *command, *path;
+};
+
+static void say_missing(void *context, const char *line) {
+    const struct missing_said *said = context;
+    ag_say("%s: %s: %s", said->command, said->path, line);
+}
+
+void ag_say_what_is_missing(const char *command, const struct ag_profile *profile) {
+    struct missing_said said = {.command = command, .path = ag_profile_identity(profile)->file};
+    ag_missing_lines(profile, say_missing, &said);
 }
 
 /* If nothing in VIEW matches --focus, returns what --focus selects in this view ("stack", "call

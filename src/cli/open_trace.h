@@ -48,6 +48,15 @@ int ag_trace_request_end_time(const struct ag_trace_request *request, const char
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
                           struct ag_profile **ret_profile);
 
+/* Prints to standard error what is missing from the trace, one message per line of
+ * ag_missing_lines (report/report.h): for commands whose output has no place for it. Call the
+ * function after the output was written. */
+void ag_say_what_is_missing(const char *command, const struct ag_profile *profile);
+
+/* Returns what the user can do if PATH could not be opened as a trace, such as "; it is a folder:
+ * name a trace in it"; "" if nothing is known. */
+const char *ag_trace_hint(const char *path);
+
 /* Prints a warning to standard error if nothing matches --focus, because an empty table without a
  * warning would look like a trace without blocks. VIEW: the view of `report`; NULL: the default
  * view. */

@@ -139,6 +139,18 @@ static int option_error(struct ag_options *options, bool lacks_value) {
     return STOP;
 }
 
+static int option_value_missing(struct ag_options *options, int id) {
+    const int length = name_length(options);
+    const char *name = "";
+    for (size_t i = 0; i < options->n_rows; i++) {
+        name = options->rows[i].id == id ? options->rows[i].name : name;
+    }
+    options->status = ag_fail(options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE,
+                              "%.*s: option --%s requires a value; see allogram %.*s --help",
+                              length, options->usage, name, length, options->usage);
+    return STOP;
+}
+
 /* Returns the id of the next option, or 0 after the last option, or STOP if the command must end
  * with options->status. */
 static int options_next(struct ag_options *options, const char **ret_value) {
@@ -174,6 +186,10 @@ static int options_next(struct ag_options *options, const char **ret_value) {
         options->n_operands = options->argc - optind;
         return 0;
     default:
+        /* `run -o -- ls`: the value was forgotten; without this check, -- would be the value */
+        if (optarg != NULL && strcmp(optarg, "--") == 0 && optarg == options->argv[optind - 1]) {
+            return option_value_missing(options, id);
+        }
         *ret_value = optarg;
         return id;
     }
@@ -195,6 +211,17 @@ bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_optio
         }
     }
     return true;
+}
+
+int ag_options_refuse_operands(const struct ag_options *options, const char *name,
+                               const char *expected, const char *example) {
+    const int status = options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE;
+    const int length = name_length(options);
+    return options->n_operands == 0
+               ? ag_fail(status, "%.*s: no %s given; for example: allogram %s", length,
+                         options->usage, name, example)
+               : ag_fail(status, "%.*s: expected %s, got %d; usage: allogram %s", length,
+                         options->usage, expected, options->n_operands, options->usage);
 }
 
 const char *ag_option_name(const struct ag_option *table, int id) {

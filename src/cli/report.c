@@ -102,7 +102,8 @@ int ag_command_report(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands == 0) {
-        return ag_fail(AG_EXIT_USAGE, "report: no trace given; usage: allogram %s", options.usage);
+        return ag_options_refuse_operands(&options, "trace", "traces",
+                                          "report allogram.ls.4711.allogram");
     }
     int status = refuse_view_as_trace(options.operands, options.n_operands);
     status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;

@@ -179,10 +179,8 @@ int ag_command_view(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands < 1 || options.n_operands > 2) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "view: expected one trace, or two to compare, got %d; "
-                       "usage: allogram %s",
-                       options.n_operands, options.usage);
+        return ag_options_refuse_operands(&options, "trace", "one trace, or two to compare",
+                                          "view allogram.ls.4711.allogram");
     }
     if (ag_html_page_missing()) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());

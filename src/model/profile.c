@@ -429,7 +429,11 @@ static int compile(const char *expression, const char *name, regex_t *regex, boo
 static int fail_open(const char *path, const struct ag_decode_error *error, int r,
                      char message[512]) {
     const bool is_io = error->code == AG_DECODE_IO || error->code == AG_DECODE_OK;
-    snprintf(message, 512, "%.400s: %s", path,
+    /* of a long path, the end is shown, because it names the file */
+    enum { SHOWN = 350 };
+    const size_t length = strlen(path);
+    snprintf(message, 512, "%s%s: %s", length > SHOWN ? "..." : "",
+             length > SHOWN ? path + length - SHOWN : path,
              is_io ? strerror(-r) : ag_decode_code_text(error->code));
     return r;
 }

@@ -102,7 +102,11 @@ static int check_access(const struct ag_remote_process *process, char message[51
     if (n == -EACCES || n == -EPERM) {
         return ag_error_message(
             message, -EPERM,
-            process->user != geteuid()
+            geteuid() == 0
+                ? "%d (%s, user %u): the kernel does not let this root read its memory: the "
+                  "process is outside of this container, root lacks the capability SYS_PTRACE "
+                  "(docker run --cap-add=SYS_PTRACE), or kernel.yama.ptrace_scope is 3"
+            : process->user != geteuid()
                 ? "%d (%s): belongs to user %u; run as that user or as root"
                 : "%d (%s): the kernel does not permit reading its memory, although it belongs to "
                   "this user (%u); it has changed its privileges, or kernel.yama.ptrace_scope "

@@ -78,7 +78,7 @@ static int read_line(struct ag_suppressions *suppressions, char *line) {
 struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[512]) {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        snprintf(ret_message, 512, "%.300s: %s", path, strerror(errno));
+        snprintf(ret_message, 512, "--suppressions=%.300s: %s", path, strerror(errno));
         return NULL;
     }
     struct ag_suppressions *suppressions = calloc(1, sizeof *suppressions);
@@ -91,16 +91,21 @@ struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[
         r = read_line(suppressions, line);
     }
     if (r == 0 && ferror(file)) {
-        r = -EIO;
+        r = -errno; /* such as EISDIR */
     }
     free(line);
     (void)fclose(file); /* no error to check: the file was only read */
     if (r == 0) {
         return suppressions;
     }
-    snprintf(ret_message, 512, "%.300s:%u: %s", path, number,
-             r == -EINVAL ? "not a line of a suppression file; expected leak:PATTERN"
-                          : strerror(-r));
+    if (r == -EINVAL) {
+        snprintf(ret_message, 512,
+                 "--suppressions=%.300s:%u: not a line of a suppression file; expected "
+                 "leak:PATTERN, such as leak:load_plugins",
+                 path, number);
+    } else {
+        snprintf(ret_message, 512, "--suppressions=%.300s: %s", path, strerror(-r));
+    }
     return ag_suppressions_close(suppressions);
 }
 

@@ -123,12 +123,22 @@ int ag_types_find(struct ag_view *view) {
                  "the name as --view=types shows it, such as %.100s",
                  view->options->type, n, name_of(row));
     } else if (n == 0) {
-        size_t used = (size_t)snprintf(view->message, 512, "--type=%.100s: the trace has no %s",
-                                       view->options->type,
-                                       ranking.count > 0 ? "such type; the largest are" : "types");
-        for (size_t i = 0; i < ranking.count && i < NAMED && used < 512; i++) {
-            used += (size_t)snprintf(view->message + used, 512 - used, "%s %.60s", i > 0 ? "," : "",
+        size_t used =
+            (size_t)snprintf(view->message, 512, "--type=%.100s: the trace has no such type",
+                             view->options->type);
+        bool has_types = false;
+        for (size_t i = 0; i < ranking.count; i++) {
+            has_types = has_types || rows[ranking.ranks[i].row].type != NULL;
+        }
+        for (size_t i = 0; has_types && i < ranking.count && i < NAMED && used < 512; i++) {
+            used += (size_t)snprintf(view->message + used, 512 - used, "%s %.60s",
+                                     i > 0 ? "," : "; the largest are",
                                      name_of(&rows[ranking.ranks[i].row]));
+        }
+        if (!has_types) {
+            snprintf(view->message + used, 512 - used,
+                     ": its blocks have no types; blocks of OCaml, Julia, Crystal, Guile and Lua "
+                     "have types");
         }
     }
     ag_ranking_end(&ranking);

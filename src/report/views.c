@@ -145,6 +145,8 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--type needs --view=types or --view=blocks";
     } else if (options->states != 0 && !is_of_blocks) {
         wrong = "--state needs --view=blocks";
+    } else if (options->suppressions_path != NULL && strcmp(view, "leaks") != 0) {
+        wrong = "--suppressions needs --view=leaks";
     } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
         wrong = "--at needs --view=peak; --from and --to work with every view";
     } else if (options->is_tree && !is_of_functions) {

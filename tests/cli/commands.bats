@@ -59,7 +59,7 @@ one_line() {
     run "$ALLOGRAM" check "$BATS_TEST_TMPDIR/"$'\e[2Jevil'
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == *"evil: not an allogram trace" && $output != *$'\e'* ]]
+    [[ $output == *"evil: not an allogram trace; "* && $output != *$'\e'* ]]
 }
 
 @test "bash completes exactly the options in the section 'options' of a command's help" {
