@@ -208,15 +208,9 @@ static int export_traces(const struct request *request, char **paths, int n_path
     } else if (ag_export_write(stdout, profile, &request->export, message) < 0) {
         status = ag_fail(AG_EXIT_FAILURE, "export: %s: %s", paths[0], message);
     }
-    /* damage is checked after the export, because the events are read while the export is
-     * written */
-    const struct ag_profile_identity *identity = ag_profile_identity(profile);
-    if (identity->is_damaged) {
-        ag_say("export: %s: damaged at byte %llu; only the readable part was exported; up to %llu "
-               "events of %llu damaged chunks are missing",
-               identity->file, (unsigned long long)identity->damage.offset,
-               (unsigned long long)identity->missing.events,
-               (unsigned long long)identity->missing.chunks);
+    /* if standard output fails, ag_stdout_finish prints the only message */
+    if (status == AG_EXIT_OK && (request->output || fflush(stdout) == 0)) {
+        ag_say_what_is_missing("export", profile);
     }
     ag_profile_close(profile);
     return status;

@@ -160,6 +160,12 @@ static int view_traces(const struct view_request *request, char **paths, int n_p
             show_in_browser(output);
         }
     }
+    if (status == AG_EXIT_OK) {
+        ag_say_what_is_missing("view", profile);
+    }
+    if (status == AG_EXIT_OK && before) {
+        ag_say_what_is_missing("view", before);
+    }
     ag_profile_close(profile);
     ag_profile_close(before);
     return status;

@@ -84,6 +84,10 @@ void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds
  * with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
+/* Reads a chunk and checks its header and the checksum of its stored bytes, without decompressing
+ * it. Returns 0, or a negative errno with *ret_error. No chunk is started afterwards. */
+int ag_chunk_decoder_check(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
+                           const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
 /* Moves the started chunk to a new, small decoder, which cannot start another chunk. Then DECODER
  * can start the next chunk. For readers that decode many chunks at the same time. NULL: no
  * memory. */

@@ -155,6 +155,15 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
     return 0;
 }
 
+int ag_chunk_decoder_check(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
+                           const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error) {
+    decoder->at = decoder->end = NULL;
+    const enum ag_decode_code code = ag_chunk_entry_is_valid(entry)
+                                         ? read_stored(decoder, file->fd, entry)
+                                         : AG_DECODE_BAD_CHUNK;
+    return code == AG_DECODE_OK ? 0 : ag_decode_fail(ret_error, code, entry->offset);
+}
+
 static int fail_inside(const struct ag_chunk_decoder *decoder, enum ag_decode_code code,
                        uint32_t kind, struct ag_decode_error *ret_error) {
     const int r = ag_decode_fail(ret_error, code, decoder->entry.offset);

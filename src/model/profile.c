@@ -671,12 +671,20 @@ static void refresh_damage(struct ag_profile *profile) {
         identity->damage =
             (struct ag_profile_damage){.offset = definitions->damage.offset,
                                        .what = ag_decode_code_text(definitions->damage.code)};
-        identity->missing = (struct ag_profile_missing){.chunks = definitions->damaged_chunks,
-                                                        .events = definitions->damaged_events,
-                                                        .bytes = definitions->damaged_bytes};
+        identity->is_file_cut = definitions->damage.code == AG_DECODE_CUT;
+        identity->end = end_name(definitions);
+        const struct ag_damaged_chunks *events = &definitions->damaged;
+        const struct ag_damaged_chunks *others = &definitions->damaged_others;
+        identity->missing =
+            (struct ag_profile_missing){.chunks = events->chunks + others->chunks,
+                                        .events = events->events,
+                                        .bytes = events->bytes + others->bytes,
+                                        .has_sums = !profile->needs_pass &&
+                                                    definitions->index.has_summary &&
+                                                    events->chunks > 0};
         return;
     }
-    identity->missing = (struct ag_profile_missing){0};
+    identity->missing = (struct ag_profile_missing){.has_sums = true};
     for (size_t p = 0; p < profile->n_parts; p++) {
         const struct ag_profile_identity *part = ag_profile_identity(profile->parts[p].profile);
         if (part->is_damaged && !identity->is_damaged) {
@@ -686,9 +694,11 @@ static void refresh_damage(struct ag_profile *profile) {
         identity->missing.chunks += part->missing.chunks;
         identity->missing.events += part->missing.events;
         identity->missing.bytes += part->missing.bytes;
+        identity->is_file_cut |= part->is_file_cut;
     }
 }
 
+        identity->missing.has_sums &= part->missing.events == 0 || part->missing.has_sums;
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile) {
     /* the cast removes `const`: the identity is a cache */
     refresh_damage((struct ag_profile *)(uintptr_t)profile);

@@ -154,7 +154,10 @@ struct ag_profile_identity {
         /* contents of the damaged chunks, which could not be read; up to `events` events are
          * missing */
         uint64_t chunks, events, bytes;
+        /* true: the sums of the profile come from the trace's index and include these events */
+        bool has_sums;
     } missing;
+    bool is_file_cut; /* the end of the file is missing; its size is not known */
 };
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
 /* The number of events that the recorder (allogram's code in the profiled process) lost by CAUSE,

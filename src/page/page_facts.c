@@ -45,6 +45,8 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
         ag_json_integer(json, "missing_chunks", identity->missing.chunks);
         ag_json_integer(json, "missing_events", identity->missing.events);
         ag_json_integer(json, "missing_bytes", identity->missing.bytes);
+        ag_json_bool(json, "has_sums", identity->missing.has_sums);
+        ag_json_bool(json, "is_file_cut", identity->is_file_cut);
         ag_json_close(json, '}');
     }
 }

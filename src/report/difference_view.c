@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/answers/blamed_lines.h"
 #include "model/answers/difference.h"
 #include "model/interval.h"
 #include "report/call_difference_view.h"
@@ -108,6 +109,14 @@ static void write_json(struct ag_view *view, const struct ag_difference *differe
 
 /* ---- text ---- */
 
+static void write_missing(void *context, const char *line) {
+    struct ag_page *page = context;
+    enum { INDENT = 8, MORE = 10 };
+    ag_page_spaces(page, INDENT);
+    ag_page_wrap(page, AG_STYLE_WARNING, MORE, line);
+    ag_page_end_line(page);
+}
+
 static void write_process(struct ag_page *page, const char *which,
                           const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
@@ -118,18 +127,8 @@ static void write_process(struct ag_page *page, const char *which,
     ag_page_print(page, AG_STYLE_BRIGHT, "%s", fitted.text);
     ag_page_print(page, AG_STYLE_DIM, "  pid %u, %s%s\n", identity->pid,
                   ag_quantity_time(&duration, ag_profile_recording_ns(profile)),
-                  identity->is_damaged ? ", damaged: only the readable part" : "");
-    if (identity->missing.chunks > 0) {
-        ag_page_print(page, AG_STYLE_WARNING,
-                      "        missing: up to %s events, of %" PRIu64 " damaged chunk%s\n",
-                      ag_quantity_count(&duration, identity->missing.events),
-                      identity->missing.chunks, identity->missing.chunks == 1 ? "" : "s");
-    }
-    const uint64_t lost = ag_heading_lost_events(profile);
-    if (lost > 0) {
-        ag_page_print(page, AG_STYLE_WARNING, "        lost: %s events\n",
-                      ag_quantity_count(&duration, lost));
-    }
+                  identity->is_damaged ? ", damaged" : "");
+    ag_missing_lines(profile, write_missing, page);
 }
 
 static void write_total(struct ag_view *view, const struct ag_difference *difference,
@@ -289,6 +288,8 @@ static int write_object(struct ag_view *view, struct ag_profile *before, struct 
 static int check_call_sort(const struct ag_report_options *options,
                            const struct ag_call_difference *calls, char ret_message[512]) {
     if (options->call_sort == AG_CALL_METRIC_DEFAULT) {
+    ag_heading_missing_json(view->json, "missing", after);
+    ag_heading_missing_json(view->json, "before_missing", before);
         return 0;
     }
     const char *name = ag_call_metric_name(options->call_sort);

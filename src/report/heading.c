@@ -17,62 +17,128 @@ uint64_t ag_heading_lost_events(const struct ag_profile *profile) {
     return events;
 }
 
-void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) {
+/* ---- what is missing ---- */
+
+static void write_damage(const struct ag_profile_identity *identity, ag_missing_write *write,
+                         void *context) {
+    char line[AG_MISSING_BYTES];
+    const char *what = identity->damage.what;
+    (void)snprintf(line, sizeof line,
+                   "%s%s at byte %" PRIu64 " of %" PRIu64 "; only the readable part is shown",
+                   strncmp(what, "damaged", strlen("damaged")) == 0 ? "" : "damaged: ", what,
+                   identity->damage.offset, identity->file_bytes);
+    write(context, line);
+    if (identity->missing.chunks > 0) {
+        struct ag_quantity events, bytes;
+        (void)snprintf(line, sizeof line,
+                       "missing: up to %s events, of %" PRIu64 " damaged chunk%s with %s%s",
+                       ag_quantity_count(&events, identity->missing.events),
+                       identity->missing.chunks, identity->missing.chunks == 1 ? "" : "s",
+                       ag_quantity_bytes(&bytes, identity->missing.bytes),
+                       identity->missing.has_sums
+                           ? "; sums of the whole recording include them, because the trace has an "
+                             "index"
+                           : "");
+        write(context, line);
+    }
+    if (identity->is_file_cut) {
+        write(context, "missing: the end of the file; its size is not known");
+    }
+}
+
+/* Writes until when events were recorded, if the recording or the file ends before the program. */
+static void write_end(const struct ag_profile *profile, ag_missing_write *write, void *context) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
-    if (identity->is_damaged) {
-        const char *what = identity->damage.what;
-        ag_page_prose(page, AG_STYLE_WARNING,
-                      "%s%s at byte %" PRIu64 " of %" PRIu64 "; only the readable part is shown",
-                      strncmp(what, "damaged", strlen("damaged")) == 0 ? "" : "damaged: ", what,
-                      identity->damage.offset, identity->file_bytes);
-        if (identity->missing.chunks > 0) {
-            struct ag_quantity events, bytes;
-            ag_page_prose(page, AG_STYLE_WARNING,
-                          "missing: up to %s events, of %" PRIu64 " damaged chunk%s with %s",
-                          ag_quantity_count(&events, identity->missing.events),
-                          identity->missing.chunks, identity->missing.chunks == 1 ? "" : "s",
-                          ag_quantity_bytes(&bytes, identity->missing.bytes));
-        }
+    const bool is_cut = strcmp(identity->end, "cut") == 0;
+    char line[AG_MISSING_BYTES];
+    struct ag_quantity time;
+    ag_quantity_time(&time, ag_profile_recording_ns(profile));
+    if (is_cut || strcmp(identity->end, "running") == 0) {
+        (void)snprintf(line, sizeof line, "%s; events after %s are missing",
+                       !is_cut                 ? "running: the program had not ended"
+                       : identity->is_damaged ? "cut: the trace has no end of the program"
+                                              : "cut: recording stopped before the program ended",
+                       time.text);
+        write(context, line);
     }
-    if (strcmp(identity->end, "cut") == 0) {
-        ag_page_prose(page, AG_STYLE_WARNING,
-                      "cut: recording stopped before the program ended; later events are missing");
-    } else if (strcmp(identity->end, "running") == 0) {
-        ag_page_text(page, AG_STYLE_WARNING,
-                     "running: the program had not ended; later events are missing\n");
-    }
-    struct ag_quantity count;
+}
+
+static void write_lost_stacks(const struct ag_profile *profile, ag_missing_write *write,
+                              void *context) {
     const uint64_t lost_stacks = ag_profile_summary(profile)->lost_stacks;
     if (lost_stacks > 0) {
         const bool is_one = lost_stacks == 1;
-        ag_page_prose(
-            page, AG_STYLE_WARNING,
+        struct ag_quantity count;
+        char line[AG_MISSING_BYTES];
+        (void)snprintf(
+            line, sizeof line,
             "not stored: the stack%s of %s block%s, because shared memory was full; %s counted "
             "as [stack not kept]",
             is_one ? "" : "s", ag_quantity_count(&count, lost_stacks), is_one ? "" : "s",
             is_one ? "this block is" : "these blocks are");
+        write(context, line);
     }
-    uint64_t lost_events = ag_heading_lost_events(profile);
+}
+
+static void write_lost_events(const struct ag_profile *profile, ag_missing_write *write,
+                              void *context) {
+    const uint64_t lost_events = ag_heading_lost_events(profile);
     if (lost_events == 0) {
         return;
     }
-    enum { INDENT = 2 };
-    ag_page_print(page, AG_STYLE_WARNING, "lost: %s events",
-                  ag_quantity_count(&count, lost_events));
+    struct ag_quantity count;
+    char line[AG_MISSING_BYTES];
+    size_t used = (size_t)snprintf(line, sizeof line, "lost: %s event%s",
+                                   ag_quantity_count(&count, lost_events),
+                                   lost_events == 1 ? "" : "s");
     const char *separator = " (";
     for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
-        uint64_t events = ag_profile_lost(profile, cause);
-        if (events != 0) {
-            char words[128];
-            snprintf(words, sizeof words, "%s%s %s", separator, ag_profile_lost_name(cause),
-                     ag_quantity_count(&count, events));
-            ag_page_wrap(page, AG_STYLE_WARNING, INDENT, words);
+        const uint64_t events = ag_profile_lost(profile, cause);
+        if (events != 0 && used < sizeof line) {
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", separator,
+                                     ag_profile_lost_name(cause),
+                                     ag_quantity_count(&count, events));
             separator = ", ";
         }
     }
-    ag_page_wrap(page, AG_STYLE_WARNING, INDENT,
-                 "); all numbers below are too low by these events");
-    ag_page_end_line(page);
+    if (used < sizeof line) {
+        (void)snprintf(line + used, sizeof line - used, "); all numbers are too low by %s",
+                       lost_events == 1 ? "this event" : "these events");
+    }
+    write(context, line);
+}
+
+void ag_missing_lines(const struct ag_profile *profile, ag_missing_write *write, void *context) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    if (identity->is_damaged) {
+        write_damage(identity, write, context);
+    }
+    write_end(profile, write, context);
+    write_lost_stacks(profile, write, context);
+    write_lost_events(profile, write, context);
+}
+
+static void write_warning(void *context, const char *line) {
+    ag_page_prose(context, AG_STYLE_WARNING, "%s", line);
+}
+
+void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) {
+    ag_missing_lines(profile, write_warning, page);
+}
+
+void ag_heading_missing_json(struct ag_json *json, const char *key,
+                             const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    const bool has_no_end =
+        strcmp(identity->end, "cut") == 0 || strcmp(identity->end, "running") == 0;
+    ag_json_open(json, key, '{');
+    ag_json_integer(json, "lost_events", ag_heading_lost_events(profile));
+    ag_json_integer(json, "lost_stacks", ag_profile_summary(profile)->lost_stacks);
+    ag_json_integer(json, "damaged_chunks", identity->missing.chunks);
+    ag_json_integer(json, "damaged_events", identity->missing.events);
+    ag_json_bool(json, "end_of_file", identity->is_file_cut);
+    ag_json_integer_if(json, "after_ns", ag_profile_recording_ns(profile), has_no_end);
+    ag_json_close(json, '}');
 }
 
 static const char *end_words(struct ag_frame_text *buffer,

@@ -70,6 +70,15 @@ struct ag_report *ag_report_finish(struct ag_report *report);
 
 struct ag_mapped_memory_note;
 enum { AG_MAPPED_WORDS_BYTES = 1024 };
+/* Calls WRITE with each line that says what is missing from the trace: damage of the file, the end
+ * of the recording, lost events and stacks. All commands that show numbers of a trace print these
+ * lines. Call the function after the numbers were read, because the first reader of the events may
+ * find damage. */
+enum { AG_MISSING_BYTES = 1024 };
+typedef void ag_missing_write(void *context, const char *line);
+void ag_missing_lines(const struct ag_profile *profile, ag_missing_write *write, void *context);
+uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* lost for any cause */
+
 /* Formats "mapped by the program itself: 142 MiB at the peak, most by grow (arena.c:12)". Returns
  * BUFFER. */
 const char *ag_report_mapped_words(const struct ag_mapped_memory_note *note,

@@ -43,9 +43,6 @@ static int write_apart_json(struct ag_view *view) {
         ag_json_integer(json, ag_profile_lost_name(cause), ag_profile_lost(view->profile, cause));
     }
     ag_json_close(json, '}');
-    ag_json_open(json, "missing", '{');
-    ag_json_integer(json, "lost_stacks", ag_profile_summary(view->profile)->lost_stacks);
-    ag_json_close(json, '}');
     write_runtimes_json(view);
     const int r = ag_gc_summary_json(view);
     const struct ag_profile_cost *cost = ag_profile_cost(view->profile);

@@ -118,7 +118,8 @@ void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile);
 void ag_heading_damage_json(struct ag_json *json, const char *key,
                             const struct ag_profile *profile);
-uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* lost for any cause */
+void ag_heading_missing_json(struct ag_json *json, const char *key,
+                             const struct ag_profile *profile);
 
 /* For views that count the whole process: prints that --focus, --ignore and --runtime do not
  * apply. */

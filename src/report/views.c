@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "model/answers/blamed_lines.h"
 #include "report/view.h"
 #include "text/nearest_name.h"
 
@@ -143,11 +144,11 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--view=lifetimes can be grouped by function, line, image, type or label only";
     } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
         wrong = "--type needs --view=types or --view=blocks";
-    } else if (options->states != 0 && !is_of_blocks) {
-        wrong = "--state needs --view=blocks";
     } else if (options->suppressions_path != NULL && strcmp(view, "leaks") != 0) {
         wrong = "--suppressions needs --view=leaks";
     } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
+    } else if (options->states != 0 && !is_of_blocks) {
+        wrong = "--state needs --view=blocks";
         wrong = "--at needs --view=peak; --from and --to work with every view";
     } else if (options->is_tree && !is_of_functions) {
         wrong = "--tree needs --view=functions; --view=tree shows the tree of allocated blocks";
@@ -299,6 +300,7 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
             snprintf(ret_message, 512, "%s", strerror(ENOMEM));
             return -ENOMEM;
         }
+        ag_heading_missing_json(&report->json, "missing", profile);
         report->page.out = kept;
         ag_heading_text(&report->page, profile, options->filter);
         r = (report->view->flags & SHOWS_BLOCKS) && ag_profile_has_only_samples(profile)

@@ -164,8 +164,7 @@ one_line() {
     for format in pprof dhat massif heaptrack firefox json; do
         run "$ALLOGRAM" export "$BATS_TEST_TMPDIR/cut.allogram" --to="$format" -o "$BATS_TEST_TMPDIR/cut.$format"
         [ "$status" -eq 0 ]
-        one_line
-        [[ $output == *"damaged at byte "* ]]
+        [[ $output == *"damaged: cut short at byte "*"missing: the end of the file; its size is not known"* ]]
     done
     [ "$(jq '[.stacks[].allocated_blocks] | add' "$BATS_TEST_TMPDIR/cut.json")" -eq 6010 ]
 }

@@ -342,3 +342,51 @@ PYTHON
     [ "$status" -eq 1 ]
     [[ $output == *"--junit=/nowhere/a.xml: No such file or directory"* ]]
 }
+
+# Writes damaged.allogram, in which the first chunk of events is overwritten, and cut.allogram, which ends in the middle of a chunk of events.
+damage() {
+    python3 - "$1" <<'PYTHON'
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+at, events = struct.unpack_from("<H", data, 10)[0], []
+while data[at:at + 4] == b"AGCK":
+    stored_bytes, = struct.unpack_from("<I", data, at + 44)
+    if data[at + 4] == 1:
+        events.append((at, stored_bytes))
+    at += 64 + stored_bytes
+at, stored_bytes = events[0]
+open("damaged.allogram", "wb").write(data[:at + 64] + bytes(stored_bytes) + data[at + 64 + stored_bytes:])
+at, stored_bytes = events[-1]
+open("cut.allogram", "wb").write(data[:at + 64 + stored_bytes // 2])
+PYTHON
+}
+
+@test "every view, export, diff and check say what is missing from a damaged, cut or lossy trace" {
+    damage jq.allogram
+    views=$("$ALLOGRAM" report jq.allogram --view=? 2>&1 | sed 's/.*the views are //') || true
+    formats=$("$ALLOGRAM" export jq.allogram 2>&1 | sed 's/.*the formats are //') || true
+    [ "$(wc -w <<<"$views")" -ge 15 ]
+    [ "$(wc -w <<<"$formats")" -ge 12 ]
+    damaged="missing: up to .* events, of 1 damaged chunk" cut="missing: the end of the file; its size is not known" lost="lost: 1,001,234 events"
+    for view in $views; do
+        COLUMNS=200 "$ALLOGRAM" report damaged.allogram cut.allogram lost.allogram --view="$view" >text
+        for words in "$damaged" "$cut" "$lost"; do
+            grep -q "$words" text || { echo "$view: $words"; false; }
+        done
+        "$ALLOGRAM" report damaged.allogram cut.allogram lost.allogram --view="$view" --json | jq -e '.reports | map(.missing) |
+            .[0].damaged_chunks == 1 and .[1].end_of_file and .[2].lost_events == 1001234' >/dev/null || { echo "$view --json"; false; }
+    done
+    for format in $formats; do
+        [ "$format" != perf-map ] || continue # these traces have no code that was compiled at run time
+        "$ALLOGRAM" export damaged.allogram --to="$format" --allow-empty 2>&1 >/dev/null | grep -q "$damaged" || { echo "$format"; false; }
+    done
+    for trace in damaged cut lost; do
+        words=${!trace}
+        COLUMNS=200 "$ALLOGRAM" diff jq.allogram "$trace.allogram" | grep -q "$words"
+        "$ALLOGRAM" diff "$trace.allogram" jq.allogram --json | jq -e '.before_missing | .damaged_chunks == 1 or .end_of_file or .lost_events > 0' >/dev/null
+        "$ALLOGRAM" export "$trace.allogram" --to=csv --allow-empty 2>&1 >/dev/null | grep -q "$words"
+        "$ALLOGRAM" view "$trace.allogram" -o "$trace.html" --no-open 2>&1 | grep -q "$words"
+        run "$ALLOGRAM" check "$trace.allogram"
+        [[ $output == *"missing: "* || $output == *"lost all 1001234"* || $output == *" 1001234 lost"* ]]
+    done
+}

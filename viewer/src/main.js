@@ -27,11 +27,38 @@ import { showHelp } from "./help.js";
 
 const $ = (id) => document.getElementById(id);
 
-function damageText(which, damage) {
-  if (!damage) return "";
-  const missing = damage.missing_chunks > 0 ? `; up to ${count(damage.missing_events)} events of ${
-    count(damage.missing_chunks)} damaged chunk${damage.missing_chunks === 1 ? "" : "s"} are missing here` : "";
-  return `${which} is damaged at byte ${count(damage.offset)}: ${damage.what}${missing}`;
+/* What is missing from a trace, in the words of the first lines of `report` (report/heading.c). */
+function missingTexts({ facts }) {
+  const { damage, end } = facts;
+  const texts = [];
+  if (damage) {
+    texts.push(`${damage.what.startsWith("damaged") ? "" : "damaged: "}${damage.what} at byte ${damage.offset} of ${
+      facts.file_bytes}; only the readable part is shown`);
+    if (damage.missing_chunks > 0) {
+      texts.push(`missing: up to ${count(damage.missing_events)} events, of ${damage.missing_chunks} damaged chunk${
+        damage.missing_chunks === 1 ? "" : "s"} with ${bytes(damage.missing_bytes)}${damage.has_sums
+        ? "; sums of the whole recording include them, because the trace has an index" : ""}`);
+    }
+    if (damage.is_file_cut) texts.push("missing: the end of the file; its size is not known");
+  }
+  if (end === "cut" || end === "running") {
+    texts.push(`${end === "running" ? "running: the program had not ended"
+      : damage ? "cut: the trace has no end of the program" : "cut: recording stopped before the program ended"
+      }; events after ${time(facts.summary.duration_ns)} are missing`);
+  }
+  if (facts.lost_stacks > 0) {
+    const isOne = facts.lost_stacks === 1;
+    texts.push(`not stored: the stack${isOne ? "" : "s"} of ${count(facts.lost_stacks)} block${isOne ? "" : "s"}, because shared memory was full; ${
+      isOne ? "this block is" : "these blocks are"} counted as [stack not kept]`);
+  }
+  const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
+  if (lost.length > 0) {
+    const total = lost.reduce((sum, [, events]) => sum + events, 0);
+    texts.push(`lost: ${count(total)} event${total === 1 ? "" : "s"} (${
+      lost.map(([cause, events]) => `${cause} ${count(events)}`).join(", ")}); all numbers are too low by ${
+      total === 1 ? "this event" : "these events"}`);
+  }
+  return texts;
 }
 /* The line of the summary about memory that the program mapped itself (report/mappings_view.c). */
 function mappedText(mapped) {
@@ -229,18 +256,14 @@ class App {
       facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
         "± is the 95 % confidence interval" : ""].filter(Boolean).join(" · ");
-    const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
     const warnings = [
-      ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
-      facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost because ` +
-        "shared memory was full; these blocks are counted as [stack not kept]" : "",
+      ...missingTexts(this.trace),
+      ...(this.before ? missingTexts(this.before).map((text) => `the trace before: ${text}`) : []),
       ...facts.runtimes.filter((runtime) => !runtime.hooked || runtime.note).map(({ name, version, hooked, note }) =>
         `${hooked ? "" : "not recorded: allocations of "}${name}${version ? ` ${version}` : ""}: ${note || "reason unknown"}`),
       summary.incomplete_stacks > 0 ? `${count(summary.incomplete_stacks)} stacks could not be walked to their end: ${
         blocksOf(summary.incomplete_blocks)}, ${share(summary.incomplete_blocks, summary.allocated_blocks)} of all, with ${
         bytes(summary.incomplete_bytes)}` : "",
-      damageText("the trace", facts.damage),
-      this.before ? damageText("the trace before", this.before.facts.damage) : "",
       facts.filter_undecided?.length > 0 ? `the type of a block in ${facts.filter_undecided.join(", ")} is not known when ` +
         "it is allocated: the filter type= recorded none of these blocks, !type= all of them" : "",
       this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +

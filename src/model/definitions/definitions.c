@@ -453,7 +453,14 @@ struct loading {
     struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
     /* whether a chunk of the index is damaged; then the index cannot be used */
     bool index_is_damaged;
+    bool counts_damage; /* counts damaged chunks, and checks the chunks with events too */
 };
+
+static void count_damaged(struct ag_damaged_chunks *damaged, const struct ag_chunk_entry *entry) {
+    damaged->chunks++;
+    damaged->events += entry->kind == AG_CHUNK_KIND_EVENTS ? entry->events : 0;
+    damaged->bytes += entry->stored_bytes;
+}
 
 static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
                       const struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
@@ -477,6 +484,25 @@ static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
         loading->damage = error;
     }
     loading->index_is_damaged |= entry->kind == AG_CHUNK_KIND_INDEX;
+    if (loading->counts_damage) {
+        count_damaged(&loading->definitions->damaged_others, entry);
+    }
+    return 0;
+}
+
+static int check_events(struct loading *loading, struct ag_chunk_decoder *decoder,
+                        const struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
+    struct ag_decode_error error = {0};
+    if (ag_chunk_decoder_check(decoder, file, entry, &error) >= 0) {
+        return 0;
+    }
+    if (error.code == AG_DECODE_NO_MEMORY) {
+        return -ENOMEM;
+    }
+    if (loading->damage.code == AG_DECODE_OK) {
+        loading->damage = error;
+    }
+    count_damaged(&loading->definitions->damaged, entry);
     return 0;
 }
 
@@ -492,6 +518,8 @@ static int definitions_load(struct loading *loading, const struct ag_trace_file 
     for (size_t i = 0; i < n && r == 0; i++) {
         if (entries[i].kind != AG_CHUNK_KIND_EVENTS) {
             r = take_chunk(loading, decoder, file, &entries[i]);
+        } else if (loading->counts_damage) {
+            r = check_events(loading, decoder, file, &entries[i]);
         }
     }
     (void)ag_chunk_decoder_free(decoder);
@@ -514,7 +542,8 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     }
     struct loading loading = {.definitions = definitions,
                               .take = take_record,
-                              .passed_over = KIND(NODES) | KIND(STACK_SUMS)};
+                              .passed_over = KIND(NODES) | KIND(STACK_SUMS),
+                              .counts_damage = true};
     int r = ag_definitions_init(definitions);
     r = r < 0 ? r : definitions_load(&loading, file);
     definitions->index.has_summary &= !loading.index_is_damaged;

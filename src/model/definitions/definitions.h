@@ -137,9 +137,12 @@ struct ag_definitions {
     struct ag_code_places code;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
-    /* Damage in event chunks. Several passes may read the event chunks; the counts are those of the
-     * pass that found the most damage. */
-    uint64_t damaged_chunks, damaged_events, damaged_bytes;
+    /* Damage in event chunks. ag_definitions_load checks them, and several passes may read them;
+     * the counts are those of the reader that found the most damage. */
+    struct ag_damaged_chunks {
+        uint64_t chunks, events, bytes;
+    } damaged;
+    struct ag_damaged_chunks damaged_others; /* the same for chunks without events */
 };
 
 /* Initializes empty definitions, for callers that do not read a file. (ag_definitions_load also
@@ -147,8 +150,10 @@ struct ag_definitions {
  * later. */
 int ag_definitions_init(struct ag_definitions *definitions);
 /* Reads every chunk (a compressed piece of the trace) without events, except the nodes of stacks
- * and the sums of each stack, which one of the next two functions loads. Damaged chunks are
- * skipped; the first damage is stored in `damage`. Returns 0 or -ENOMEM. */
+ * and the sums of each stack, which one of the next two functions loads. Checks the checksums of
+ * the chunks with events, so that every report on the trace can say what is missing, even if the
+ * report is made from the sums of the index. Damaged chunks are skipped; the first damage is stored
+ * in `damage`. Returns 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
 /* Loads the nodes of the stacks. The function changes no other member than `nodes`, so it may run
  * while another thread uses the other members (see profile.c). *ret_damage: the first damage found;

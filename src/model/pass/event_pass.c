@@ -555,10 +555,9 @@ int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *defin
         } else if (damage.first.code != AG_DECODE_OK) {
             ag_definitions_note_damage(definitions, &damage.first);
         }
-        if (damage.chunks > definitions->damaged_chunks) {
-            definitions->damaged_chunks = damage.chunks;
-            definitions->damaged_events = damage.events;
-            definitions->damaged_bytes = damage.bytes;
+        if (damage.chunks > definitions->damaged.chunks) {
+            definitions->damaged = (struct ag_damaged_chunks){
+                .chunks = damage.chunks, .events = damage.events, .bytes = damage.bytes};
         }
     }
     (void)ag_chunk_feed_free(pass.feed);
