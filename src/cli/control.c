@@ -244,10 +244,11 @@ int ag_command_control(int argc, char **argv) {
     const struct ag_link_kind *kind = ag_link_kind_of(name);
     pid_t pid = 0;
     if (!kind && !ag_parse_pid(name, &pid)) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "control: %s: neither a process number (`pgrep NAME` prints it) nor a node's "
-                       "name@host",
-                       name);
+        return ag_fail(
+            AG_EXIT_USAGE,
+            "control: %s: neither a process number (`pgrep NAME` prints it) nor a node's "
+            "name@host",
+            name);
     }
     if (action_of(action) < 0) {
         static const char actions[] = "pause, resume, reset, dump, stop";

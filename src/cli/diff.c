@@ -29,7 +29,7 @@ int ag_command_diff(int argc, char **argv) {
     static const char *const names[] = {"json",      "sort",       "limit",  "focus",  "ignore",
                                         "from",      "to",         "older",  "thread", "runtime",
                                         "by",        "min-count",  "within", "tail",   "sysroot",
-                                        "debug-dir", "debuginfod", "color",  NULL};
+                                        "debug-dir", "debuginfod", "color",  "fold",   NULL};
     struct ag_option table[AG_REPORT_OPTIONS_MOST];
     struct ag_report_request request;
     ag_report_request_start(&request, "diff");

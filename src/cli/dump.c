@@ -399,7 +399,8 @@ static int dump_file(struct dump *dump, const char *path) {
         (void)ag_chunk_decoder_free(dump->starter); /* returns NULL */
         free(dump->order);
         free(dump->open);
-        return ag_fail(AG_EXIT_FAILURE, "dump: %s: out of memory for %zu chunks", path, dump->n_order);
+        return ag_fail(AG_EXIT_FAILURE, "dump: %s: out of memory for %zu chunks", path,
+                       dump->n_order);
     }
     for (size_t i = 0; i < dump->n_order; i++) {
         dump->order[i] = &entries[i];
@@ -416,7 +417,8 @@ static int dump_file(struct dump *dump, const char *path) {
         dump->damage = *ag_trace_file_damage(dump->file);
     }
     if (dump->is_out_of_order) {
-        ag_say("dump: %s: too many chunks overlap in time; the lines are not in the order of time", path);
+        ag_say("dump: %s: too many chunks overlap in time; the lines are not in the order of time",
+               path);
     }
     if (dump->damaged_chunks > 0) {
         return ag_fail(AG_EXIT_FAILURE,

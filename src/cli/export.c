@@ -219,8 +219,9 @@ static int export_traces(const struct request *request, char **paths, int n_path
 /* Checks combinations of options. */
 static int check_request(const struct request *request, const struct ag_options *options) {
     if (options->n_operands == 0 || (options->n_operands > 1 && !request->is_merged)) {
-        return ag_options_refuse_operands(options, "trace", "one trace (--merge combines several)",
-                                          "export allogram.ls.4711.allogram --to=pprof -o ls.pb.gz");
+        return ag_options_refuse_operands(
+            options, "trace", "one trace (--merge combines several)",
+            "export allogram.ls.4711.allogram --to=pprof -o ls.pb.gz");
     }
     if (!request->export.format) {
         char message[512];

@@ -39,6 +39,7 @@ enum {
     OPTION_TREE,
     OPTION_CALLERS,
     OPTION_BLAME,
+    OPTION_FOLD,
 };
 static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
@@ -73,6 +74,10 @@ static const struct ag_option table[] = {
      "functions: callers of this function, and what it allocated for\neach"},
     {OPTION_BLAME, "blame", NULL, "gc: the functions that caused the collections"},
     {OPTION_FRAMES, "frames", "N", "frames shown of each stack, or levels of the tree; 0: all"},
+    {OPTION_FOLD, "fold", "auto|none",
+     "auto: stacks begin at the program's own line, without frames of\n"
+     "wrappers and libraries; none: all frames. Default: auto in text\n"
+     "without --fail-if and --suppressions, otherwise none"},
     {OPTION_MIN, "min", "PERCENT", "tree: leave out smaller branches (1 in text, 0 in JSON)"},
     {OPTION_MIN_COUNT, "min-count", "N", "leave out rows with fewer blocks"},
     {OPTION_WITHIN, "within", "N", "temporary: freed after at most N other allocations (0)"},
@@ -298,6 +303,14 @@ int ag_report_request_set(void *context, int id, const char *value) {
     case OPTION_BLAME:
         report->has_blame = true;
         break;
+    case OPTION_FOLD:
+        if (strcmp(value, "auto") != 0 && strcmp(value, "none") != 0) {
+            return ag_fail(AG_EXIT_USAGE, "%s: --fold=%s: neither auto nor none",
+                           request->trace.command, value);
+        }
+        request->has_fold = true;
+        report->folds = strcmp(value, "auto") == 0;
+        break;
     case OPTION_SUPPRESSIONS:
         report->suppressions_path = value;
         break;
@@ -378,6 +391,17 @@ int ag_report_request_finish(struct ag_report_request *request) {
     }
     if (profile->to_ns != 0 && profile->to_ns <= profile->from_ns) {
         return ag_fail(AG_EXIT_USAGE, "%s: --to must be later than --from", request->trace.command);
+    }
+    if (!request->has_fold) {
+        /* conditions of --fail-if and suppressions name any function of a stack */
+        request->report.folds = !request->report.is_json && request->gate.n_expressions == 0 &&
+                                request->report.suppressions_path == NULL;
+    } else if (request->report.folds &&
+               (request->gate.n_expressions > 0 || request->report.suppressions_path != NULL)) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "%s: --fold=auto cannot be combined with --fail-if or --suppressions, which "
+                       "name any function of a stack",
+                       request->trace.command);
     }
     request->report.has_window = request->has_window;
     request->report.columns = ag_terminal_columns();

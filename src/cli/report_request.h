@@ -30,6 +30,7 @@ struct ag_report_request {
     struct ag_report_options report;
     enum ag_colour colour;
     bool has_window; /* --from or --to was given */
+    bool has_fold;   /* --fold was given */
     bool is_merged;  /* --merge */
     struct ag_report_gate_request gate;
     char filter[512]; /* the text to which report.filter points */

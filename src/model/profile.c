@@ -621,6 +621,9 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     free(profile->lists);
     free(profile->blamed_lines);
     free(profile->line_of_row);
+    free(profile->folded_start);
+    free(profile->row_types);
+    ag_index_map_done(&profile->type_of_stack);
     free(profile->site_types);
     ag_profile_forget_types(profile);
     free(profile->types);
@@ -668,20 +671,19 @@ static void refresh_damage(struct ag_profile *profile) {
     if (profile->n_parts == 0) {
         const struct ag_definitions *definitions = &profile->definitions;
         identity->is_damaged = is_damaged(definitions);
+        identity->is_file_cut = definitions->damage.code == AG_DECODE_CUT;
+        identity->end = end_name(definitions);
         identity->damage =
             (struct ag_profile_damage){.offset = definitions->damage.offset,
                                        .what = ag_decode_code_text(definitions->damage.code)};
-        identity->is_file_cut = definitions->damage.code == AG_DECODE_CUT;
-        identity->end = end_name(definitions);
         const struct ag_damaged_chunks *events = &definitions->damaged;
         const struct ag_damaged_chunks *others = &definitions->damaged_others;
-        identity->missing =
-            (struct ag_profile_missing){.chunks = events->chunks + others->chunks,
-                                        .events = events->events,
-                                        .bytes = events->bytes + others->bytes,
-                                        .has_sums = !profile->needs_pass &&
-                                                    definitions->index.has_summary &&
-                                                    events->chunks > 0};
+        identity->missing = (struct ag_profile_missing){
+            .chunks = events->chunks + others->chunks,
+            .events = events->events,
+            .bytes = events->bytes + others->bytes,
+            .has_sums =
+                !profile->needs_pass && definitions->index.has_summary && events->chunks > 0};
         return;
     }
     identity->missing = (struct ag_profile_missing){.has_sums = true};
@@ -691,14 +693,14 @@ static void refresh_damage(struct ag_profile *profile) {
             identity->is_damaged = true;
             identity->damage = part->damage;
         }
+        identity->is_file_cut |= part->is_file_cut;
         identity->missing.chunks += part->missing.chunks;
         identity->missing.events += part->missing.events;
         identity->missing.bytes += part->missing.bytes;
-        identity->is_file_cut |= part->is_file_cut;
+        identity->missing.has_sums &= part->missing.events == 0 || part->missing.has_sums;
     }
 }
 
-        identity->missing.has_sums &= part->missing.events == 0 || part->missing.has_sums;
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile) {
     /* the cast removes `const`: the identity is a cache */
     refresh_damage((struct ag_profile *)(uintptr_t)profile);

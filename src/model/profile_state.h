@@ -76,6 +76,12 @@ struct ag_profile {
     bool *node_is_used; /* by node: whether the stack of any row contains the node */
     bool nodes_are_resolved;
 
+    /* After ag_profile_fold (blamed_lines.c); otherwise the pointers are NULL: */
+    uint32_t
+        *folded_start;   /* by node: 1 + the node at which a folded stack begins; 0: not folded */
+    uint32_t *row_types; /* by row: the type of the blocks, found in the whole stack */
+    struct ag_index_map type_of_stack; /* stack -> the same */
+
     struct ag_index_map frame_lists; /* stack -> index in `lists` */
     /* of a merged profile: (text id of a heap's name) << 1 | is_backing -> number of the heap */
     struct ag_index_map heaps_by_name;
@@ -145,6 +151,8 @@ struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
  * NUMBER, the row has the name "unknown". (In profile.c.) */
 struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number);
 int ag_profile_make_rows(struct ag_profile *profile);
+/* Sets node_is_used. Call it after row_nodes have changed. */
+void ag_profile_mark_used(struct ag_profile *profile);
 /* Looks up the frames of all rows. Returns 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
 /* If NODE is a shim (a function that only forwards a runtime's call to its allocator), returns the

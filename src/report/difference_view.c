@@ -236,16 +236,23 @@ static bool shows_blocks(const struct ag_view *view, const struct ag_difference 
            (!shows_calls(view, calls) || difference->n_rows > 0);
 }
 
-static int write_text(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
-                      const struct ag_difference *difference, const struct ag_ranking *ranking,
-                      const struct ag_call_difference *calls) {
+static void write_head(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
+                       bool is_folded) {
     struct ag_page *page = view->page;
     write_process(page, "before", before);
     write_process(page, "after", after);
     if (view->options->filter != NULL) {
         ag_page_print(page, AG_STYLE_DIM, "only %s\n", view->options->filter);
     }
+    if (is_folded) {
+        ag_heading_folded(page);
+    }
     ag_page_end_line(page);
+}
+
+static int write_text(struct ag_view *view, const struct ag_difference *difference,
+                      const struct ag_ranking *ranking, const struct ag_call_difference *calls) {
+    struct ag_page *page = view->page;
     const bool has_blocks = shows_blocks(view, difference, calls);
     if (has_blocks) {
         write_total(view, difference, "allocated", AG_METRIC_ALLOCATED_BYTES);
@@ -270,14 +277,19 @@ static int write_text(struct ag_view *view, struct ag_profile *before, struct ag
 
 static int write_object(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
                         const struct ag_difference *difference, const struct ag_ranking *ranking,
-                        const struct ag_call_difference *calls) {
+                        const struct ag_call_difference *calls, bool is_folded) {
     ag_json_open(view->json, NULL, '{');
     ag_json_string(view->json, "schema", "allogram-report/1");
     ag_json_string(view->json, "view", "diff");
     ag_heading_json(view->json, after);
     ag_heading_trace_json(view->json, "before", before);
+    if (is_folded) {
+        ag_json_bool(view->json, "folded", true);
+    }
     write_json(view, difference, ranking);
     const int r = ag_call_difference_is_there(calls) ? ag_call_difference_json(view, calls) : 0;
+    ag_heading_missing_json(view->json, "missing", after);
+    ag_heading_missing_json(view->json, "before_missing", before);
     ag_heading_damage_json(view->json, "damage", after);
     ag_heading_damage_json(view->json, "before_damage", before);
     ag_json_close(view->json, '}');
@@ -288,8 +300,6 @@ static int write_object(struct ag_view *view, struct ag_profile *before, struct 
 static int check_call_sort(const struct ag_report_options *options,
                            const struct ag_call_difference *calls, char ret_message[512]) {
     if (options->call_sort == AG_CALL_METRIC_DEFAULT) {
-    ag_heading_missing_json(view->json, "missing", after);
-    ag_heading_missing_json(view->json, "before_missing", before);
         return 0;
     }
     const char *name = ag_call_metric_name(options->call_sort);
@@ -313,7 +323,12 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          char ret_message[512]) {
     struct ag_difference *difference = NULL;
     struct ag_call_difference *calls = NULL;
-    int r = ag_difference_new(before, after, options->by, &difference);
+    bool is_folded[2] = {false, false};
+    const bool folds = options->folds && options->call_sort == AG_CALL_METRIC_DEFAULT &&
+                       !ag_site_key_is_named(options->by);
+    int r = folds ? ag_profile_fold(before, &is_folded[0]) : 0;
+    r = r < 0 || !folds ? r : ag_profile_fold(after, &is_folded[1]);
+    r = r < 0 ? r : ag_difference_new(before, after, options->by, &difference);
     if (r < 0) {
         snprintf(ret_message, 512, "%s",
                  r == -EINVAL
@@ -346,9 +361,11 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
     struct ag_ranking ranking = {.ranks = NULL};
     r = rank_rows(&view, difference, &ranking);
     if (r == 0 && options->is_json) {
-        r = write_object(&view, before, after, difference, &ranking, calls);
+        r = write_object(&view, before, after, difference, &ranking, calls,
+                         is_folded[0] || is_folded[1]);
     } else if (r == 0) {
-        r = write_text(&view, before, after, difference, &ranking, calls);
+        write_head(&view, before, after, is_folded[0] || is_folded[1]);
+        r = write_text(&view, difference, &ranking, calls);
     }
     if (r < 0) {
         snprintf(ret_message, 512, "%s", strerror(-r));

@@ -55,7 +55,7 @@ static void write_end(const struct ag_profile *profile, ag_missing_write *write,
     ag_quantity_time(&time, ag_profile_recording_ns(profile));
     if (is_cut || strcmp(identity->end, "running") == 0) {
         (void)snprintf(line, sizeof line, "%s; events after %s are missing",
-                       !is_cut                 ? "running: the program had not ended"
+                       !is_cut                ? "running: the program had not ended"
                        : identity->is_damaged ? "cut: the trace has no end of the program"
                                               : "cut: recording stopped before the program ended",
                        time.text);
@@ -88,16 +88,16 @@ static void write_lost_events(const struct ag_profile *profile, ag_missing_write
     }
     struct ag_quantity count;
     char line[AG_MISSING_BYTES];
-    size_t used = (size_t)snprintf(line, sizeof line, "lost: %s event%s",
-                                   ag_quantity_count(&count, lost_events),
-                                   lost_events == 1 ? "" : "s");
+    size_t used =
+        (size_t)snprintf(line, sizeof line, "lost: %s event%s",
+                         ag_quantity_count(&count, lost_events), lost_events == 1 ? "" : "s");
     const char *separator = " (";
     for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
         const uint64_t events = ag_profile_lost(profile, cause);
         if (events != 0 && used < sizeof line) {
-            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", separator,
-                                     ag_profile_lost_name(cause),
-                                     ag_quantity_count(&count, events));
+            used +=
+                (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", separator,
+                                 ag_profile_lost_name(cause), ag_quantity_count(&count, events));
             separator = ", ";
         }
     }
@@ -248,7 +248,13 @@ static void write_window_json(struct ag_json *json, const struct ag_profile *pro
     ag_json_close(json, '}');
 }
 
-void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter) {
+void ag_heading_folded(struct ag_page *page) {
+    ag_page_prose(page, AG_STYLE_DIM,
+                  "without frames of wrappers and libraries; --fold=none shows all frames");
+}
+
+void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter,
+                     bool is_folded) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     char command[AG_FITTED_BYTES], facts[1200];
     struct ag_frame_text end;
@@ -285,6 +291,9 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     write_recording_filter(page, identity);
     if (filter != NULL) {
         ag_page_prose(page, AG_STYLE_DIM, "only %s", filter);
+    }
+    if (is_folded) {
+        ag_heading_folded(page);
     }
 
     write_window(page, profile);

@@ -48,6 +48,8 @@ struct ag_report_options {
     unsigned states;       /* --view=blocks: flags of enum ag_block_state (model/answers/blocks.h);
                             * 0: all */
     bool has_all_findings; /* --view=summary: also findings that need all events of a large trace */
+    bool folds;            /* views of stacks leave out frames of wrappers and libraries:
+                            * ag_profile_fold (model/answers/blamed_lines.h) */
     bool is_at_a_time;     /* --at was given: --view=peak shows what is in use at that time, instead
                             * of at the peak */
     /* only for text: */
@@ -68,8 +70,6 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]);
 struct ag_report *ag_report_finish(struct ag_report *report);
 
-struct ag_mapped_memory_note;
-enum { AG_MAPPED_WORDS_BYTES = 1024 };
 /* Calls WRITE with each line that says what is missing from the trace: damage of the file, the end
  * of the recording, lost events and stacks. All commands that show numbers of a trace print these
  * lines. Call the function after the numbers were read, because the first reader of the events may
@@ -79,6 +79,8 @@ typedef void ag_missing_write(void *context, const char *line);
 void ag_missing_lines(const struct ag_profile *profile, ag_missing_write *write, void *context);
 uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* lost for any cause */
 
+struct ag_mapped_memory_note;
+enum { AG_MAPPED_WORDS_BYTES = 1024 };
 /* Formats "mapped by the program itself: 142 MiB at the peak, most by grow (arena.c:12)". Returns
  * BUFFER. */
 const char *ag_report_mapped_words(const struct ag_mapped_memory_note *note,

@@ -123,9 +123,8 @@ int ag_types_find(struct ag_view *view) {
                  "the name as --view=types shows it, such as %.100s",
                  view->options->type, n, name_of(row));
     } else if (n == 0) {
-        size_t used =
-            (size_t)snprintf(view->message, 512, "--type=%.100s: the trace has no such type",
-                             view->options->type);
+        size_t used = (size_t)snprintf(
+            view->message, 512, "--type=%.100s: the trace has no such type", view->options->type);
         bool has_types = false;
         for (size_t i = 0; i < ranking.count; i++) {
             has_types = has_types || rows[ranking.ranks[i].row].type != NULL;

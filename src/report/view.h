@@ -108,18 +108,21 @@ uint64_t ag_report_limit(const struct ag_report_options *options);
 const char *ag_report_key_name(enum ag_site_key by);
 const char *ag_report_no_name(enum ag_site_key by);
 
-/* The heading of a section: which process was recorded, and how. */
-void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter);
+/* The heading of a section: which process was recorded, and how. IS_FOLDED: frames of the stacks
+ * are left out (--fold). */
+void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter,
+                     bool is_folded);
+void ag_heading_folded(struct ag_page *page);
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 /* Writes what is missing from the trace. Call this function after the view, because the view may be
  * the first to read the events and to find damage. (In text, what is missing comes first: the
  * caller keeps the text of the view in memory until then.) */
 void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile);
-void ag_heading_damage_json(struct ag_json *json, const char *key,
-                            const struct ag_profile *profile);
 void ag_heading_missing_json(struct ag_json *json, const char *key,
                              const struct ag_profile *profile);
+void ag_heading_damage_json(struct ag_json *json, const char *key,
+                            const struct ag_profile *profile);
 
 /* For views that count the whole process: prints that --focus, --ignore and --runtime do not
  * apply. */

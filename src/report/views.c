@@ -13,6 +13,7 @@ enum view_flags {
     NAMES_CODE = 1,   /* shows functions of images (loaded ELF files). Other views need no symbols,
                        * so no file of the program is opened for them. */
     GROUPS_ROWS = 2,  /* --by=line and other keys apply */
+    FOLDS = 8,        /* shows stacks or functions of stacks, so --fold applies */
     SHOWS_BLOCKS = 4, /* shows nothing of a trace without blocks, such as one that has only samples
                        * of a process observed from outside */
 };
@@ -25,21 +26,21 @@ static const struct view_row {
     {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES,
      NAMES_CODE | GROUPS_ROWS},
     {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
+     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
     {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS},
+     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
     {"types", ag_types_view_text, ag_types_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS},
+     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
     {"blocks", ag_blocks_view_text, ag_blocks_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS},
+     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
     {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS},
+     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
     {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS},
+     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
     {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS,
-     NAMES_CODE | SHOWS_BLOCKS},
+     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
     {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
+     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
     {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES, 0},
     {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
     {"gc", ag_gc_view_text, ag_gc_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
@@ -146,9 +147,9 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--type needs --view=types or --view=blocks";
     } else if (options->suppressions_path != NULL && strcmp(view, "leaks") != 0) {
         wrong = "--suppressions needs --view=leaks";
-    } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
     } else if (options->states != 0 && !is_of_blocks) {
         wrong = "--state needs --view=blocks";
+    } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
         wrong = "--at needs --view=peak; --from and --to work with every view";
     } else if (options->is_tree && !is_of_functions) {
         wrong = "--tree needs --view=functions; --view=tree shows the tree of allocated blocks";
@@ -238,6 +239,15 @@ static enum ag_metric sort_of(const struct ag_report *report) {
     return is_peak && options->is_at_a_time ? AG_METRIC_IN_USE_BYTES : report->view->sort;
 }
 
+/* Whether the view shows frames from which --fold can leave out some. */
+static bool is_foldable(const struct ag_report *report) {
+    const struct ag_report_options *options = &report->options;
+    const bool shows_only_names =
+        ag_site_key_is_named(options->by) ||
+        (strcmp(report->view->name, "types") == 0 && options->type == NULL);
+    return (report->view->flags & FOLDS) != 0 && !shows_only_names;
+}
+
 static int write_only_samples(struct ag_page *page) {
     ag_page_text(
         page, AG_STYLE_PLAIN,
@@ -260,9 +270,15 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         .page = &report->page,
         .json = &report->json,
     };
-    int r = options->type != NULL      ? ag_types_find(&view)
-            : options->callers != NULL ? ag_functions_check(&view)
-                                       : 0;
+    bool is_folded = false;
+    int r = options->folds && is_foldable(report) ? ag_profile_fold(profile, &is_folded) : 0;
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s", strerror(-r));
+        return r;
+    }
+    r = options->type != NULL      ? ag_types_find(&view)
+        : options->callers != NULL ? ag_functions_check(&view)
+                                   : 0;
     if (r == 0 && view.sort == AG_METRIC_TEMPORARY_BLOCKS &&
         ag_profile_identity(profile)->is_sampled) {
         snprintf(message, sizeof message,
@@ -279,7 +295,11 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         write_schema(&report->json);
         ag_json_string(&report->json, "view", report->view->name);
         ag_heading_json(&report->json, profile);
+        if (is_folded) {
+            ag_json_bool(&report->json, "folded", true);
+        }
         r = report->view->json(&view);
+        ag_heading_missing_json(&report->json, "missing", profile);
         ag_heading_damage_json(&report->json, "damage", profile);
         ag_json_close(&report->json, '}');
     } else {
@@ -300,9 +320,8 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
             snprintf(ret_message, 512, "%s", strerror(ENOMEM));
             return -ENOMEM;
         }
-        ag_heading_missing_json(&report->json, "missing", profile);
         report->page.out = kept;
-        ag_heading_text(&report->page, profile, options->filter);
+        ag_heading_text(&report->page, profile, options->filter, is_folded);
         r = (report->view->flags & SHOWS_BLOCKS) && ag_profile_has_only_samples(profile)
                 ? write_only_samples(&report->page)
                 : report->view->text(&view);

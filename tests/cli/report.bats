@@ -173,7 +173,7 @@ PYTHON
 }
 
 @test "text without --limit has 20 rows, JSON has all" {
-    COLUMNS=60 run "$ALLOGRAM" report jq.allogram --view=sites --limit=2
+    COLUMNS=60 run "$ALLOGRAM" report jq.allogram --view=sites --limit=2 --fold=none
     [[ ${lines[-1]} == *"8 more"* ]]
     count=$("$ALLOGRAM" report jq.allogram --view=sites --json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["sites"]))')
     [ "$count" -eq 10 ]
@@ -388,5 +388,36 @@ PYTHON
         "$ALLOGRAM" view "$trace.allogram" -o "$trace.html" --no-open 2>&1 | grep -q "$words"
         run "$ALLOGRAM" check "$trace.allogram"
         [[ $output == *"missing: "* || $output == *"lost all 1001234"* || $output == *" 1001234 lost"* ]]
+    done
+}
+
+@test "folded views have the sums of all frames, begin at the lines of the summary, and are refused for conditions" {
+    run "$ALLOGRAM" report jq.allogram --fold=all
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: report: --fold=all: neither auto nor none" ]
+    run "$ALLOGRAM" report jq.allogram --fold=auto --fail-if='peak_bytes > 1'
+    [ "$status" -eq 2 ]
+    [[ $output == *"--fold=auto cannot be combined with --fail-if"* ]]
+    for by in function line image; do
+        for fold in auto none; do
+            "$ALLOGRAM" report jq.allogram --view=sites --by=$by --fold=$fold --json >"$fold.json"
+        done
+        jq -es '(.[0].folded and (.[1] | has("folded") | not)) and
+            ([.[] | [.sites[].own.allocated_bytes] | add] | .[0] == .[1]) and ([.[] | [.sites[].own.peak_blocks] | add] | .[0] == .[1])' auto.json none.json
+    done
+    "$ALLOGRAM" report jq.allogram --view=sites --by=line --fold=auto --json >auto.json
+    COLUMNS=200 "$ALLOGRAM" report jq.allogram --limit=0 --sort=allocated_blocks >summary.txt
+    # the lines that allocate themselves are those of the table of the summary, which does not fold stacks but attributes them
+    jq -r '.sites[] | select(.own.allocated_blocks > 0) | select(.line) | "\(.file | sub(".*/"; "")):\(.line)"' auto.json | sort -u >lines
+    while read -r line; do
+        grep -qF "$line" summary.txt || { echo "$line"; false; }
+    done <lines
+    [ "$(wc -l <lines)" -ge 2 ]
+    for view in tree peak leaks; do
+        for fold in auto none; do
+            "$ALLOGRAM" report jq.allogram --view=$view --fold=$fold --json >"$fold.json"
+        done
+        jq -es '[.[] | (.root // .total).allocated_bytes] | .[0] == .[1] and .[0] > 0' auto.json none.json || [ "$view" != tree ]
+        jq -es '[.[] | [.stacks[]?.in_use_bytes] | add] | .[0] == .[1]' auto.json none.json
     done
 }

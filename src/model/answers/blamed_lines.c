@@ -16,7 +16,15 @@
  * each other (sqlite3Malloc, mallocWithAlarm, sqlite3MemMalloc), so this step is repeated until
  * nothing changes, at most WRAPPERS_MOST times.
  *
- * 3. All stacks with the same blamed line are added to one row, struct ag_blamed_line. */
+ * 3. All stacks with the same blamed line are added to one row, struct ag_blamed_line.
+ *
+ * 4. Folding (ag_profile_fold). The views for people leave out what the reader cannot change: each
+ * stack begins at its blamed line, and a code address whose frames are all of libraries (the
+ * _start before main, std::thread's functions, the runtime) is not shown. Code addresses are left
+ * out for the whole profile, so a stack that has only frames of libraries keeps those that it
+ * shares with no other kind of stack. Sums are those of the same rows; only the frames of the
+ * rows change. The types of blocks are found in whole stacks (std::vector's functions name the
+ * type), so they are determined before. */
 #include "model/answers/blamed_lines.h"
 
 #include <errno.h>
@@ -71,7 +79,9 @@ static bool is_function_of_system(const char *function) {
         "std::",       "void std::",   "__gnu_cxx::", "void __gnu_cxx::", "operator new",
         "alloc::",     "core::",       "<alloc::",    "<core::",          "<std::",
         "hashbrown::", "<hashbrown::", "__rust_",     "__rdl_",           "__cxxabiv1::"};
-    return begins_with_any(function, beginnings, AG_ARRAY_SIZE(beginnings));
+    /* _start calls main; it is in the program's file, but has no source */
+    return begins_with_any(function, beginnings, AG_ARRAY_SIZE(beginnings)) ||
+           strcmp(function, "_start") == 0;
 }
 
 static bool begins_with_one_of(const char *text, const char *const *beginnings) {
@@ -358,7 +368,121 @@ static int number_functions(struct walk *walk) {
     return 0;
 }
 
-static int blamed_lines_make(struct ag_profile *profile) {
+/* ---- folding ---- */
+
+static int find_types(struct ag_profile *profile) {
+    const struct ag_type_row *types;
+    size_t n_types;
+    int r = ag_profile_types(profile, &types, &n_types);
+    uint32_t *row_types = calloc(profile->n_rows + 1, sizeof(*row_types));
+    r = r < 0 ? r : row_types ? 0 : -ENOMEM;
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const uint32_t stack = profile->rows[i].stack;
+        row_types[i] = ag_profile_row_type(profile, i);
+        if (ag_index_map_find(&profile->type_of_stack, stack) == AG_INDEX_NONE) {
+            r = ag_index_map_insert(&profile->type_of_stack, stack, row_types[i]);
+        }
+    }
+    profile->row_types = row_types; /* the profile frees the array, also after an error */
+    return r;
+}
+
+/* Marks the sites of NODE and its callers with VALUE. */
+static void mark_sites(const struct ag_profile *profile, uint32_t node, uint8_t value,
+                       uint8_t *marks) {
+    const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
+    for (; !AG_IS_ROOT(node); node = nodes[node].parent) {
+        marks[nodes[node].site] = value;
+    }
+}
+
+/* Begins each stack at its blamed line. */
+static bool fold_starts(struct walk *walk, uint32_t *least_at) {
+    struct ag_profile *profile = walk->profile;
+    const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
+    struct ag_frame_answer *answers = profile->frames.answers;
+    bool is_folded = false;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const struct position *at = &walk->positions[i];
+        if (AG_IS_ROOT(at->node)) {
+            continue;
+        }
+        const uint32_t leaf =
+            ag_stack_nodes_find(&profile->definitions.nodes, profile->rows[i].stack);
+        is_folded = is_folded || profile->row_nodes[i] != at->node;
+        profile->folded_start[profile->row_nodes[i]] = at->node + 1;
+        if (!AG_IS_ROOT(leaf)) {
+            profile->folded_start[leaf] = at->node + 1;
+        }
+        profile->row_nodes[i] = at->node;
+        uint32_t *least = &least_at[nodes[at->node].site];
+        *least = at->at < *least ? at->at : *least;
+    }
+    for (size_t i = 0; i < profile->definitions.nodes.n_sites; i++) {
+        if (least_at[i] != UINT32_MAX && least_at[i] > 0) { /* functions that are inlined into the
+                                                             * blamed line's function */
+            answers[i].first += least_at[i];
+            answers[i].count -= least_at[i];
+            is_folded = true;
+        }
+    }
+    return is_folded;
+}
+
+/* Leaves out the code addresses of libraries. */
+static bool fold_libraries(struct walk *walk, uint8_t *keeps_site) {
+    struct ag_profile *profile = walk->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    bool is_folded = false;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t node = profile->row_nodes[i];
+        if (!AG_IS_ROOT(node)) {
+            keeps_site[nodes->nodes[node].site] = 1;
+        }
+        if (walk->least[i] == AG_OWNER_SYSTEM) {
+            mark_sites(profile, node, 1, keeps_site);
+        }
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        struct ag_frame_answer *answer = &profile->frames.answers[nodes->nodes[i].site];
+        if (!profile->node_is_used[i] || keeps_site[nodes->nodes[i].site] || answer->is_folded) {
+            continue;
+        }
+        bool is_library = answer->count > 0;
+        for (size_t k = 0; k < answer->count && is_library; k++) {
+            is_library = owner_of(walk, profile->frames.list[answer->first + k]) == AG_OWNER_SYSTEM;
+        }
+        if (is_library) {
+            answer->count = 0;
+            answer->is_folded = true;
+            is_folded = true;
+        }
+    }
+    return is_folded;
+}
+
+static int fold(struct walk *walk, bool *ret_is_folded) {
+    struct ag_profile *profile = walk->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    int r = find_types(profile);
+    uint8_t *keeps_site = calloc(nodes->n_sites + 1, 1);
+    uint32_t *least_at = malloc((nodes->n_sites + 1) * sizeof(*least_at));
+    profile->folded_start = calloc(nodes->count + 1, sizeof(*profile->folded_start));
+    r = r < 0 ? r : keeps_site && least_at && profile->folded_start ? 0 : -ENOMEM;
+    if (r == 0) {
+        memset(least_at, 0xff, (nodes->n_sites + 1) * sizeof(*least_at));
+        const bool has_starts = fold_starts(walk, least_at);
+        const bool has_libraries = fold_libraries(walk, keeps_site);
+        *ret_is_folded = has_starts || has_libraries;
+        ag_profile_mark_used(profile);
+    }
+    free(keeps_site);
+    free(least_at);
+    return r;
+}
+
+/* FOLDED: where to store whether folding left out a frame; NULL: the stacks are not folded. */
+static int blamed_lines_make(struct ag_profile *profile, bool *folded) {
     struct walk walk = {.profile = profile};
     int r = ag_profile_resolve(profile);
     r = r < 0 ? r : walk_make_room(&walk);
@@ -374,28 +498,33 @@ static int blamed_lines_make(struct ag_profile *profile) {
         }
     }
     r = r < 0 ? r : add_rows(&walk);
+    r = r < 0 || !folded ? r : fold(&walk, folded);
     free(walk.positions);
     free(walk.least);
     free(walk.owner_of_frame);
     free(walk.function_of_frame);
     free(walk.functions);
     ag_index_map_done(&walk.function_index);
+    if (r < 0) {
+        free(profile->blamed_lines);
+        free(profile->line_of_row);
+        profile->blamed_lines = NULL;
+        profile->line_of_row = NULL;
+        profile->n_blamed_lines = 0;
+    }
     return r;
+}
+
+int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded) {
+    *ret_is_folded = false;
+    return profile->blamed_lines ? 0 : blamed_lines_make(profile, ret_is_folded);
 }
 
 int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
                             size_t *ret_n) {
-    int r = 0;
-    if (!profile->blamed_lines) {
-        r = blamed_lines_make(profile);
-        if (r < 0) {
-            free(profile->blamed_lines);
-            free(profile->line_of_row);
-            profile->blamed_lines = NULL;
-            profile->line_of_row = NULL;
-            profile->n_blamed_lines = 0;
-            return r;
-        }
+    const int r = profile->blamed_lines ? 0 : blamed_lines_make(profile, /* folded= */ NULL);
+    if (r < 0) {
+        return r;
     }
     *ret_lines = profile->blamed_lines;
     *ret_n = profile->n_blamed_lines;

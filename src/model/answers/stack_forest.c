@@ -97,7 +97,7 @@ static void add_upward(struct forest *forest) {
                     is_innermost = false;
                 }
             }
-            if (place == before) {
+            if (place == before && n > 0) {
                 break; /* the tree is full */
             }
         }

@@ -18,8 +18,9 @@ enum { LISTED_FRAMES_MOST = 1 << 28 };
 
 /* ---- frames of nodes ---- */
 
-static void mark_used(struct ag_profile *profile) {
+void ag_profile_mark_used(struct ag_profile *profile) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    memset(profile->node_is_used, 0, nodes->count * sizeof(*profile->node_is_used));
     for (size_t i = 0; i < profile->n_rows; i++) {
         if (!AG_IS_ROOT(profile->row_nodes[i])) {
             profile->node_is_used[profile->row_nodes[i]] = true;
@@ -221,7 +222,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
         add_row(profile, &filter, i);
     }
     ag_runtime_filter_end(&filter);
-    mark_used(profile);
+    ag_profile_mark_used(profile);
     if (r == 0 && profile->has_focus) {
         r = filter_rows(profile, &profile->focus, /* keep_matching= */ true);
     }
@@ -229,8 +230,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
         r = filter_rows(profile, &profile->ignore, /* keep_matching= */ false);
     }
     if (r == 0 && (profile->has_focus || profile->has_ignore)) {
-        memset(profile->node_is_used, 0, n_nodes * sizeof(*profile->node_is_used));
-        mark_used(profile);
+        ag_profile_mark_used(profile);
     }
     return r;
 }
@@ -257,6 +257,9 @@ size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row *
 static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *to) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     size_t count = 0;
+    if (profile->folded_start && !AG_IS_ROOT(node) && profile->folded_start[node] != 0) {
+        node = profile->folded_start[node] - 1;
+    }
     for (; !AG_IS_ROOT(node); node = nodes->nodes[node].parent) {
         const struct ag_frame_answer *answer =
             ag_frame_table_site(&profile->frames, nodes->nodes[node].site);

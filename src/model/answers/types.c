@@ -545,12 +545,20 @@ static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t nod
 
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row) {
     const char *unused;
+    if (profile->row_types) {
+        return profile->row_types[row];
+    }
     return type_of(profile, profile->rows[row].stack, profile->row_nodes[row], &unused);
 }
 
 const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
     if (ag_profile_prepare_types(profile) < 0) {
         return NULL;
+    }
+    if (profile->row_types) {
+        const uint32_t known = ag_index_map_find(&profile->type_of_stack, stack);
+        return known != AG_INDEX_NONE && known != 0 ? ag_text(&profile->definitions.texts, known)
+                                                    : NULL;
     }
     const char *unused;
     const uint32_t node =

@@ -231,7 +231,7 @@ static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
 
 const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site) {
     struct ag_frame_answer *answer = &table->answers[site];
-    if (answer->count > 0) {
+    if (answer->count > 0 || answer->is_folded) {
         return answer;
     }
     const struct ag_stack_site *where = &table->definitions->nodes.sites[site];

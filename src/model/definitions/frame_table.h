@@ -13,7 +13,8 @@ struct ag_model_frame {
 struct ag_frame_answer { /* the frames of a site: `count` elements of `list`, beginning at index
                           * `first`; count 0: the site was not looked up yet */
     uint32_t first, count;
-    bool is_shim; /* all frames of the site only forward a runtime's call to its allocator */
+    bool is_folded; /* reports show no frame of the site: `count` is 0 */
+    bool is_shim;   /* all frames of the site only forward a runtime's call to its allocator */
 };
 enum { AG_FRAME_PAGE = 1024 };
 struct ag_frame_table {
@@ -57,8 +58,8 @@ uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint3
  * (model/profile.h). */
 void ag_frame_table_open_images(struct ag_frame_table *table);
 void ag_frame_table_done(struct ag_frame_table *table);
-/* Returns the frames of a site, innermost first, at least one. The result is valid until the next
- * call. NULL: out of memory. */
+/* Returns the frames of a site, innermost first, at least one unless the site is folded. The result
+ * is valid until the next call. NULL: out of memory. */
 const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site);
 
 #endif
