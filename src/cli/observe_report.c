@@ -361,6 +361,26 @@ static void text_collections(struct ag_page *page, struct ag_observation *observ
     free(list);
 }
 
+static void text_cpu(struct ag_page *page, struct ag_observation *observation,
+                     const struct ag_observe_selection *selection) {
+    struct ag_observed_function *list = NULL;
+    const ssize_t n = selection->blame != NULL
+                          ? ag_observation_blame(observation, selection->blame, &list)
+                          : ag_observation_functions(observation, &list);
+    if (n > 0) {
+        text_functions(page, list, (size_t)n, selection->limit,
+                       selection->blame != NULL ? "to blame" : "function",
+                       /* has_total= */ selection->blame == NULL);
+    } else {
+        ag_page_print(page, AG_STYLE_DIM, "%s\n",
+                      selection->blame != NULL
+                          ? "no sampled stack contains a function whose name matches"
+                          : "no thread used the CPU");
+        ag_page_end_line(page);
+    }
+    free(list);
+}
+
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection) {
     struct ag_page page = {.out = out,
@@ -369,23 +389,15 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
     page.columns = page.columns < AG_PAGE_LEAST_COLUMNS  ? AG_PAGE_LEAST_COLUMNS
                    : page.columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
                                                          : page.columns;
-    struct ag_observed_function *list = NULL;
+    /* what an option asks for comes before the CPU time, which is always shown */
+    const bool asks_for_more =
+        selection->blame == NULL &&
+        (selection->what & (AG_OBSERVE_COLLECTIONS | AG_OBSERVE_GROWTH | AG_OBSERVE_MAPS |
+                            AG_OBSERVE_ALLOCATORS | AG_OBSERVE_PROCESSES)) != 0;
     text_heading(&page, observation);
-    const ssize_t n = selection->blame != NULL
-                          ? ag_observation_blame(observation, selection->blame, &list)
-                          : ag_observation_functions(observation, &list);
-    if (n > 0) {
-        text_functions(&page, list, (size_t)n, selection->limit,
-                       selection->blame != NULL ? "to blame" : "function",
-                       /* has_total= */ selection->blame == NULL);
-    } else {
-        ag_page_print(&page, AG_STYLE_DIM, "%s\n",
-                      selection->blame != NULL
-                          ? "no sampled stack contains a function whose name matches"
-                          : "no thread used the CPU");
-        ag_page_end_line(&page);
+    if (!asks_for_more) {
+        text_cpu(&page, observation, selection);
     }
-    free(list);
     if ((selection->what & AG_OBSERVE_COLLECTIONS) != 0) {
         text_collections(&page, observation, selection->limit);
     }
@@ -404,6 +416,10 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
     }
     if ((selection->what & AG_OBSERVE_PROCESSES) != 0) {
         text_processes(&page, observation, selection->limit);
+    }
+    if (asks_for_more) {
+        ag_page_print(&page, AG_STYLE_DIM, "CPU time by function\n");
+        text_cpu(&page, observation, selection);
     }
 }
 
