@@ -159,6 +159,7 @@ static int make_sums(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     if (!profile->needs_pass && definitions->index.has_summary) {
         profile->sums = definitions->index;
+        profile->has_index_sums = true;
         definitions->index = (struct ag_model_sums){0};
     } else {
         const int r = ag_profile_pass(profile, &profile->pass, &profile->sums, &profile->live);
@@ -678,12 +679,11 @@ static void refresh_damage(struct ag_profile *profile) {
                                        .what = ag_decode_code_text(definitions->damage.code)};
         const struct ag_damaged_chunks *events = &definitions->damaged;
         const struct ag_damaged_chunks *others = &definitions->damaged_others;
-        identity->missing = (struct ag_profile_missing){
-            .chunks = events->chunks + others->chunks,
-            .events = events->events,
-            .bytes = events->bytes + others->bytes,
-            .has_sums =
-                !profile->needs_pass && definitions->index.has_summary && events->chunks > 0};
+        identity->missing =
+            (struct ag_profile_missing){.chunks = events->chunks + others->chunks,
+                                        .events = events->events,
+                                        .bytes = events->bytes + others->bytes,
+                                        .has_sums = profile->has_index_sums && events->chunks > 0};
         return;
     }
     identity->missing = (struct ag_profile_missing){.has_sums = true};

@@ -63,6 +63,7 @@ struct ag_profile {
 
     /* taken from the trace's index, or computed by a pass over the events */
     struct ag_model_sums sums;
+    bool has_index_sums; /* the sums are those of the index */
     /* by entry of sums.stacks: its blocks in use at the end; NULL: no pass was made */
     struct ag_live_sum *live;
     struct ag_metrics total;   /* sum of all rows */

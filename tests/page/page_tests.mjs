@@ -150,6 +150,25 @@ const tests = {
     }
   },
 
+  "the warnings about a damaged and a cut trace are the first lines of report": async (browser) => {
+    const whole = readFileSync(join(folder, "phases.allogram"));
+    const damaged = Buffer.from(whole);
+    for (let at = whole.readUInt16LE(10); whole.toString("latin1", at, at + 4) === "AGCK"; at += 64 + whole.readUInt32LE(at + 44)) {
+      if (whole[at + 4] === 1) { // a chunk of events
+        damaged.fill(0, at + 64, at + 64 + whole.readUInt32LE(at + 44));
+        break;
+      }
+    }
+    for (const [name, bytes] of [["damaged", damaged], ["cut", whole.subarray(0, whole.length * 0.6)]]) {
+      writeFileSync(join(folder, `${name}.allogram`), bytes);
+      const page = await open(browser, view(name, name));
+      const shown = (await page.locator("#warnings").innerText()).split("\n").filter((line) => /damaged|missing/.test(line));
+      const printed = execFileSync(allogram, ["report", `${name}.allogram`],
+        { cwd: folder, encoding: "utf8", env: { ...process.env, COLUMNS: "400" } }).split("\n");
+      check(shown.length > 0, `no warning about ${name}.allogram`);
+      shown.forEach((line, number) => equal(line, printed[number], `line ${number} about ${name}.allogram`));
+    }
+  },
   "the slices add up to the whole recording": async (browser, urls) => {
     const page = await open(browser, urls.phases);
     await historyIsThere(page);
