@@ -244,6 +244,7 @@ static bool is_foldable(const struct ag_report *report) {
     const struct ag_report_options *options = &report->options;
     const bool shows_only_names =
         ag_site_key_is_named(options->by) ||
+        options->by == AG_BY_STACK || /* whole stacks are distinguished */
         (strcmp(report->view->name, "types") == 0 && options->type == NULL);
     return (report->view->flags & FOLDS) != 0 && !shows_only_names;
 }
