@@ -183,10 +183,7 @@ static void count_stacks(struct ag_profile *profile) {
     struct ag_index_map seen = {0};
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
-        /* several rows of one stack, which differ in the type or via, count as one stack */
-        const uint32_t node = profile->row_nodes[i];
-        const uint64_t key = AG_IS_ROOT(node) ? UINT64_C(1) << 32 | row->stack : node;
-        if (ag_index_map_number(&seen, key, NULL) > 0) {
+        if (ag_index_map_number(&seen, ag_profile_recorded_stack(profile, row), NULL) > 0) {
             summary->unique_stacks++;
             summary->truncated_stacks += row->state == AG_STACK_CUT;
             summary->incomplete_stacks += row->state == AG_STACK_INCOMPLETE;

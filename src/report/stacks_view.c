@@ -20,7 +20,8 @@ enum { USUAL_TEXT_FRAMES = 8, STACK_INDENT = 4 };
  * The recorder distinguishes stacks by addresses: two calls on one source line, or one library
  * loaded twice, give two stacks. Here stacks with the same frames (or the same first N frames, with
  * --frames=N) and the same allocation function are one group. The profile gives equal frames the
- * same number, so two stacks are equal if their arrays of frame numbers are. */
+ * same number, so two stacks are equal if their arrays of frame numbers are. The heading counts the
+ * recorded stacks, whose number does not depend on how many frames are shown. */
 
 struct stack_group {
     const uint32_t *frames;         /* frame numbers of the profile, innermost first */
@@ -31,7 +32,8 @@ struct stack_group {
 struct stacks {
     struct stack_group *groups;
     size_t count;
-    struct ag_metrics total; /* sum over all groups */
+    struct ag_metrics total;      /* sum over all groups */
+    struct ag_index_map recorded; /* numbers of the recorded stacks (ag_profile_recorded_stack) */
     struct ag_index_map by_hash;
     struct ag_ranking ranking;
 };
@@ -106,6 +108,7 @@ static void end_stacks(struct stacks *stacks) {
     ag_ranking_end(&stacks->ranking);
     free(stacks->groups);
     ag_index_map_done(&stacks->by_hash);
+    ag_index_map_done(&stacks->recorded);
 }
 
 static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context,
@@ -123,7 +126,9 @@ static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, voi
         const size_t n = ag_profile_stack_frames(view->profile, rows[i].stack, &group.frames);
         group.n_frames = most_frames != 0 && most_frames < n ? (size_t)most_frames : n;
         if (is_wanted == NULL || is_wanted(context, &rows[i], group.frames, n)) {
-            r = stacks_add(stacks, &group);
+            r = ag_index_map_number(&stacks->recorded,
+                                    ag_profile_recorded_stack(view->profile, &rows[i]), NULL);
+            r = r < 0 ? r : stacks_add(stacks, &group);
         }
     }
     return r;
@@ -272,9 +277,14 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
                           ? "in use at that time"
                           : ag_metric_words(view->sort));
         write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->total);
-        ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n",
-                      ag_quantity_count(&count, stacks->ranking.count),
-                      stacks->ranking.count == 1 ? "stack" : "stacks");
+        const size_t n_recorded = stacks->recorded.count;
+        ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s", ag_quantity_count(&count, n_recorded),
+                      n_recorded == 1 ? "stack" : "stacks");
+        if (stacks->count < n_recorded) { /* groups of stacks with the same frames */
+            ag_page_print(page, AG_STYLE_PLAIN, ", listed as %s",
+                          ag_quantity_count(&count, stacks->count));
+        }
+        ag_page_text(page, AG_STYLE_PLAIN, "\n");
         ag_page_end_line(page);
     }
     uint64_t whole = ag_metric_of(&stacks->total, view->sort);

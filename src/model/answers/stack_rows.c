@@ -235,19 +235,41 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     return r;
 }
 
+/* The type of a block may become known after its allocation. The row of such a block has the stack
+ * with the type, but the event of its allocation has the stack without it. So the set also has the
+ * stacks of all rows without a type. */
 int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
                            bool *ret_is_needed) {
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     *ret_is_needed = profile->has_focus || profile->has_ignore || profile->options.runtime;
-    int r = 0;
-    for (size_t i = 0; i < profile->n_rows && r >= 0 && *ret_is_needed; i++) {
-        r = ag_index_map_number(ret_kept, profile->rows[i].stack, NULL);
+    if (!*ret_is_needed) {
+        return 0;
     }
+    bool *is_kept = calloc(nodes->count + 1, sizeof(*is_kept));
+    int r = is_kept ? 0 : -ENOMEM;
+    for (size_t i = 0; i < profile->n_rows && r >= 0; i++) {
+        const uint32_t node = ag_stack_nodes_find_recorded(nodes, profile->rows[i].stack);
+        r = ag_index_map_number(ret_kept, profile->rows[i].stack, NULL);
+        if (r >= 0 && AG_IS_ROOT(node)) {
+            r = ag_index_map_number(ret_kept, AG_NODE_ROOT(node), NULL); /* the id of the root */
+        } else if (r >= 0) {
+            is_kept[node] = true;
+        }
+    }
+    r = r < 0 || nodes->n_leaves == 0 ? r : ag_stack_nodes_add_ids(nodes, is_kept, ret_kept);
+    free(is_kept);
     return r < 0 ? r : 0;
 }
 
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows) {
     *ret_rows = profile->rows;
     return profile->n_rows;
+}
+
+uint64_t ag_profile_recorded_stack(const struct ag_profile *profile,
+                                   const struct ag_stack_row *row) {
+    const uint32_t node = ag_stack_nodes_find_recorded(&profile->definitions.nodes, row->stack);
+    return AG_IS_ROOT(node) ? UINT64_C(1) << 32 | row->stack : node;
 }
 
 /* ---- frames of a stack, on demand ---- */

@@ -194,6 +194,33 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
     return node != AG_NODE_NONE ? shown_node(nodes, node) : ag_stack_nodes_leaf(nodes, stack).node;
 }
 
+uint32_t ag_stack_nodes_find_recorded(const struct ag_stack_nodes *nodes, uint32_t stack) {
+    if (stack < AG_NODE_FIRST) {
+        return node_of_root(stack);
+    }
+    const uint32_t node = node_ids_find(&nodes->by_id, stack);
+    const uint32_t leaf = node == AG_NODE_NONE && nodes->n_leaves != 0
+                              ? ag_index_map_find(&nodes->by_leaf, stack)
+                              : AG_INDEX_NONE;
+    return node != AG_NODE_NONE    ? node
+           : leaf != AG_INDEX_NONE ? nodes->leaves[leaf].node
+                                   : node_of_root(stack);
+}
+
+int ag_stack_nodes_add_ids(const struct ag_stack_nodes *nodes, const bool *is_wanted,
+                           struct ag_index_map *ids) {
+    const size_t n_slots = nodes->by_id.slots ? (size_t)1 << nodes->by_id.bits : 0;
+    int r = 0;
+    for (size_t i = 0; i < n_slots && r >= 0; i++) {
+        const uint64_t slot = nodes->by_id.slots[i];
+        const uint32_t node = (uint32_t)slot - 1; /* of an empty slot: AG_NODE_NONE */
+        if (node < nodes->count && is_wanted[node]) {
+            r = ag_index_map_number(ids, slot >> 32, NULL);
+        }
+    }
+    return r < 0 ? r : 0;
+}
+
 struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack) {
     const uint32_t leaf = stack >= AG_NODE_FIRST && nodes->n_leaves != 0
                               ? ag_index_map_find(&nodes->by_leaf, stack)
