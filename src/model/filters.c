@@ -1,11 +1,15 @@
 /* filters.c: selects the stacks of a runtime, and checks that a trace contains the runtime of
  * --runtime and the thread of --thread. profile.c and the views use these functions.
  *
- * A stack belongs to a runtime (virtual machine) if its blocks are from a heap of the runtime, or
- * if any of its frames is of the runtime. Not only the innermost frame counts, because a runtime
- * also allocates in its own native functions. The runtime `c` selects the stacks without any
- * managed frame (a frame of a virtual machine's function). The trace defines which frames are
- * managed, so no symbol file has to be read for this. */
+ * A stack belongs to a runtime (virtual machine, collector or language) if its blocks are from a
+ * heap of the runtime, or if any of its frames is of the runtime. Not only the innermost frame
+ * counts, because a runtime also allocates in its own native functions. A stack may belong to
+ * several runtimes: objects of a language whose collector is a library belong to both. The runtime
+ * `c` selects the stacks that belong to no other runtime.
+ *
+ * Some frames are known from the trace (those of a virtual machine), others only from the symbol
+ * file of the image (native code that a decoder recognizes). So the filter finds the frames of all
+ * stacks. */
 #include "model/filters.h"
 
 #include <errno.h>
@@ -15,7 +19,10 @@
 
 #include "format/segment.h"
 
-static const char native_name[] = "c";
+/* native_name: what users call the stacks that belong to no runtime, and what a heap or a function
+ * without a runtime is called. libc_name: the runtime of malloc's heaps, whose blocks are
+ * native. */
+static const char native_name[] = "c", libc_name[] = "libc";
 
 /* ---- the names ---- */
 
@@ -41,7 +48,8 @@ static void add_name(struct names *names, const char *name) {
 
 /* A trace may have hundreds of thousands of functions and only a few runtimes, so a name equal to
  * the previous one is skipped without a search in the list. */
-static void find_names(const struct ag_definitions *definitions, struct names *names) {
+static void find_names(const struct ag_definitions *definitions, const struct ag_frame_table *table,
+                       struct names *names) {
     add_name(names, native_name);
     for (size_t i = 0; i < definitions->n_runtimes; i++) {
         add_name(names, definitions->runtimes[i].name);
@@ -63,6 +71,13 @@ static void find_names(const struct ag_definitions *definitions, struct names *n
             add_name(names, ag_text(&definitions->texts, last));
         }
     }
+    for (size_t i = 0; i < table->n_frames; i++) {
+        const struct ag_model_frame *frame = ag_frame_table_get(table, (uint32_t)i);
+        if (frame->runtime != last && frame->frame.is_known) {
+            last = frame->runtime;
+            add_name(names, ag_text(&definitions->texts, last));
+        }
+    }
     const char *last_name = NULL; /* equal texts have the same address */
     for (size_t i = 0; i < definitions->n_collections; i++) {
         if (definitions->collections[i].row.runtime != last_name) {
@@ -72,13 +87,14 @@ static void find_names(const struct ag_definitions *definitions, struct names *n
     }
 }
 
-int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,
-                            const char *path, char ret_message[512]) {
+int ag_runtime_filter_check(const struct ag_definitions *definitions,
+                            const struct ag_frame_table *table, const char *name, const char *path,
+                            char ret_message[512]) {
     if (!name) {
         return 0;
     }
     struct names names = {.wanted = name};
-    find_names(definitions, &names);
+    find_names(definitions, table, &names);
     if (names.has_wanted && *name != '\0') {
         return 0;
     }
@@ -92,45 +108,44 @@ int ag_runtime_filter_check(const struct ag_definitions *definitions, const char
 
 /* ---- stacks ---- */
 
-/* Returns the number of the FRAME record that defines the function at SITE; 0: no record defines
- * it, because the code is native. */
-static uint32_t managed_frame_of(const struct ag_definitions *definitions,
-                                 const struct ag_stack_site *site) {
-    if (site->image == AG_IMAGE_MANAGED) {
-        return ag_managed_frame(site->pc);
-    }
-    const struct ag_code_place *place =
-        site->image == 0 ? ag_code_places_find(&definitions->code, site->pc) : NULL;
-    return place ? place->frame : 0;
+bool ag_runtime_wants_native(const char *name) {
+    return strcmp(name, native_name) == 0;
+}
+
+bool ag_runtime_is_native(const char *runtime) {
+    return *runtime == '\0' || strcmp(runtime, native_name) == 0 || strcmp(runtime, libc_name) == 0;
 }
 
 int ag_runtime_filter_start(struct ag_runtime_filter *filter,
-                            const struct ag_definitions *definitions, const char *name) {
+                            const struct ag_definitions *definitions, struct ag_frame_table *table,
+                            const char *name) {
     *filter = (struct ag_runtime_filter){.wanted = name};
     if (!name) {
         return 0;
     }
     const struct ag_stack_nodes *nodes = &definitions->nodes;
-    filter->wants_native = strcmp(name, native_name) == 0;
+    filter->wants_native = ag_runtime_wants_native(name);
     filter->has_frame = calloc(nodes->count + 1, sizeof(*filter->has_frame));
     filter->is_frame = calloc(nodes->count + 1, sizeof(*filter->is_frame));
     if (!filter->has_frame || !filter->is_frame) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < nodes->count; i++) {
-        const struct ag_stack_node *node = &nodes->nodes[i];
-        const struct ag_stack_site *site = &nodes->sites[node->site];
-        const uint32_t frame = managed_frame_of(definitions, site);
-        if (frame != 0) {
-            const uint32_t at = ag_index_map_find(&definitions->function_index, frame);
-            const char *runtime = at != AG_INDEX_NONE ? ag_text(&definitions->texts,
-                                                                definitions->functions[at].runtime)
-                                                      : "";
-            filter->is_frame[i] = filter->wants_native ? strcmp(runtime, native_name) != 0
-                                                       : strcmp(runtime, name) == 0;
+    for (size_t i = nodes->count; i-- > 0;) { /* callees first, as in ag_profile_resolve */
+        const struct ag_frame_answer *answer = ag_frame_table_site(table, nodes->nodes[i].site);
+        if (!answer) {
+            return -ENOMEM;
         }
+        for (size_t k = 0; k < answer->count && !filter->is_frame[i]; k++) {
+            const struct ag_model_frame *frame =
+                ag_frame_table_get(table, table->list[answer->first + k]);
+            filter->is_frame[i] = filter->wants_native ? frame->runtime != table->native
+                                                       : strcmp(frame->frame.runtime, name) == 0;
+        }
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        const uint32_t parent = nodes->nodes[i].parent;
         filter->has_frame[i] =
-            filter->is_frame[i] || (!AG_IS_ROOT(node->parent) && filter->has_frame[node->parent]);
+            filter->is_frame[i] || (!AG_IS_ROOT(parent) && filter->has_frame[parent]);
     }
     return 0;
 }
@@ -148,7 +163,7 @@ bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t no
     }
     const bool has_frame = !AG_IS_ROOT(node) && filter->has_frame[node];
     if (filter->wants_native) {
-        return !has_frame;
+        return !has_frame && (!heap || ag_runtime_is_native(heap->runtime));
     }
     return has_frame || (heap && strcmp(heap->runtime, filter->wanted) == 0);
 }

@@ -546,9 +546,6 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
     r = ag_definitions_load(&profile->definitions, profile->file);
     /* all mappings are recorded, in a sampled trace too */
     profile->definitions.is_sampled &= !profile->options.of_mappings;
-    r = r < 0 ? r
-              : ag_runtime_filter_check(&profile->definitions, profile->options.runtime, path,
-                                        message);
     if (r == 0) {
         plan_pass(profile);
         r = ag_frame_table_init(&profile->frames, &profile->definitions, profile->options.symbol);
@@ -558,6 +555,9 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
               : ag_thread_filter_check(&profile->definitions, &profile->sums,
                                        profile->options.thread, path, message);
     r = r < 0 ? r : ag_profile_make_rows(profile);
+    r = r < 0 ? r
+              : ag_runtime_filter_check(&profile->definitions, &profile->frames,
+                                        profile->options.runtime, path, message);
     drop_stack_sums(profile);
     r = r < 0 ? r : make_threads(profile);
     r = r < 0 ? r : make_heaps(profile);

@@ -214,7 +214,8 @@ int ag_profile_make_rows(struct ag_profile *profile) {
         return -ENOMEM;
     }
     struct ag_runtime_filter filter;
-    int r = ag_runtime_filter_start(&filter, &profile->definitions, profile->options.runtime);
+    int r = ag_runtime_filter_start(&filter, &profile->definitions, &profile->frames,
+                                    profile->options.runtime);
     if (r == 0 && profile->options.runtime && !filter.wants_native) {
         r = ag_stack_nodes_show_only(&profile->definitions.nodes, filter.is_frame);
     }
