@@ -125,7 +125,8 @@ enum ag_gc_known {                       /* flags: which fields of a GC record a
                    AG_GC_KNOWN_HEAP = 2, /* heap_before_bytes and heap_after_bytes */
                    /* needed_bytes: the size of the request that caused the collection */
                    AG_GC_KNOWN_NEED = 4,
-                   /* promoted_bytes: bytes that were moved to an older generation */
+                   /* promoted_bytes: bytes that were moved to an older generation. The heap sizes
+                    * are then those of the young generation, which promoted blocks leave. */
                    AG_GC_KNOWN_PROMOTED = 8,
                    AG_GC_KNOWN_ALLOCATED = 16 /* allocated_bytes and weight_bytes */
 };

@@ -86,11 +86,11 @@ def deaths_and_sources(tools, folder, chain):
 
 def survivors(tools, folder, chain):
     """For each source line, compares two numbers with counts by hand: the blocks that a minor collection kept, and the blocks that it freed.
-    The promoted words must equal the runtime's own count."""
+    The promoted words must equal the runtime's own count, and so must the reclaimed words: those that were allocated and not promoted."""
     failures = tap.Failures()
     program = chain.program(folder, "survivors", ["survivors.ml"])
     outcome, traces = recorded.record(tools, [program], folder)
-    by_hand, since_first = map(int, outcome.stdout.split()) # the first collection also promotes blocks of the runtime's start
+    by_hand, since_first, dead = map(int, outcome.stdout.split()) # the first collection also promotes blocks of the runtime's start
     failures.expect("words of a thousand pairs and cells", by_hand, 1000 * 2 * 3)
     view = recorded.report(tools, traces[0], "--view=lifetimes", "--runtime=ocaml")["sites"]
     rows = {row["function"]: row for row in view}
@@ -111,6 +111,9 @@ def survivors(tools, folder, chain):
     before = [i for i in range(len(minor)) if sum(row["promoted_bytes"] for row in minor[:i + 1]) == promoted - 8 * since_first]
     failures.require("the minor collections after the first promote %s words; bytes of each: %s" % (since_first, [row["promoted_bytes"] for row in minor]), before)
     first = minor[before[0] if before else 0]
+    second = minor[minor.index(first) + 1]["start_ns"]
+    blame = recorded.report(tools, traces[0], "--view=gc", "--blame", "--from=%dns" % second, "--to=%dns" % (second + 1))["blame"]
+    failures.expect("words that the second minor collection reclaimed", [row["reclaimed_bytes"] for row in blame], [dead * 8])
     summary = next(row for row in recorded.report(tools, traces[0])["gc"] if row["runtime"] == "ocaml")
     failures.expect("promoted bytes in the summary", summary["promoted_bytes"], promoted)
     later = recorded.report(tools, traces[0], "--view=lifetimes", "--from=%dns" % (first["start_ns"] + first["pause_ns"]))["sites"]

@@ -706,6 +706,59 @@ static void a_collection_after_which_the_heap_is_larger_reclaimed_nothing(void *
     assert_null(ag_profile_close(profile));
 }
 
+static struct ag_bytes bytes_of(const char *text) {
+    return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
+}
+
+static void collect(struct trace_builder *trace, const char *kind, struct ag_gc_record gc) {
+    gc.known |= AG_GC_KNOWN_END | AG_GC_KNOWN_HEAP;
+    gc.runtime = bytes_of("wl");
+    gc.kind = bytes_of(kind);
+    trace_record(trace, &(struct ag_record){.kind = AG_RECORD_GC, .u.gc = gc});
+}
+
+/* A slice collects the young generation first: 100 bytes, of which 30 live and are promoted. The
+ * slice itself, whose heap grows by 30 and shrinks by 50, contains a whole cycle that frees 40 of
+ * these 50. Another thread collects at the same time. */
+static void what_nested_collections_reclaimed_counts_once_and_without_promoted_bytes(void **state) {
+    (void)state;
+    enum { YOUNG = AG_GC_KNOWN_PROMOTED };
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    collect(&trace, "slice",
+            (struct ag_gc_record){.thread_id = 1,
+                                  .start_ns = 10000,
+                                  .pause_ns = 10000,
+                                  .heap_before_bytes = 500,
+                                  .heap_after_bytes = 480});
+    collect(&trace, "minor",
+            (struct ag_gc_record){.thread_id = 1,
+                                  .known = YOUNG,
+                                  .start_ns = 11000,
+                                  .pause_ns = 1000,
+                                  .heap_before_bytes = 100,
+                                  .promoted_bytes = 30});
+    collect(&trace, "major",
+            (struct ag_gc_record){.thread_id = 1,
+                                  .start_ns = 13000,
+                                  .pause_ns = 7000,
+                                  .heap_before_bytes = 530,
+                                  .heap_after_bytes = 490});
+    collect(&trace, "minor",
+            (struct ag_gc_record){.thread_id = 2,
+                                  .known = YOUNG,
+                                  .start_ns = 14000,
+                                  .pause_ns = 2000,
+                                  .heap_before_bytes = 60,
+                                  .heap_after_bytes = 10,
+                                  .promoted_bytes = 20});
+    struct ag_profile *profile = finish(&trace);
+    const uint64_t of_slice = 50, of_minor = 70, of_other_thread = 30;
+    assert_sum(&collections_of(profile)->runtimes[0], 4, 0, 12, 10, 0,
+               of_slice + of_minor + of_other_thread);
+    assert_null(ag_profile_close(profile));
+}
+
 /* ---- threads ---- */
 
 /* One thread ran a collection, one freed a block, one counted calls, one has only a name. */
@@ -762,6 +815,7 @@ int main(void) {
         cmocka_unit_test(collections_of_merged_processes_share_one_row),
         cmocka_unit_test(managed_code_is_blamed_before_native),
         cmocka_unit_test(a_collection_after_which_the_heap_is_larger_reclaimed_nothing),
+        cmocka_unit_test(what_nested_collections_reclaimed_counts_once_and_without_promoted_bytes),
     };
     return cmocka_run_group_tests(tests, make_trace, NULL);
 }

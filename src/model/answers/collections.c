@@ -5,13 +5,25 @@
  * cause is the innermost managed function of the stack (a function of the virtual machine's
  * language). The native frames that it called are the runtime's own path to its collector. Stacks
  * and functions repeat, so the verdict on each (which frame is the cause, whether the filters
- * select it) is cached by its id. */
+ * select it) is cached by its id.
+ *
+ * Reclaimed bytes. A collection of the young generation has the sizes of this generation before and
+ * after it, and reports how many bytes it promoted: these bytes left the young generation, but they
+ * are no garbage. So they are subtracted. All other collections have the sizes of the whole heap,
+ * in which promoted blocks stay.
+ *
+ * A collection may run within another one: a cycle of the old generation consists of slices, and a
+ * slice may first collect the young generation. Both are listed. In sums, the pause counts once,
+ * and so do the bytes that both freed: if the inner collection is of the same heap as the outer
+ * one, the sizes of the outer one include what it freed. If the inner one is of the young
+ * generation, the sizes of the outer one include what it promoted, which is added. */
 #include "model/answers/collections.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/filters.h"
 #include "model/profile_state.h"
 #include "table/array.h"
 
@@ -20,6 +32,8 @@
 struct verdict { /* result for a stack or a function */
     uint32_t cause_frame;
     bool is_kept;
+    /* any frame is of the runtime of --runtime; if that is `c`, any frame is of a runtime */
+    bool has_frame;
 };
 struct gathering {
     struct ag_profile *profile; /* the profile that gets the collections */
@@ -55,7 +69,10 @@ static struct verdict judge(struct gathering *gathering, const struct ag_model_c
     uint32_t one;
     const size_t n = frames_of(gathering, raw, &one, &frames);
     uint32_t cause = n > 0 ? frames[0] : NO_FRAME;
+    const char *wanted = source->options.runtime;
+    const bool wants_native = wanted && ag_runtime_wants_native(wanted);
     bool is_managed = false, is_focused = !source->has_focus, is_ignored = false;
+    bool has_frame = false;
     for (size_t i = 0; i < n; i++) {
         const struct ag_frame *frame = ag_profile_frame(source, frames[i]);
         if (!is_managed && ag_frame_is_managed(frame)) {
@@ -64,11 +81,14 @@ static struct verdict judge(struct gathering *gathering, const struct ag_model_c
         }
         is_focused |= source->has_focus && ag_frame_matches(&source->focus, frame);
         is_ignored |= source->has_ignore && ag_frame_matches(&source->ignore, frame);
+        has_frame |= wanted && (wants_native ? ag_frame_is_managed(frame)
+                                             : strcmp(frame->runtime, wanted) == 0);
     }
     if (cause != NO_FRAME && source != gathering->profile) {
         cause = ag_frame_table_copy(&gathering->profile->frames, ag_profile_frame(source, cause));
     }
-    return (struct verdict){.cause_frame = cause, .is_kept = is_focused && !is_ignored};
+    return (struct verdict){
+        .cause_frame = cause, .is_kept = is_focused && !is_ignored, .has_frame = has_frame};
 }
 
 static int verdict_on(struct gathering *gathering, const struct ag_model_collection *raw,
@@ -90,8 +110,18 @@ static bool is_wanted(const struct ag_profile *source, const struct ag_model_col
     const uint64_t start_ns = source->definitions.start_ns;
     const uint64_t since_ns = raw->row.start_ns > start_ns ? raw->row.start_ns - start_ns : 0;
     return since_ns >= options->from_ns && (options->to_ns == 0 || since_ns < options->to_ns) &&
-           (options->thread < 0 || options->thread == raw->thread_id) &&
-           (!options->runtime || strcmp(options->runtime, raw->row.runtime) == 0);
+           (options->thread < 0 || options->thread == raw->thread_id);
+}
+
+/* Whether --runtime selects the collection: it is of the heap of this runtime, or was caused by its
+ * code. --runtime=c selects the collections of heaps that belong to no runtime, by native code. */
+static bool is_of_runtime(const struct ag_profile *source, const struct ag_model_collection *raw,
+                          const struct verdict *verdict) {
+    const char *wanted = source->options.runtime;
+    return !wanted ? true
+           : ag_runtime_wants_native(wanted)
+               ? !verdict->has_frame && ag_runtime_is_native(raw->row.runtime)
+               : verdict->has_frame || strcmp(wanted, raw->row.runtime) == 0;
 }
 
 static int add_source(struct gathering *gathering, struct ag_profile *source, uint64_t offset_ns) {
@@ -105,10 +135,11 @@ static int add_source(struct gathering *gathering, struct ag_profile *source, ui
         const struct ag_model_collection *raw = &definitions->collections[i];
         struct verdict verdict = {.is_kept = false};
         r = is_wanted(source, raw) ? verdict_on(gathering, raw, &verdict) : 0;
-        if (r == 0 && verdict.is_kept) {
+        if (r == 0 && verdict.is_kept && is_of_runtime(source, raw, &verdict)) {
             struct ag_collection_row *row = &to->rows[to->n_rows++];
             *row = raw->row;
             row->cause_frame = verdict.cause_frame;
+            row->thread_id = raw->thread_id;
             row->start_ns =
                 row->start_ns > definitions->start_ns ? row->start_ns - definitions->start_ns : 0;
             row->start_ns += offset_ns;
@@ -123,23 +154,62 @@ static int by_start(const void *a, const void *b) {
     if (left->start_ns != right->start_ns) {
         return left->start_ns < right->start_ns ? -1 : 1;
     }
-    return (left->pause_ns > right->pause_ns) - (left->pause_ns < right->pause_ns);
+    /* an outer collection comes before the collections within it */
+    return (left->pause_ns < right->pause_ns) - (left->pause_ns > right->pause_ns);
+}
+
+/* ---- collections within collections ---- */
+
+static bool is_within(const struct ag_collection_row *inner,
+                      const struct ag_collection_row *outer) {
+    return inner->known & outer->known & AG_GC_KNOWN_END && !inner->process &&
+           inner->start_ns + inner->pause_ns <= outer->start_ns + outer->pause_ns;
+}
+
+/* Sets is_nested and reclaimed_bytes of all rows. */
+static int find_reclaimed(struct ag_profile *profile) {
+    struct ag_collections *all = &profile->collections;
+    struct ag_index_map threads = {0}; /* runtime << 32 | thread -> number in `outer` */
+    /* by number of the thread: its newest row that is not nested */
+    uint32_t *outer = calloc(all->n_rows + 1, sizeof(*outer));
+    __int128 *reclaimed = calloc(all->n_rows + 1, sizeof(*reclaimed));
+    int r = outer && reclaimed ? 0 : -ENOMEM;
+    for (size_t i = 0; i < all->n_rows && r >= 0; i++) {
+        struct ag_collection_row *row = &all->rows[i];
+        const uint64_t runtime =
+            ag_text_id(&profile->definitions.texts, row->runtime, strlen(row->runtime));
+        const bool is_young = row->known & AG_GC_KNOWN_PROMOTED;
+        if (row->known & AG_GC_KNOWN_HEAP) {
+            reclaimed[i] = (__int128)row->heap_before_bytes - row->heap_after_bytes -
+                           (is_young ? row->promoted_bytes : 0);
+        }
+        uint32_t at;
+        r = ag_index_map_number(&threads, runtime << 32 | row->thread_id, &at);
+        const struct ag_collection_row *before = r == 0 ? &all->rows[outer[at]] : NULL;
+        row->is_nested = before && is_within(row, before);
+        if (r >= 0 && !row->is_nested) {
+            outer[at] = (uint32_t)i;
+        } else if (row->is_nested && is_young == !!(before->known & AG_GC_KNOWN_PROMOTED)) {
+            reclaimed[i] = 0;
+        } else if (row->is_nested && is_young && before->known & AG_GC_KNOWN_HEAP) {
+            reclaimed[outer[at]] += row->promoted_bytes;
+        }
+    }
+    for (size_t i = 0; i < all->n_rows && r >= 0; i++) {
+        all->rows[i].reclaimed_bytes = reclaimed[i] > 0 ? (uint64_t)reclaimed[i] : 0;
+    }
+    ag_index_map_done(&threads);
+    free(outer);
+    free(reclaimed);
+    return r < 0 ? r : 0;
 }
 
 /* ---- sums ---- */
 
-/* The bytes that the collection freed; 0 if the heap grew, or its sizes are unknown. */
-static uint64_t collection_reclaimed(const struct ag_collection_row *row) {
-    const bool is_known = row->known & AG_GC_KNOWN_HEAP;
-    return is_known && row->heap_before_bytes > row->heap_after_bytes
-               ? row->heap_before_bytes - row->heap_after_bytes
-               : 0;
-}
-
 static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection_row *row) {
     sum->collections++;
     if (row->known & AG_GC_KNOWN_END) {
-        sum->pause_total_ns += row->pause_ns;
+        sum->pause_total_ns += row->is_nested ? 0 : row->pause_ns;
         sum->pause_max_ns = row->pause_ns > sum->pause_max_ns ? row->pause_ns : sum->pause_max_ns;
     } else {
         sum->unended++;
@@ -148,7 +218,7 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
         sum->last_ns = row->start_ns;
     }
     sum->needed_bytes += row->known & AG_GC_KNOWN_NEED ? row->needed_bytes : 0;
-    sum->reclaimed_bytes += collection_reclaimed(row);
+    sum->reclaimed_bytes += row->reclaimed_bytes;
     if (row->known & AG_GC_KNOWN_PROMOTED) {
         sum->promoted_bytes += row->promoted_bytes;
         sum->has_promoted = true;
@@ -251,7 +321,8 @@ static int gather(struct ag_profile *profile) {
     free(gathering.verdicts);
     if (r == 0) {
         qsort(all->rows, all->n_rows, sizeof(*all->rows), by_start);
-        r = add_up(profile);
+        r = find_reclaimed(profile);
+        r = r < 0 ? r : add_up(profile);
     }
     return r;
 }

@@ -27,13 +27,21 @@ struct ag_collection_row {
     uint64_t weight_bytes;    /* if only some collections are recorded: the allocated bytes that
                                * this collection represents */
     uint64_t promoted_bytes;
+    uint32_t thread_id;
+    /* The collection ran within another one of the same thread and runtime: a whole cycle consists
+     * of recorded slices. The pause of the outer collection contains its pause. */
+    bool is_nested;
+    /* The bytes that the collection freed. Promoted blocks left the collected generation, but live
+     * on, so they do not count. The bytes of a nested collection count once, in the outer one. 0 if
+     * the sizes of the heap are not known, or if the heap grew. */
+    uint64_t reclaimed_bytes;
 };
 /* the sum of the collections of a runtime, of a cause, or of a process of a runtime */
 struct ag_collection_sum {
     const char *runtime;           /* of a cause: the runtime of its function, NULL if unknown */
     uint32_t cause_frame;          /* of a process: the cause of its longest collection */
     uint64_t collections, unended; /* unended: the number of collections without a known end */
-    uint64_t pause_total_ns, pause_max_ns;
+    uint64_t pause_total_ns, pause_max_ns; /* pause_total_ns: without nested collections */
     /* when the last collection began that was not a minor one (which looks only at new blocks),
      * since the start of the recording; 0: there was none */
     uint64_t last_ns;

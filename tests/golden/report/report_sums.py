@@ -530,7 +530,8 @@ class Check:
                    [[row["start_ns"] - START_NS] + [row.get(name, 0) if row["known"] & flag else None for name, flag in fields] for row in rows])
         for row in rows:
             cause = program.frame(row["frame"])[0] if row.get("frame") else program.frames_of(row["stack"])[0][0] if row.get("stack") else None
-            reclaimed = row["heap_before_bytes"] - row["heap_after_bytes"] if row["known"] & 2 else 0
+            promoted = row["promoted_bytes"] if row["known"] & 8 else 0 # these bytes left the young generation, but are no garbage
+            reclaimed = row["heap_before_bytes"] - row["heap_after_bytes"] - promoted if row["known"] & 2 else 0
             self.add_counts(causes, cause, (1, row.get("needed_bytes", 0), reclaimed, row.get("pause_ns", 0)))
         keys = ("collections", "bytes", "reclaimed_bytes", "pause_ns")
         self.equal("gc: blame", {row["function"]: tuple(row[key] for key in keys) for row in found["blame"]}, causes)
