@@ -1,7 +1,7 @@
 /* page_tables.c: numbers the frames, nodes and groups that the page needs, without gaps, and writes
  * the tables of the page, each as a block (data_block.h). The nodes are those of the outline: the
  * call tree without its small parts (model/answers/outline.h). A group is the stacks that end in
- * one node, with one allocation function ("via"), one type and one label. A slice is one of up to
+ * one node, with one allocation function ("via"), one blamed line, one type and one label. A slice is one of up to
  * 256 equal parts of the recording.
  *
  * frames, nodes, groups, history and calls are written column by column, because similar values
@@ -14,8 +14,9 @@
  *               2 the program)
  *     nodes     n; u number of the node - number of its parent, u frame + 2 (0 the root, 1 a node
  *               that collects small groups); node 0 is the root
- *     groups    n; s node - previous node, u via, u type, u label (0 none, 1 the sum of all
- *               labels that are too small to be listed, else its name + 2), then u each metric of
+ *     groups    n; s node - previous node, u frame + 2 of the blamed line (blamed_lines.h), u via,
+ *               u type, u label (0 none, 1 the sum of all labels that are too small to be listed,
+ *               else its name + 2), then u each metric of
  *               struct ag_metrics; in a sampled trace also the variance of each, and the members
  *               heaviest and portion_bytes of struct ag_metrics, all as the bits of a float
  *     history   for each slice u number of its entries; then columns of all entries: u group -
@@ -62,6 +63,9 @@ static void end_numbering(struct numbering *numbering) {
 
 static size_t frames_most(const struct ag_outline *outline) {
     uint32_t most = 0;
+    for (size_t i = 0; i < outline->n_groups; i++) {
+        most = outline->groups[i].line > most ? outline->groups[i].line : most;
+    }
     for (size_t i = 0; i < outline->n_nodes; i++) {
         const uint32_t frame = outline->nodes[i].frame;
         if (frame < AG_OUTLINE_OTHER && frame > most) {
@@ -69,6 +73,13 @@ static size_t frames_most(const struct ag_outline *outline) {
         }
     }
     return (size_t)most + 1;
+}
+
+static void number_frame(struct numbering *numbering, uint32_t frame) {
+    if (numbering->frame_numbers[frame] == 0) {
+        numbering->frames[numbering->n_frames++] = frame;
+        numbering->frame_numbers[frame] = (uint32_t)numbering->n_frames;
+    }
 }
 
 static void number_groups(struct numbering *numbering) {
@@ -103,9 +114,13 @@ static void number_nodes(struct numbering *numbering) {
         }
         numbering->node_number[i] = (uint32_t)numbering->n_nodes++;
         const uint32_t frame = outline->nodes[i].frame;
-        if (frame < AG_OUTLINE_OTHER && numbering->frame_numbers[frame] == 0) {
-            numbering->frames[numbering->n_frames++] = frame;
-            numbering->frame_numbers[frame] = (uint32_t)numbering->n_frames;
+        if (frame < AG_OUTLINE_OTHER) {
+            number_frame(numbering, frame);
+        }
+    }
+    for (size_t i = 0; i < outline->n_groups; i++) { /* folding may have left out the blamed line */
+        if (numbering->group_number[i] != UINT32_MAX) {
+            number_frame(numbering, outline->groups[i].line);
         }
     }
 }
@@ -209,7 +224,7 @@ static uint64_t label_number(struct ag_page_trace *trace, const char *label) {
 static int write_groups(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
-    struct ag_byte_list nodes = {0}, vias = {0}, types = {0}, labels = {0},
+    struct ag_byte_list nodes = {0}, lines = {0}, vias = {0}, types = {0}, labels = {0},
                         columns[N_COLUMNS] = {{0}};
     const bool is_sampled = ag_profile_identity(trace->profile)->is_sampled;
     int64_t before = 0;
@@ -222,6 +237,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         const int64_t node = numbering->node_number[group->node];
         ag_byte_list_signed(&nodes, node - before);
         before = node;
+        ag_byte_list_number(&lines, numbering->frame_numbers[group->line] + 1);
         ag_byte_list_number(&vias, ag_name_table_number(&trace->names, group->via_name));
         ag_byte_list_number(&types, ag_name_table_number(&trace->names, group->type));
         ag_byte_list_number(&labels, label_number(trace, group->label));
@@ -230,6 +246,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
             trace->other_bytes += group->metrics.allocated_bytes;
         }
     }
+    ag_byte_list_join(&nodes, &lines, 1);
     ag_byte_list_join(&nodes, &vias, 1);
     ag_byte_list_join(&nodes, &types, 1);
     ag_byte_list_join(&nodes, &labels, 1);

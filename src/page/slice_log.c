@@ -5,7 +5,8 @@
  * entry takes about 14 bytes. Folding limits the size of the page: the entries of a small group
  * move to a node "other" below the group's caller. If the page is still too large, the entries move
  * to a node "other" below the caller's caller, and so on. A folded group keeps its own function,
- * type, allocation function (via) and label, and loses only its callers. The sums do not change. */
+ * type, allocation function (via), blamed line and label, and loses only its callers. The sums do
+ * not change. */
 #include "page/slice_log.h"
 
 #include <errno.h>
@@ -123,11 +124,11 @@ static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
                         (struct ag_outline_node){.parent = parent, .frame = frame});
 }
 
-/* Adds a group with the function, type, via and label of LIKE below the node "other" of NODE. */
+/* Adds a group with the function, type, via, blamed line and label of LIKE below the node "other" of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
     struct ag_outline_group folded = {
-        .via_name = like->via_name, .type = like->type, .label = like->label};
+        .line = like->line, .via_name = like->via_name, .type = like->type, .label = like->label};
     /* Read before the arrays grow, which may move LIKE. */
     const uint32_t frame = outline->nodes[like->node].frame;
     const size_t n_groups = outline->n_groups + 1;
@@ -156,8 +157,8 @@ static int add_other(struct folding *folding, uint32_t node, const struct ag_out
 static bool is_alike(const struct ag_outline *outline, const struct ag_outline_group *a,
                      const struct ag_outline_group *b) {
     /* Equal texts have equal addresses. */
-    return a->type == b->type && a->via_name == b->via_name && a->label == b->label &&
-           outline->nodes[a->node].frame == outline->nodes[b->node].frame;
+    return a->line == b->line && a->type == b->type && a->via_name == b->via_name &&
+           a->label == b->label && outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 
 /* Finds or adds the group into which GROUP folds, below the node "other" of NODE. */

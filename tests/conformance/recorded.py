@@ -133,7 +133,7 @@ def report(tools, trace, *options):
 def summary_lines(tools, trace, *options):
     """Returns the rows of the summary's table, to whose lines blocks are attributed: [(function, place)], the largest first."""
     text = run([tools.allogram, "report", trace, "--limit=0", *options], env={**os.environ, "COLUMNS": "200"}).stdout.decode()
-    return re.findall(r"^ +[\d.,]+ +<?\d+ % +[\d,]+ +[\d.,]+  (\S.*?)  +(\S+)$", text, re.M)
+    return re.findall(r"^ +<?[\d.,]+ +<?\d+ % +<?[\d.,]+ +<?[\d.,]+  (\S.*?)  +(\S+)$", text, re.M)
 
 
 def check(tools, trace):

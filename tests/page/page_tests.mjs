@@ -520,6 +520,24 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "the page and the report attribute blocks to the same lines, also with a global allocator of Rust": async (browser, urls) => {
+    const wide = { cwd: folder, encoding: "utf8", env: { ...process.env, COLUMNS: "200" } };
+    const places = (trace, metric) => [...execFileSync(allogram, ["report", `${trace}.allogram`, "--limit=0", `--sort=${metric}`], wide)
+      .matchAll(/^ +<?[\d.,]+ +<?\d+ % +<?[\d.,]+ +<?[\d.,]+ {2}(\S.*?) {2,}(\S+)$/gm)].map(([, , place]) => place);
+    for (const name of ["global_allocator", "typed", "forgetful"].filter((trace) => urls[trace])) {
+      const page = await open(browser, urls[name]);
+      const found = await page.evaluate(() => window.allogram.found.map(({ metric, unit, place, fn }) =>
+        [metric, unit, place || window.allogram.trace.functions[fn].image]));
+      check(found.length > 0, `${name}: no findings`);
+      for (const [metric, unit, place] of found) {
+        const sort = metric === "leaked" ? `in_use_${unit}` : `${metric}_${unit}`;
+        equal(place, places(name, sort)[0], `${name}: the line with most ${sort}`);
+      }
+      equal(page.complaints, [], "complaints");
+    }
+    return urls.global_allocator ? undefined : "no Rust program was built";
+  },
+
   "three clicks lead from the page to the leaking line": async (browser, urls) => {
     const line = readFileSync(join(sources, "libc/forgetful.c"), "utf8").split("\n")
       .findIndex((text) => text.includes("the leaking line")) + 1;
@@ -953,9 +971,12 @@ function makePages() {
   if (noted) record("noted", ["lua5.4", "-e", "for i = 1, 100 do local t = {i} end"], "--calls");
   const typed = existsSync(join(programs, "cxx_containers"));
   if (typed) record("typed", [join(programs, "cxx_containers")]);
+  const rust = existsSync(join(programs, "rust_global_allocator_plain"));
+  if (rust) record("global_allocator", [join(programs, "rust_global_allocator_plain")]);
   return {
     noted: noted && view("noted", "noted"),
     typed: typed && view("typed", "typed"),
+    global_allocator: rust && view("global_allocator", "global_allocator"),
     erlang: erlang && view("erlang", "erlang"),
     lua: lua && view("lua", "lua"),
     counted: view("counted", "counted"),

@@ -21,7 +21,7 @@ import { showTypes } from "./types.js";
 import { lookOfChange } from "./change.js";
 import { Timeline } from "./timeline.js";
 import { OTHER, Trace } from "./trace.js";
-import { callees, callers, ownPlaces } from "./tree.js";
+import { callees, callers } from "./tree.js";
 import { blocksOf, bytes, count, inUnit, share, short, shortName, time } from "./quantity.js";
 import { showHelp } from "./help.js";
 
@@ -95,7 +95,6 @@ class App {
     await this.trace.loadTables();
     if (this.before) await this.before.loadTables();
     this.tree = callers(this.trace);
-    this.ownPlaces = ownPlaces(this.trace, this.tree);
     this.showFindings();
     this.buildControls();
     this.listen();
@@ -318,6 +317,7 @@ class App {
 
   showFindings() {
     const found = findings(this);
+    this.found = found; // for the tests
     fill($("findings"), ...found.map((finding) => make("button", {
       class: "finding",
       title: finding.name,
@@ -325,7 +325,7 @@ class App {
         from: 0, to: 0 }),
     }, make("span", { class: "number" }, finding.number),
     make("code", {}, finding.short), make("span", {}, finding.head),
-    make("span", { class: "note" }, finding.more))));
+    make("span", { class: "note" }, finding.place ? `${finding.more}; ${finding.place}` : finding.more))));
     $("findings").hidden = found.length === 0;
   }
 
@@ -594,13 +594,12 @@ class App {
   }
 
   // For the panel when no function is selected: the functions of the program's own code that allocate most, including what they
-  // allocate through libraries.
+  // allocate through libraries and wrappers.
   allocators() {
-    const { tree } = this;
     const values = this.range.values(this.metricName);
     const own = new Float64Array(this.trace.functions.length);
-    tree.groupNode.forEach((node, i) => {
-      own[tree.key[this.ownPlaces[node]]] += values[i];
+    this.trace.groups.line.forEach((frame, i) => {
+      own[this.trace.functionOf[frame]] += values[i];
     });
     const { functions, text, open } = this.source;
     return this.listOfFunctions("who allocates most of it", "itself, or through functions of libraries", own, functions,

@@ -3,7 +3,7 @@
 import { fill, make } from "./elements.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
-import { LIBRARY, READER } from "./trace.js";
+import { LIBRARY } from "./trace.js";
 
 const SHOWN = 40;
 const FRAMES = 6;
@@ -44,9 +44,9 @@ function stack(app, group, value, blocks, whole) {
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  // Shows at least the frames up to the first one in the program's own code, which called the library
-  // functions that are listed before it.
-  const own = frames.findIndex((frame) => app.trace.functions[app.trace.functionOf[frame]].owner === READER);
+  // Shows at least the frames up to the line of the program that called the functions of libraries and the wrappers which are listed
+  // before it.
+  const own = frames.indexOf(app.trace.groups.line[group]);
   const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));
   const list = make("ol", {}, ...frames.slice(0, shown).map((frame) => frameLine(app, frame)));
   if (frames.length > shown) {

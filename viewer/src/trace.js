@@ -13,16 +13,15 @@ const FIELDS = [
 // Control characters, and characters that change the direction of text, as in src/text/utf8.c.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// A group is the blocks that have the same call path, type and label. Its label is 0 for no label, 1 for the
+// A group is the blocks that have the same call path, type and label. Its line is the frame to which findings and tables attribute the
+// blocks: the "blamed line", which src/model/answers/blamed_lines.c chooses for the reports and for this page. Its label is 0 for no label, 1 for the
 // sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// The owner of a function's code.
-export const LIBRARY = 0; // a library, or the runtime of a language
-const UNKNOWN = 1;
-export const READER = 2; // the profiled program itself, whose code the reader of the page can change
-export const OWNERS = [READER, UNKNOWN]; // a finding names a function of the first owner if there is one
+// The owner of a function's code that is a library, or the runtime of a language. The owner 1 is not known; 2 is the profiled program
+// itself, whose code the reader of the page can change.
+export const LIBRARY = 0;
 export const ROOT = 0;
 export const OTHER = 1;
 
@@ -264,7 +263,7 @@ function readGroups(reader, isSampled) {
   const count = reader.number();
   const node = reader.signeds(new Int32Array(count));
   for (let i = 1; i < count; i++) node[i] += node[i - 1];
-  const groups = { count, node, via: reader.numbers(new Uint32Array(count)),
+  const groups = { count, node, line: reader.numbers(new Uint32Array(count)), via: reader.numbers(new Uint32Array(count)),
     type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
   if (isSampled) {

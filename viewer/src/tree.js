@@ -1,6 +1,6 @@
 // tree.js: trees of stacks merged by function: from callers down to callees, or from the allocating function
 // down to its callers. Parents have smaller numbers than their children, so sums over a tree are loops.
-import { OTHER, OWNERS } from "./trace.js";
+import { OTHER } from "./trace.js";
 
 export class Tree {
   constructor() {
@@ -100,20 +100,6 @@ export class Tree {
     for (; node !== 0; node = this.parent[node]) path.push(node);
     return path.reverse();
   }
-}
-
-// Chooses a node for each node: the nearest of the node and its callers that is in the program's own code;
-// if none is, the nearest whose owner is unknown; otherwise the node itself.
-// src/model/answers/blamed_lines.c chooses in the same way for reports.
-export function ownPlaces(trace, tree) {
-  const near = OWNERS.map((least) => {
-    const nearest = new Int32Array(tree.count);
-    for (let i = 1; i < tree.count; i++) {
-      nearest[i] = trace.functions[tree.key[i]].owner >= least ? i : nearest[tree.parent[i]];
-    }
-    return nearest;
-  });
-  return Int32Array.from({ length: tree.count }, (_, i) => near[0][i] || near[1][i] || i);
 }
 
 // The tree with the outermost function at the top. KEY_OF(frame) can return a number of a line or an image

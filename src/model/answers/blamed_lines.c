@@ -78,7 +78,9 @@ static bool is_function_of_system(const char *function) {
     static const char *const beginnings[] = {
         "std::",       "void std::",   "__gnu_cxx::", "void __gnu_cxx::", "operator new",
         "alloc::",     "core::",       "<alloc::",    "<core::",          "<std::",
-        "hashbrown::", "<hashbrown::", "__rust_",     "__rdl_",           "__cxxabiv1::"};
+        "hashbrown::", "<hashbrown::", "__rust_",     "__rustc::",        "__rdl_",
+        "__rg_", /* the compiler's calls of a #[global_allocator], with the line of the attribute */
+        "__cxxabiv1::"};
     /* _start calls main; it is in the program's file, but has no source */
     return begins_with_any(function, beginnings, AG_ARRAY_SIZE(beginnings)) ||
            strcmp(function, "_start") == 0;

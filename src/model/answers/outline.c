@@ -50,10 +50,12 @@ struct cutting {
     double limit;
     struct ag_index_map by_step; /* place << 32 | frame -> place */
     struct ag_index_map by_via;  /* place << VIA_BITS | via (allocation function) -> a number */
-    /* for rows with a label: (number of the row from by_via) << 32 | label -> another number */
+    /* (number of the row from by_via) << 32 | frame of the blamed line -> another number */
+    struct ag_index_map by_line;
+    /* for rows with a label: (number of the row from by_line) << 32 | label -> another number */
     struct ag_index_map by_label;
     /* number << 32 | text of the type -> group. The number is from by_label; for a row without a
-     * label, it is from by_via. */
+     * label, it is from by_line. */
     struct ag_index_map by_group;
     uint32_t n_numbers;
 };
@@ -278,6 +280,8 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     const uint32_t label = label_of(cutting, row);
     uint32_t number;
     int r = number_of(cutting, &cutting->by_via, (uint64_t)like->node << VIA_BITS | via, &number);
+    r = r < 0 ? r
+              : number_of(cutting, &cutting->by_line, (uint64_t)number << 32 | like->line, &number);
     if (r == 0 && label != NO_LABEL) {
         r = number_of(cutting, &cutting->by_label, (uint64_t)number << 32 | label, &number);
     }
@@ -296,6 +300,12 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
     struct ag_profile *profile = cutting->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     struct ag_outline *outline = cutting->outline;
+    const struct ag_blamed_line *lines;
+    size_t n_lines;
+    const int r_lines = ag_profile_blamed_lines(profile, &lines, &n_lines);
+    if (r_lines < 0) {
+        return r_lines;
+    }
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
         uint32_t node = profile->row_nodes[i];
@@ -319,6 +329,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
         const uint32_t type = ag_profile_row_type(profile, i);
         const struct ag_outline_group like = {
             .node = place,
+            .line = lines[profile->line_of_row[i]].frame,
             .via_name = row->via_name,
             .type = type ? ag_text(&profile->definitions.texts, type) : NULL,
             .label = label_name(profile, label_of(cutting, i))};
@@ -358,6 +369,7 @@ static int outline_start(struct cutting *cutting) {
 static void outline_stop(struct cutting *cutting) {
     ag_index_map_done(&cutting->by_step);
     ag_index_map_done(&cutting->by_via);
+    ag_index_map_done(&cutting->by_line);
     ag_index_map_done(&cutting->by_label);
     ag_index_map_done(&cutting->by_group);
     free(cutting->weight);

@@ -4,7 +4,8 @@
  * the sums of the outline include all stacks.
  *
  * A group contains the stacks that end in one node of the outline and have the same allocation
- * function (via), type of blocks and label (a name that the program gives to a part of its work).
+ * function (via), blamed line (blamed_lines.h), type of blocks and label (a name that the program
+ * gives to a part of its work).
  * history.h computes sums by group. A program may set a label for each request that it serves, so
  * only the labels with the largest shares have groups of their own. */
 #ifndef AG_OUTLINE_H
@@ -27,6 +28,7 @@ struct ag_outline_node {
 };
 struct ag_outline_group {
     uint32_t node;
+    uint32_t line;        /* the blamed line: number for ag_profile_frame */
     const char *via_name; /* NULL: unknown */
     const char *type;     /* NULL: unknown */
     /* NULL: no label; a pointer equal to ag_outline_other_labels: labels without groups of their
