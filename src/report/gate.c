@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/blamed_lines.h"
 #include "model/answers/call_difference.h"
 #include "model/answers/difference.h"
 #include "model/interval.h"
@@ -228,18 +229,12 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
 
 /* ---- the source line that a result names ----
  *
- * For a quantity of the trace, the line is in the stack that has most of the quantity. For a
- * growth, it is the line whose quantity grew most. The innermost frame of a stack is often in a
- * library (strdup, or a header that calls operator new), which the reader of the result cannot
- * change. So the result names the line of the first frame whose file does not belong to the system.
- * If there is no such frame, the result names the line of the first frame with a file. */
-
-/* Whether a file belongs to the compiler or the C library: its path is absolute below /usr, or
- * relative to the folder in which the library was built. */
-static bool is_of_system(const char *file) {
-    return strncmp(file, "/usr/", 5) == 0 || strncmp(file, "./", 2) == 0 ||
-           strncmp(file, "../", 3) == 0;
-}
+ * For a quantity of the trace, the line is the blamed line (model/answers/blamed_lines.h) that has
+ * most of the quantity. If the term names a function, the line is in the stack that contains the
+ * function and has most of the quantity: the line of the first frame from this function outward
+ * that does not belong to the system, because the reader of the result cannot change a line of the
+ * system. If there is no such frame, it is the line of the first frame with a file. For a growth,
+ * it is the line whose quantity grew most. */
 
 static int set_place(struct ag_gate_place *place, const char *function, const char *file,
                      uint32_t line) {
@@ -258,13 +253,10 @@ static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32
     const struct ag_frame *best = n_frames > 0 ? ag_profile_frame(profile, frames[0]) : NULL;
     for (size_t i = 0; i < n_frames; i++) {
         const struct ag_frame *frame = ag_profile_frame(profile, frames[i]);
-        if (frame->file == NULL) {
-            continue;
-        }
-        if (!is_of_system(frame->file)) {
+        if (ag_frame_owner(profile, frame) == AG_OWNER_READER) {
             return frame;
         }
-        best = best->file == NULL ? frame : best;
+        best = best->file == NULL && frame->file != NULL ? frame : best;
     }
     return best;
 }
@@ -284,8 +276,29 @@ static size_t find_site(const struct ag_gate_term *term, struct ag_profile *prof
     return n_frames;
 }
 
+static int place_of_most(const struct ag_gate_term *term, struct ag_profile *profile,
+                         struct ag_gate_place *place) {
+    const struct ag_blamed_line *lines;
+    size_t n, best = 0;
+    const int r = ag_profile_blamed_lines(profile, &lines, &n);
+    for (size_t i = 1; i < n && r == 0; i++) {
+        if (ag_metric_of(&lines[i].metrics, term->metric) >
+            ag_metric_of(&lines[best].metrics, term->metric)) {
+            best = i;
+        }
+    }
+    if (r < 0 || n == 0 || ag_metric_of(&lines[best].metrics, term->metric) == 0) {
+        return r;
+    }
+    const struct ag_frame *frame = ag_profile_frame(profile, lines[best].frame);
+    return set_place(place, frame->function, frame->file, frame->line);
+}
+
 static int place_in_stacks(const struct ag_gate_term *term, struct ag_profile *profile,
                            struct ag_gate_place *place) {
+    if (term->site == NULL) {
+        return place_of_most(term, profile, place);
+    }
     const struct ag_stack_row *rows;
     const size_t n_rows = ag_profile_stacks(profile, &rows);
     const struct ag_frame *best = NULL;
@@ -306,6 +319,7 @@ static int place_in_stacks(const struct ag_gate_term *term, struct ag_profile *p
     return best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
 }
 
+/* Finds no place if the line that grew most belongs to the system. */
 static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *profile,
                            struct ag_profile *base, struct ag_gate_place *place) {
     struct ag_difference *difference;
@@ -325,8 +339,9 @@ static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *p
             best = row;
         }
     }
-    r = best != NULL ? set_place(place, best->frame.function, best->frame.file, best->frame.line)
-                     : 0;
+    if (best != NULL && ag_frame_owner(profile, &best->frame) != AG_OWNER_SYSTEM) {
+        r = set_place(place, best->frame.function, best->frame.file, best->frame.line);
+    }
     (void)ag_difference_free(difference);
     return r;
 }
@@ -404,8 +419,8 @@ static int find_place(const struct ag_gate_term *term, struct ag_profile *profil
     int r = term->of == AG_GATE_OF_GROWTH && !term->is_total
                 ? place_of_growth(term, profile, base, ret_place)
                 : 0;
-    /* If the line that grew most belongs to the system, the stacks of this trace decide. */
-    if (r == 0 && (ret_place->file == NULL || is_of_system(ret_place->file))) {
+    /* if the line that grew most belongs to the system, this trace alone decides */
+    if (r == 0 && ret_place->file == NULL) {
         free(ret_place->function);
         free(ret_place->file);
         *ret_place = (struct ag_gate_place){.function = NULL};
