@@ -36,6 +36,23 @@ static const char *thread_name(char name[64], const struct ag_thread_row *thread
     return name;
 }
 
+/* Adds the sums of the other lines that are merged with the line of the finding. */
+static void add_merged_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
+    const size_t used = strlen(words);
+    const bool is_leak = finding->kind == AG_FINDING_LEAK, is_one = finding->merged_lines == 1;
+    struct ag_quantity lines, blocks, bytes;
+    if (finding->merged_lines == 0) {
+        return;
+    }
+    snprintf(words + used, WORDS_BYTES - used,
+             "; %s more line%s of this function%s %s%s %s blocks%s%s",
+             ag_quantity_count(&lines, finding->merged_lines), is_one ? "" : "s",
+             is_leak ? " or of functions that it calls" : "", is_leak ? "leave" : "make",
+             is_one ? "s" : "", ag_quantity_short(&blocks, finding->merged_blocks),
+             is_leak ? ", " : " like this",
+             is_leak ? ag_quantity_bytes(&bytes, finding->merged_bytes) : "");
+}
+
 static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
     struct ag_quantity blocks, bytes, earlier;
     const int used = snprintf(
@@ -187,6 +204,7 @@ static void describe(struct ag_view *view, const struct ag_finding *finding,
     described->frame =
         finding->frame != UINT32_MAX ? ag_profile_frame(view->profile, finding->frame) : NULL;
     write_words(finding, described->words);
+    add_merged_words(finding, described->words);
     write_options(finding, described->frame, described->options);
 }
 
@@ -255,6 +273,13 @@ static void write_numbers_json(struct ag_json *json, const struct ag_finding *fi
     if (finding->kind == AG_FINDING_LEAK) {
         ag_json_integer_if(json, "half_way_bytes", finding->half_way_bytes,
                            finding->knows_half_way);
+    }
+    if (finding->kind == AG_FINDING_LEAK || finding->kind == AG_FINDING_TEMPORARY) {
+        ag_json_integer(json, "merged_lines", finding->merged_lines);
+        ag_json_integer(json, "merged_blocks", finding->merged_blocks);
+    }
+    if (finding->kind == AG_FINDING_LEAK) {
+        ag_json_integer(json, "merged_bytes", finding->merged_bytes);
     }
     if (finding->kind == AG_FINDING_STEPS) {
         ag_json_integer(json, "step_bytes", finding->step_bytes);

@@ -19,7 +19,9 @@ FAULTS = {
     "cache": None,
     "newest": None,
     "older": None,
-    "leak": ("growing_leak", "leak", {"blocks": 20000, "bytes": 960000}),
+    "leak": ("growing_leak", "leak", {"blocks": 20000, "bytes": 960000, "merged_lines": 0, "merged_bytes": 0}),
+    # the numbers of the line that is named, and apart from them those of the other line
+    "pairs": ("growing_leak", "pairs", {"blocks": 20000, "bytes": 960000, "merged_lines": 1, "merged_blocks": 20000, "merged_bytes": 640000}),
     "sometimes": ("growing_leak", "sometimes", {"blocks": 2000, "bytes": 96000}),
     "storm": ("temporary_storm", "storm", {"blocks": 60000}),
     "peak": ("peak_holder", "peak", {"blocks": 64, "bytes": 64 * 65536}),
@@ -56,6 +58,8 @@ def finds(tools, fault, wanted):
         failures.expect("numbers", {key: finding[key] for key in numbers}, numbers)
         failures.expect("function", finding["function"], function)
         failures.expect("line", finding["line"], planted_line(fault))
+        if finding.get("merged_lines"):
+            failures.require("the text has the sums of the other line apart: " + text, "; 1 more line of this function or of functions that it calls leaves" in " ".join(text.split()))
         command = re.search(r"-> allogram report (.*)", text)[1]
         failures.fail_unless("the text and the JSON name different commands", command.endswith(finding["options"]))
         more = subprocess.run('"%s" report %s' % (tools.allogram, command), shell=True, capture_output=True, text=True,

@@ -88,8 +88,9 @@
  * growing leaks and outsized blocks are also part of the peak, and the blocks of steps are
  * temporary. The leaks of one function are merged into one finding; the storms of one function are
  * merged, too. If a line has a leak and calls functions that have leaks (such as an object and its
- * members), their leaks are merged with that of the line. The report shows the finding with the
- * largest share of each kind, then the second of each kind.
+ * members), their leaks are merged with that of the line. A merged finding has the numbers of its
+ * line alone, and the sums of the other lines apart from them. The report shows the finding with
+ * the largest share of each kind, then the second of each kind; the share includes the other lines.
  *
  * 7. Unseen allocations and frees. A ghost is a free of a block without a recorded allocation. A
  * single ghost proves little: a forked child, and a process to which allogram was attached, free
@@ -488,8 +489,8 @@ static bool is_share(uint64_t part, unsigned percent, uint64_t whole) {
 }
 
 static bool is_larger_share(const struct ag_finding *left, const struct ag_finding *right) {
-    return (unsigned __int128)left->part * right->whole >
-           (unsigned __int128)right->part * left->whole;
+    return (unsigned __int128)(left->part + left->merged_part) * right->whole >
+           (unsigned __int128)(right->part + right->merged_part) * left->whole;
 }
 
 /* ---- whether a profile has evidence for a rule ---- */
@@ -921,8 +922,8 @@ static bool is_same_function(const struct search *search, uint32_t left, uint32_
 static bool belongs_to(const struct search *search, const struct found *found, size_t one,
                        size_t other) {
     const uint32_t frame = found->rows[one].frame, outer = found->rows[other].frame;
-    if (is_same_function(search, frame, outer)) {
-        return !is_larger_share(&found->rows[one], &found->rows[other]);
+    if (is_same_function(search, frame, outer)) { /* the line with the largest own part is named */
+        return found->rows[one].part <= found->rows[other].part;
     }
     return found->rows[one].kind == AG_FINDING_LEAK &&
            ag_profile_blamed_line_goes_through(search->profile, found->blamed_lines[one], outer);
@@ -938,10 +939,10 @@ static void merge_findings(const struct search *search, struct found *found) {
             if (i == k || !belongs_to(search, found, i, k)) {
                 continue;
             }
-            whole->part += part->part;
-            whole->blocks += part->blocks;
-            whole->bytes += part->bytes;
-            whole->half_way_bytes += part->half_way_bytes;
+            whole->merged_lines += part->merged_lines + 1;
+            whole->merged_part += part->merged_part + part->part;
+            whole->merged_blocks += part->merged_blocks + part->blocks;
+            whole->merged_bytes += part->merged_bytes + part->bytes;
             found->rows[i] = found->rows[--found->count];
             found->blamed_lines[i] = found->blamed_lines[found->count];
             i = SIZE_MAX; /* start again: the merged finding may be part of another */

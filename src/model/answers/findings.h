@@ -27,7 +27,7 @@ struct ag_finding {
     enum ag_finding_kind kind;
     uint32_t frame;       /* a frame of the profile, with the line of the finding; UINT32_MAX: not
                            * known */
-    uint64_t part, whole; /* the share part / whole, by which findings are sorted */
+    uint64_t part, whole; /* the share part / whole of the line */
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
      * Leak: in use at the end; if is_collected, those of them that survived the last collection.
@@ -35,6 +35,10 @@ struct ag_finding {
      * temporary blocks. Foreign frees: freed by another thread. Peak: in use at the peak. bytes is
      * 0 for unseen, unseen frees and temporary. */
     uint64_t blocks, bytes;
+    /* Leak, temporary: other lines whose findings have the same cause, because they are in the same
+     * function, or (leak) in functions that it calls: their number and their sums. The members
+     * above are of the line alone. Findings are sorted by (part + merged_part) / whole. */
+    uint64_t merged_lines, merged_part, merged_blocks, merged_bytes;
     bool is_collected; /* leak: a garbage collector frees the blocks */
     bool knows_half_way;
     /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were

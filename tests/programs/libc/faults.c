@@ -12,6 +12,7 @@
  * The faults:
  *
  *   leak       each round loses 48 bytes: 20000 blocks, 960000 bytes
+ *   pairs      each round loses 48 bytes on one line of a function, and 32 on another
  *   sometimes  each round makes 48 bytes and loses those of every tenth: 2000 blocks, 96000 bytes
  *   storm      each round makes three blocks and frees each at once: 60000 blocks
  *   peak       half-way, 64 blocks of 64 KiB are in use together: 4 MiB
@@ -46,6 +47,13 @@ static void work(int round) {
 __attribute__((noinline)) static void leak(void) {
     void *lost = malloc(48); /* FAULT leak */
     OPAQUE(lost);
+}
+
+__attribute__((noinline)) static void pairs(void) {
+    void *larger = malloc(48); /* FAULT pairs */
+    void *smaller = malloc(32);
+    OPAQUE(larger);
+    OPAQUE(smaller);
 }
 
 static void *lent;
@@ -190,6 +198,8 @@ int main(int argc, char **argv) {
             keep_newest(round);
         } else if (strcmp(fault, "leak") == 0) {
             leak();
+        } else if (strcmp(fault, "pairs") == 0) {
+            pairs();
         } else if (strcmp(fault, "sometimes") == 0) {
             sometimes(round);
         } else if (strcmp(fault, "storm") == 0) {
