@@ -135,8 +135,120 @@ static void only_blocks_that_survived_a_collection_leak(void **state) {
                     BLOCKS / 2 + 2);
 }
 
+/* ---- which lines grow until the end ---- */
+
+enum { TICKS = 1000, TICK_NS = 10 * 1000 * 1000, OTHER = 101, SIZE = 64 };
+
+/* The line FIRST allocates blocks that it keeps, and the line OTHER blocks that it frees. */
+enum course {
+    SLOW,            /* FIRST: a block in each tick */
+    BURSTS,          /* FIRST: 100 blocks in each 125th tick */
+    FREED_AT_EXIT,   /* SLOW; then half of the blocks are freed */
+    BUILT_ONCE,      /* FIRST: a block in each of the first 600 ticks. OTHER works until the end */
+    BUILT_THEN_IDLE, /* the same, but nothing is allocated later */
+    BOUNDED,  /* FIRST: a block in each of the first 700 ticks. Later each new block replaces one of
+              * the younger half */
+    AT_START, /* FIRST: 700 blocks in the first 50 ticks. OTHER works until the end */
+};
+
+static struct ag_event course_events[8 * TICKS];
+static size_t n_course_events;
+
+static void course_alloc(uint64_t number, uint32_t line) {
+    course_events[n_course_events++] = (struct ag_event)ALLOC(
+        (number + 1) * SIZE + (line == OTHER) * UINT64_C(0x1000000), SIZE, line);
+}
+
+static void course_free(uint64_t number, uint32_t line) {
+    course_events[n_course_events++] =
+        (struct ag_event)FREE((number + 1) * SIZE + (line == OTHER) * UINT64_C(0x1000000));
+}
+
+static void make_course(enum course course) {
+    n_course_events = 0;
+    uint64_t n = 0;
+    for (uint64_t tick = 0; tick < TICKS; tick++) {
+        course_events[n_course_events++] = (struct ag_event)STAMP((tick + 1) * TICK_NS);
+        uint64_t made = 0;
+        switch (course) {
+        case SLOW:
+        case FREED_AT_EXIT:
+            made = 1;
+            break;
+        case BURSTS:
+            made = tick % 125 == 0 ? 100 : 0;
+            break;
+        case BUILT_ONCE:
+        case BUILT_THEN_IDLE:
+            made = tick < 600;
+            break;
+        case BOUNDED:
+            made = 1;
+            if (tick >= 700) {
+                course_free(tick - 350, FIRST);
+            }
+            break;
+        case AT_START:
+            made = tick < 50 ? 14 : 0;
+            break;
+        }
+        for (uint64_t i = 0; i < made; i++) {
+            course_alloc(n++, FIRST);
+        }
+        if (course != BUILT_THEN_IDLE || tick < 600) {
+            course_alloc(tick, OTHER);
+            course_free(tick, OTHER);
+        }
+    }
+    for (uint64_t i = 0; i < n / 2 && course == FREED_AT_EXIT; i++) {
+        course_free(i, FIRST);
+    }
+}
+
+/* Returns the number of blocks that the summary shows as a growing leak. */
+static size_t growing_blocks(enum course course) {
+    const struct ag_node nodes[] = {{.id = FIRST, .pc = 0x1000}, {.id = OTHER, .pc = 0x2000}};
+    struct trace_builder trace;
+    make_course(course);
+    trace_begin(&trace, 0);
+    for (uint64_t tick = 0; tick < TICKS; tick += 10) {
+        const struct ag_record sample = {
+            .kind = AG_RECORD_RESIDENT,
+            .u.resident = {.time_ns = (tick + 1) * TICK_NS, .bytes = 1 << 20}};
+        trace_record(&trace, &sample);
+    }
+    trace_nodes(&trace, nodes, 2);
+    trace_thread(&trace, 0, "main");
+    trace_events(&trace, 0, course_events, n_course_events);
+    trace_finish(&trace, (uint64_t)TICKS * TICK_NS + 1, NULL);
+    struct ag_profile *profile = NULL;
+    struct ag_findings findings;
+    char message[512] = "";
+    size_t n = 0;
+    assert_int_equal(ag_profile_open(trace.path, NULL, &profile, message), 0);
+    assert_int_equal(ag_profile_findings(profile, AG_FINDINGS_ALL, &findings), 0);
+    for (size_t i = 0; i < findings.count; i++) {
+        n += findings.rows[i].kind == AG_FINDING_LEAK ? findings.rows[i].blocks : 0;
+    }
+    ag_profile_close(profile);
+    trace_end(&trace);
+    return n;
+}
+
+static void a_growing_leak_grows_in_the_last_quarter_of_the_recording(void **state) {
+    (void)state;
+    assert_int_equal(growing_blocks(SLOW), TICKS);
+    assert_int_equal(growing_blocks(BURSTS), TICKS / 125 * 100);
+    assert_int_equal(growing_blocks(FREED_AT_EXIT), TICKS / 2);
+    assert_int_equal(growing_blocks(BUILT_ONCE), 0);
+    assert_int_equal(growing_blocks(BUILT_THEN_IDLE), 0);
+    assert_int_equal(growing_blocks(BOUNDED), 0);
+    assert_int_equal(growing_blocks(AT_START), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_growing_leak_grows_in_the_last_quarter_of_the_recording),
         cmocka_unit_test(a_collector_frees_nothing_for_other_threads),
         cmocka_unit_test(only_blocks_that_survived_a_collection_leak),
     };

@@ -52,21 +52,32 @@
  * too, but its memory does not grow. So the bytes that the line has in use must also rise, after
  * the first left block, by half of the left bytes.
  *
- * All conditions so far measure time by the number of blocks that the program made, because the
- * clock time that a program needs depends on the machine. By this measure, a cache looks like a
- * leak if the program builds it and later only computes, without making blocks. So 5 % of the left
- * bytes must also be made in the second half of the clock time after the first left block.
+ * A line still grows in the last quarter. The conditions so far measure time by the number of
+ * blocks that the program made, because the clock time that a program needs depends on the machine.
+ * By this measure, a cache looks like a leak if the program builds it and later only computes or
+ * waits, without making blocks. And a cache with a bound looks like a leak if it needs most of the
+ * recording to become full, and then replaces only some of its blocks. So two more conditions
+ * concern the last quarter, which begins at the later of two moments: when three quarters of the
+ * blocks of the period were made, and when three quarters of its clock time have passed. In the
+ * last quarter, 5 % of the left bytes must be made, and the line's bytes in use must rise by 5 % of
+ * the left bytes above their maximum before. The maximum counts and not the end, because many
+ * programs free a part of their memory at exit. A leak in bursts meets the conditions if the last
+ * burst is in the last quarter. Profilers of Java measure leaks in the same way: a class leaks if
+ * its instances have more and more ages ("surviving generations") until the end; those of a cache
+ * that is built once do not.
  *
  * The recording may end later than the program: on a loaded machine, the writer noticed the
  * program's end more than a second late. So the program is assumed to have run for the largest of
- * three times: the recording less CLOCK_LATE_NS, a quarter of the recording, and the CPU time that
- * the program used. The times derived from the recording are not used if it is shorter than
- * CLOCK_LEAST_NS. The CPU time is not used if it is less than CPU_LEAST_NS, which is ten ticks of
- * the kernel's clock.
+ * four times: the time of the last but one sample of its resident memory, the recording less
+ * CLOCK_LATE_NS, a quarter of the recording, and the CPU time that the program used. The times
+ * derived from the recording are not used if it is shorter than CLOCK_LEAST_NS. The CPU time is not
+ * used if it is less than CPU_LEAST_NS, which is ten ticks of the kernel's clock.
  *
  * Blocks of a collector are in use until a collection finds them dead. So of a line whose bytes in
  * use mostly belong to collected heaps, only the blocks count that were made before the last
- * collection of these heaps began, and the recording is assumed to end at that moment. Minor
+ * collection of these heaps began, and the recording is assumed to end at that moment; but the last
+ * quarter by the clock, in which 5 % of all left bytes must be made, is that of the whole
+ * recording. The maximum of the bytes in use is not compared, because it includes garbage. Minor
  * collections do not count, because they do not look at old blocks. A heap is collected if its kind
  * is that of a collector, if the trace has collections of its runtime, or if its runtime counts its
  * allocations itself.
@@ -524,14 +535,30 @@ static bool rises(uint64_t from, uint64_t to, uint64_t end) {
     return to > from && is_share(to - from, LEAK_RISE_PERCENT, end);
 }
 
+/* The time of the last but one sample of the resident memory. The program ran at that time, because
+ * the last sample was measured later. The time of the last sample itself may be late: the writer
+ * reads the clock after it has measured. 0: there is no such sample. */
+static uint64_t last_sample_ns(const struct ag_definitions *definitions) {
+    size_t n = definitions->n_samples;
+    while (n > 0 && definitions->samples[n - 1].bytes == 0) {
+        n--;
+    }
+    const uint64_t time_ns = n > 1 ? definitions->samples[n - 2].time_ns : 0;
+    return time_ns > definitions->start_ns ? time_ns - definitions->start_ns : 0;
+}
+
 /* The least time for which the program ran, in nanoseconds (section 3 at the top of this file). 0:
  * unknown. */
 static uint64_t end_ns_of(const struct search *search) {
     const uint64_t duration_ns = search->whole->duration_ns;
+    const uint64_t sampled_ns = last_sample_ns(&search->profile->definitions);
     const uint64_t cpu_ns = ag_profile_cost(search->profile)->target_cpu_ns;
     uint64_t by_clock_ns = duration_ns >= CLOCK_LEAST_NS ? duration_ns / 4 : 0;
     if (duration_ns > CLOCK_LATE_NS && duration_ns - CLOCK_LATE_NS > by_clock_ns) {
         by_clock_ns = duration_ns - CLOCK_LATE_NS;
+    }
+    if (duration_ns >= CLOCK_LEAST_NS && sampled_ns > by_clock_ns) {
+        by_clock_ns = sampled_ns < duration_ns ? sampled_ns : duration_ns;
     }
     const uint64_t by_cpu_ns = cpu_ns < CPU_LEAST_NS  ? 0
                                : cpu_ns < duration_ns ? cpu_ns
@@ -539,31 +566,53 @@ static uint64_t end_ns_of(const struct search *search) {
     return by_cpu_ns > by_clock_ns ? by_cpu_ns : by_clock_ns;
 }
 
-/* MADE: how many bytes of the blocks left at the end were made before each slice. FIRST: the slice
- * in which the first of these blocks was made. N: number of slices that are considered. */
-static bool grows_by_the_clock(const struct search *search, const uint64_t *made, size_t first,
-                               size_t n) {
+/* The first slice of the last quarter of a period, by the number of blocks and by the clock
+ * (section 3 at the top of this file). FIRST: the first slice of the period. N: the slice after its
+ * last one. */
+static size_t last_quarter(const struct search *search, size_t first, size_t n) {
     const uint64_t first_ns = first > 0 ? search->slice_ns[first - 1] : 0;
     const uint64_t end_ns = n < COURSE_SLICES ? search->slice_ns[n - 1] : end_ns_of(search);
+    const size_t by_blocks = n - (n - first) / QUARTERS;
     if (end_ns <= first_ns) {
-        return true;
+        return by_blocks;
     }
-    const uint64_t half_ns = first_ns + (end_ns - first_ns) / 2;
-    size_t half = first;
-    while (half < n && search->slice_ns[half] < half_ns) {
-        half++;
+    const uint64_t last_ns = end_ns - (end_ns - first_ns) / QUARTERS;
+    size_t by_clock = first;
+    while (by_clock < n && search->slice_ns[by_clock] < last_ns) {
+        by_clock++;
     }
-    return half < n && rises(made[half], made[n], made[n]);
+    return by_clock > by_blocks ? by_clock : by_blocks;
+}
+
+static uint64_t most_in_use(const struct line_evidence *evidence, size_t from, size_t to) {
+    uint64_t most = 0;
+    for (size_t i = from; i < to; i++) {
+        most = evidence->course_bytes[i] > most ? evidence->course_bytes[i] : most;
+    }
+    return most;
+}
+
+/* Whether a line grew in the last quarter. FIRST: the slice in which the first left block was made.
+ * N: number of slices that are considered; if it is less than COURSE_SLICES, the blocks are those
+ * of a collector. */
+static bool grows_late(const struct search *search, const struct line_evidence *evidence,
+                       const uint64_t made[COURSE_SLICES + 1], size_t first, size_t n,
+                       bool is_collected) {
+    const size_t late = last_quarter(search, first, n);
+    const size_t late_of_all = last_quarter(search, first, COURSE_SLICES);
+    const uint64_t end = made[n], all = made[COURSE_SLICES];
+    if (!rises(made[late], end, end) || !rises(made[late_of_all], all, all)) {
+        return false;
+    }
+    return is_collected ||
+           rises(most_in_use(evidence, 0, late), most_in_use(evidence, late, n), end);
 }
 
 /* Whether the bytes that a line has in use rose enough after the first left block was made (section
  * 3 at the top of this file). N: number of slices that are considered. */
 static bool has_gained(const struct line_evidence *evidence, size_t first, size_t n, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
-    uint64_t most = 0;
-    for (size_t i = first; i < n; i++) {
-        most = evidence->course_bytes[i] > most ? evidence->course_bytes[i] : most;
-    }
+    const uint64_t most = most_in_use(evidence, first, n);
     return most > before && is_share(most - before, LEAK_GAIN_PERCENT, end);
 }
 
@@ -579,10 +628,11 @@ static size_t slices_before_collection(const struct search *search, size_t blame
 }
 
 /* N: number of slices that are considered. */
-static bool is_growing(const struct search *search, const struct line_evidence *evidence,
-                       size_t n) {
+static bool is_growing(const struct search *search, const struct line_evidence *evidence, size_t n,
+                       bool is_collected) {
+    /* how many bytes of the blocks left at the end were made before each slice */
     uint64_t made[COURSE_SLICES + 1] = {0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < COURSE_SLICES; i++) {
         made[i + 1] = made[i] + evidence->left_bytes[i];
     }
     const uint64_t end = made[n];
@@ -601,7 +651,7 @@ static bool is_growing(const struct search *search, const struct line_evidence *
             return false;
         }
     }
-    return grows_by_the_clock(search, made, first, n);
+    return grows_late(search, evidence, made, first, n, is_collected);
 }
 
 /* Returns the lowest number of bytes that the process had in use from the last point of the
@@ -635,7 +685,8 @@ static bool must_have_grown(const struct search *search, uint64_t bytes) {
         floor = next;
     }
     return rises(floor, end, end) && rises(floor, bytes, bytes) &&
-           rises(floor_since(search, end_ns_of(search) / 2, 0), bytes, bytes);
+           rises(floor_since(search, end_ns_of(search) / QUARTERS * (QUARTERS - 1), 0), bytes,
+                 bytes);
 }
 
 static bool find_leak(struct search *search, size_t blamed_line, struct ag_finding *finding) {
@@ -657,7 +708,8 @@ static bool find_leak(struct search *search, size_t blamed_line, struct ag_findi
          !is_share(blocks, LEAK_PERCENT, whole->in_use_blocks))) {
         return false;
     }
-    if (evidence ? !is_growing(search, evidence, n) : !must_have_grown(search, bytes)) {
+    if (evidence ? !is_growing(search, evidence, n, is_collected)
+                 : !must_have_grown(search, bytes)) {
         return false;
     }
     *finding = (struct ag_finding){.kind = AG_FINDING_LEAK,
