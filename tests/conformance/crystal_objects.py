@@ -14,6 +14,7 @@ import sys
 import place
 import recorded
 import tap
+import views_agree
 
 BINDING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters", "crystal", "allogram.cr")
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
@@ -138,7 +139,9 @@ def debug_with_four_workers(programs, where):
         lines = recorded.summary_lines(where.tools, trace, *where.options)
         failures.expect("files of the summary's first lines", {place.split(":")[0] for _, place in lines[:5]}, {"crystal_objects.cr"})
         through_the_library(failures, where, trace)
-        failures.require("collections are reported", where.report(trace, "--view=gc")["collections"])
+        collections = where.report(trace, "--view=gc")["collections"]
+        failures.require("collections are reported", collections)
+        failures.require("Crystal's code caused collections", where.report(trace, "--view=gc", "--runtime=crystal")["collections"])
     return failures
 
 
@@ -150,6 +153,7 @@ def hello(programs, where):
         trace, types = judge(failures, where, programs["hello"][0], folder, wanted)
         if "Crystal::SpinLock" in wanted:
             view = where.report(trace, "--view=types", "--type=Crystal::SpinLock", "--frames=3", "--min-count=2")["stacks"]
+            failures.extend(views_agree.runtimes_agree(where.tools, trace, ("crystal", "bdwgc"), where.options))
             failures.require("stacks of the spin locks", len(view) == 4 and all(
                 row["frames"][0]["function"] == "Crystal::SpinLock.new" and row["frames"][0]["runtime"] == "crystal" and
                 row["frames"][2]["function"] == "IO::FileDescriptor.new" for row in view))

@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
-"""The views of a trace agree: the sums of each view equal those of the summary. Ten traces are tested, without options and with options
-that select a part of the trace."""
+"""The views of a trace agree: the sums of each view equal those of the summary, and the page attributes blocks to the same lines as the
+report. Some traces are tested, without options and with options that select a part of the trace. In traces of programs with a runtime,
+--runtime=NAME must select the same blocks in all views."""
 
+import base64
+import collections
 import json
 import os
+import re
+import shutil
 import sys
+import zlib
 
+import ocaml_programs
 import recorded
 import tap
 
 PROGRAMS = ("family", "cross_free", "recursion", "temporary", "plugins", "short_threads", "longjmp_deep", "cxx_containers",
-            "cxx_types", "rust_types")
+            "cxx_types", "rust_types", "rust_global_allocator", "rust_global_allocator_plain")
 METRICS = ("allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks",
            "temporary_blocks", "freed_bytes", "freed_blocks")
 KEYS = ("function", "thread", "type", "label", "line", "stack", "image", "heap")
@@ -49,6 +56,17 @@ def blocks_agree(failures, view, sums):
                     longest)
 
 
+def stacks_agree(failures, tools, trace, view):
+    """The heading of a list of stacks counts the stacks that were recorded, however many frames are shown."""
+    rows = view("sites", "--by=stack")["sites"]
+    for name, metric in (("leaks", "in_use_blocks"), ("peak", "peak_blocks"), ("temporary", "temporary_blocks")):
+        wanted = sum(row["own"][metric] != 0 for row in rows)
+        for frames in ([], ["--frames=1"]):
+            text = recorded.run([tools.allogram, "report", trace, "--view=" + name, *frames]).stdout.decode()
+            found = re.search(r", from ([\d,]+) stacks?\b", text)
+            failures.expect("stacks in the heading of %s %s" % (name, frames), found and int(found[1].replace(",", "")), wanted)
+
+
 def course_agrees(points):
     failures = tap.Failures()
     for key in ("time_ns", "allocated_bytes"):
@@ -82,6 +100,8 @@ def agree(tools, trace, *options):
         stacks = view(name)
         failures.expect(name, only(stacks["total"], *metrics), only(sums, *metrics))
         failures.expect(name + ", stack by stack", only(added(stacks["stacks"]), *metrics), only(sums, *metrics))
+    if not options:
+        stacks_agree(failures, tools, trace, view)
     blocks_agree(failures, view, sums)
     if not any(option.startswith(("--focus", "--ignore", "--thread", "--tail")) for option in options):
         heaps = [heap for heap in view("heaps")["heaps"] if not heap["backing"]]
@@ -149,6 +169,135 @@ def case(tools, program, number):
     return failures
 
 
+# ---- the page of `allogram view` ----
+
+class Page:
+    """The tables of a page. src/page/page_tables.c describes their format."""
+
+    def __init__(self, tools, trace, folder):
+        path = os.path.join(folder, "page.html")
+        outcome = recorded.run([tools.allogram, "view", "--no-open", "-o", path, trace])
+        if outcome.status != 0:
+            raise RuntimeError("view: " + outcome.stderr.decode())
+        with open(path, encoding="utf-8") as page:
+            self.html = page.read()
+        lengths, rest = self.columns("names", 1)
+        text, self.names, at = bytes(rest), [], 0
+        for length in lengths[0]:
+            self.names.append(text[at:at + length].decode())
+            at += length
+        self.frames = list(zip(*self.columns("frames", 7)[0]))
+
+    def bytes(self, name):
+        return zlib.decompress(base64.b64decode(re.search(r'id="b0-%s">([^<]*)<' % name, self.html)[1]))
+
+    def columns(self, name, n_columns):
+        """Returns the first columns of a table, and the bytes after them. Numbers are varints."""
+        data, at = self.bytes(name), 0
+
+        def number():
+            nonlocal at
+            value = shift = 0
+            while True:
+                value |= (data[at] & 127) << shift
+                shift += 7
+                at += 1
+                if data[at - 1] < 128:
+                    return value
+
+        n_rows = number()
+        return [[number() for _ in range(n_rows)] for _ in range(n_columns)], data[at:]
+
+    def lines(self):
+        """{(function, place): sums} of the lines to which the page attributes blocks."""
+        n_before, of_metrics = 5, ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks",
+                                   "peak_bytes", "temporary_blocks") # node, line, via, type and label come before the metrics
+        columns = self.columns("groups", n_before + len(of_metrics))[0]
+        sums = collections.defaultdict(collections.Counter)
+        for line, *values in zip(columns[1], *columns[n_before:]):
+            function, file, number, image, column, end_column, _ = self.frames[line - 2]
+            place = "%s:%d" % (os.path.basename(self.names[file]), number) if file else self.names[image]
+            key = self.names[function], place, column, end_column, line
+            sums[key].update(dict(zip(of_metrics, values)))
+        return sums
+
+
+def page_agrees(tools, trace, folder):
+    """The page and the summary attribute the blocks to the same lines. For each metric the same line has most, and it is the line of the
+    finding about this metric."""
+    failures = tap.Failures()
+    page = Page(tools, trace, folder).lines()
+    for metric in ("allocated_bytes", "allocated_blocks", "in_use_bytes", "peak_bytes", "temporary_blocks"):
+        blocks = metric.replace("bytes", "blocks")
+        wanted = recorded.summary_lines(tools, trace, "--sort=" + metric)
+        failures.expect("places of the lines, " + metric, sorted(key[1] for key, sums in page.items() if sums[blocks]), sorted(place for _, place in wanted))
+        order = sorted(page, key=lambda key: -page[key][metric])
+        if wanted and (len(order) == 1 or page[order[0]][metric] > page[order[1]][metric]):
+            failures.expect("the line with most " + metric, order[0][1], wanted[0][1])
+    of_kinds = {"peak_holder": ("peak_blocks", "peak_bytes"), "growing_leak": ("in_use_blocks", "in_use_bytes"), "temporary_storm": ("temporary_blocks",)}
+    for finding in recorded.report(tools, trace, "--findings")["findings"]:
+        for metric in of_kinds.get(finding["kind"], ()):
+            place = "%s:%d" % (os.path.basename(finding["file"]), finding["line"])
+            on_page = [sums[metric] for key, sums in page.items() if key[:2] == (finding["function"], place)]
+            failures.require("the page has the line of the finding %s with the same number: %s" % (finding, on_page), finding[metric.split("_")[-1]] in on_page)
+    return failures
+
+
+# ---- --runtime ----
+
+def runtimes_agree(tools, trace, names, options=()):
+    """For each runtime of the trace, compares what --runtime=NAME selects with the list of all blocks. A block belongs to a runtime if its
+    heap or any frame of its stack is of the runtime; `c` has the blocks that belong to no runtime but the C library's. NAMES: runtimes that
+    must have blocks."""
+    failures = tap.Failures()
+    message = recorded.run([tools.allogram, "report", trace, "--runtime=?", *options]).stderr.decode()
+    known = message.rpartition("the trace has ")[2].split()
+    failures.require("the message about an unknown runtime lists %s: %s" % (names, message), set(names) <= set(known))
+    heaps = {heap["allocator"]: heap["runtime"] for heap in recorded.report(tools, trace, "--view=heaps", *options)["heaps"]}
+    sums = collections.defaultdict(lambda: [0, 0, 0])
+    for block in recorded.report(tools, trace, "--view=blocks", "--state=open,closed", "--frames=0", *options)["blocks"]:
+        runtimes = {heaps[block["tag"]["allocator"]], *(frame["runtime"] for frame in block["stack"])} - {"", "c"}
+        for runtime in runtimes if runtimes - {"libc"} else {"c", *runtimes}:
+            sums[runtime] = [a + b for a, b in zip(sums[runtime], (1, block["size"], block["state"] == "open"))]
+    failures.require("runtimes with blocks: %s" % dict(sums), all(sums[name][0] > 0 for name in names))
+    for name in known:
+        option, wanted = "--runtime=" + name, sums[name]
+
+        def view(view_name, *more):
+            return recorded.report(tools, trace, "--view=" + view_name, option, *options, *more)
+
+        summary = of_summary(view("summary"))
+        metrics = ("allocated_blocks", "allocated_bytes", "in_use_blocks")
+        failures.expect(option + ", summary", [summary[metric] for metric in metrics], wanted)
+        sites, types = view("sites")["sites"], view("types")["types"]
+        failures.expect(option + ", sites", added(row["own"] for row in sites), summary)
+        failures.expect(option + ", types", added(types), summary)
+        failures.expect(option + ", tree", only(view("tree")["root"], *METRICS), summary)
+        failures.expect(option + ", leaks", only(view("leaks")["total"], "in_use_blocks", "in_use_bytes"), only(summary, "in_use_blocks", "in_use_bytes"))
+        blocks = view("blocks", "--state=open,closed", "--frames=1")["blocks"]
+        failures.expect(option + ", blocks", [len(blocks), sum(block["size"] for block in blocks)], wanted[:2])
+        if wanted[1]:
+            folded = recorded.run([tools.allogram, "export", trace, "--to=folded", option, *options]).stdout.decode().splitlines()
+            failures.expect(option + ", folded", sum(int(line.rpartition(" ")[2]) for line in folded), wanted[1])
+        difference = json.loads(recorded.run([tools.allogram, "diff", trace, trace, option, *options, "--json"]).stdout)
+        failures.expect(option + ", diff with itself", (difference["sites"], set(difference["total"].values())), ([], {0}))
+    return failures
+
+
+RUNTIMES = {"lua": "lua5.4", "luajit": "luajit", "ocaml": "ocamlopt"} # runtime: its interpreter or compiler
+LUA = "local t = {} for i = 1, 500 do t[i] = {i, 'x' .. i} end io.write(#t)"
+
+
+def of_runtime(tools, name):
+    with recorded.Folder() as folder:
+        if name == "ocaml":
+            command = [ocaml_programs.Toolchain().program(folder, "owners", ["owners_stubs.c", "owners.ml"])]
+        else:
+            command = [RUNTIMES[name], "-e", LUA]
+        _, traces = recorded.record(tools, command, folder)
+        return runtimes_agree(tools, traces[0], (name, "libc"))
+
+
 def several_as_one(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -166,12 +315,17 @@ def several_as_one(tools):
 def main():
     tools = recorded.tools_of_arguments()
     recorded.hide_debug_files()
-    results = tap.Plan(len(PROGRAMS) + 1)
+    results = tap.Plan(len(PROGRAMS) + len(RUNTIMES) + 1)
     for number, program in enumerate(PROGRAMS):
         if os.path.exists(tools.program(program)):
             results.run(program, lambda program=program, number=number: case(tools, program, number))
         else:
             results.skip(program, "no compiler for this program is installed")
+    for name, compiler in RUNTIMES.items():
+        if shutil.which(compiler) and name in os.environ.get("RUNTIMES", name).split():
+            results.run("--runtime with a program of " + name, lambda name=name: of_runtime(tools, name))
+        else:
+            results.skip("--runtime with a program of " + name, compiler + " is not installed, or the runtime is left out of this build")
     results.run("several processes as one", lambda: several_as_one(tools))
     return results.status()
 
