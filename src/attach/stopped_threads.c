@@ -19,6 +19,7 @@
 #include "stopped_threads.h"
 
 #include <errno.h>
+#include <linux/io_uring.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -49,8 +50,9 @@ static char state_of(pid_t pid, pid_t tid) {
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
 }
 
-/* TRANSFERS: the thread waits in a system call that transfers bytes or messages and does not return
- * before all are transferred. A stop makes it return the number of those that it has transferred.
+/* TRANSFERS: the thread waits in a system call that transfers bytes, messages or events, and does
+ * not return before all are transferred. A stop makes it return the number of those that it has
+ * transferred.
  * RUNS: the thread runs, possibly inside of such a call. */
 enum activity { RUNS, WAITS, TRANSFERS };
 
@@ -62,7 +64,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
                  {SYS_sendto, -1},  {SYS_sendmsg, -1},  {SYS_sendmmsg, -1}, {SYS_sendfile, -1},
                  {SYS_splice, -1},  {SYS_vmsplice, -1}, {SYS_tee, -1},      {SYS_recvmmsg, -1},
                  {SYS_recvfrom, 3}, {SYS_recvmsg, 2}};
-    char text[256];
+    char text[256] = "";
     int call = -1;
     unsigned long arguments[4] = {0};
     if (ag_remote_process_file(pid, tid, "syscall", text, sizeof text) <= 0 ||
@@ -76,7 +78,13 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
             return flags < 0 || (arguments[flags] & MSG_WAITALL) != 0 ? TRANSFERS : WAITS;
         }
     }
-    return WAITS;
+    /* these calls may wait for several events after the first one, or after they have submitted
+     * some: io_getevents(context, least, ...), io_uring_enter(fd, submitted, least, flags, ...) */
+    const bool waits_for_more =
+        call == SYS_io_uring_enter
+            ? arguments[1] != 0 && arguments[2] != 0 && (arguments[3] & IORING_ENTER_GETEVENTS) != 0
+            : (call == SYS_io_getevents || call == SYS_io_pgetevents) && arguments[1] > 1;
+    return waits_for_more ? TRANSFERS : WAITS;
 }
 
 /* Whether the thread, which is in ACTIVITY, is spared. A spared thread that runs is still spared,

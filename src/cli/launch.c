@@ -30,12 +30,17 @@ void ag_launch_guard_standard(void) {
 static const int lifted[AG_LIFTED_LIMITS] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_NOFILE};
 
 void ag_launch_lift_limits(struct ag_launch *launch) {
+    enum { FILES_ENOUGH = 1024 };
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGXFSZ, &ignore, &launch->file_size_signal); /* cannot fail for SIGXFSZ */
     for (size_t i = 0; i < AG_LIFTED_LIMITS; i++) {
         struct rlimit *before = &launch->limits[i];
         (void)getrlimit(lifted[i], before); /* cannot fail for a known limit */
-        struct rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+        /* Linux allows no infinite number of open files, and allogram needs few */
+        const rlim_t most = lifted[i] != RLIMIT_NOFILE        ? RLIM_INFINITY
+                            : before->rlim_max > FILES_ENOUGH ? before->rlim_max
+                                                              : FILES_ENOUGH;
+        struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
         if (setrlimit(lifted[i], &limit) < 0) {
             limit.rlim_cur = limit.rlim_max = before->rlim_max;
             /* on failure the size of the live segment is limited */
@@ -92,6 +97,10 @@ static int correct_pids(void) {
         const char *value = getenv(names[i]);
         if (value && strcmp(value, own) == 0 && setenv(names[i], pid, /* overwrite= */ 1) < 0) {
             return -ENOMEM;
+        }
+        if (value && strcmp(names[i], "LISTEN_PID") == 0) {
+            /* names the same process by the number of its pidfd; the variable is optional */
+            (void)unsetenv("LISTEN_PIDFDID");
         }
     }
     return 0;

@@ -46,8 +46,8 @@ enum {
 static const int handled[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                               SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 /* and the real-time signals */
-static const int also_passed_on[] = {SIGILL, SIGTRAP, SIGABRT, SIGPIPE, SIGSTKFLT, SIGURG,
-                                     SIGIO,  SIGPROF, SIGPWR,  SIGXCPU, SIGVTALRM, SIGSYS};
+static const int also_passed_on[] = {SIGILL,  SIGTRAP, SIGABRT, SIGPIPE,   SIGSTKFLT, SIGURG, SIGIO,
+                                     SIGPROF, SIGPWR,  SIGXCPU, SIGVTALRM, SIGSYS,    SIGXFSZ};
 
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet) {
     int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
@@ -233,16 +233,16 @@ static bool is_not_for_program(const struct ag_supervisor *supervisor,
     const bool is_of_timer =
         info->ssi_signo == SIGALRM || info->ssi_signo == SIGVTALRM || info->ssi_signo == SIGPROF;
     return info->ssi_code == SI_KERNEL ? !is_of_timer
-                                       : (pid_t)info->ssi_pid == getpid() /* SIGPIPE */ ||
+                                       : (pid_t)info->ssi_pid == getpid() /* SIGPIPE, SIGXFSZ */ ||
                                              is_descendant(supervisor, (pid_t)info->ssi_pid);
 }
 
 static void pass_on(const struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
     const union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
     /* the child may have ended meanwhile */
-    if (info->ssi_code == SI_QUEUE) {
-        (void)sigqueue(supervisor->child, (int)info->ssi_signo, value);
-    } else {
+    if (info->ssi_code != SI_QUEUE ||
+        /* if no more signals can be queued, only the value is lost */
+        (sigqueue(supervisor->child, (int)info->ssi_signo, value) < 0 && errno == EAGAIN)) {
         (void)kill(supervisor->child, (int)info->ssi_signo);
     }
 }

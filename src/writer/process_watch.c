@@ -417,7 +417,7 @@ uint32_t ag_process_parent(uint32_t pid) {
     return read_facts(pid, &facts) ? facts.parent : 0;
 }
 
-/* Does the environment of the process contain ENTRY? */
+/* Does the environment of the process contain ENTRY? True if it is too large to be read. */
 static bool has_entry(uint32_t pid, const char *entry) {
     enum { ENVIRONMENT_MOST = 1 << 20 };
     char path[64];
@@ -426,10 +426,10 @@ static bool has_entry(uint32_t pid, const char *entry) {
     char *variable = NULL;
     size_t capacity = 0, n_bytes = 0;
     bool has = false;
-    for (ssize_t n; environment && !has && n_bytes < ENVIRONMENT_MOST &&
-                    (n = getdelim(&variable, &capacity, '\0', environment)) > 0;) {
-        has = strcmp(variable, entry) == 0;
+    for (ssize_t n;
+         environment && !has && (n = getdelim(&variable, &capacity, '\0', environment)) > 0;) {
         n_bytes += (size_t)n;
+        has = strcmp(variable, entry) == 0 || n_bytes > ENVIRONMENT_MOST;
     }
     free(variable);
     if (environment) {

@@ -167,6 +167,12 @@ class Judge:
                 elif "LOST" in line:
                     raise RuntimeError("the judge lost events: " + line.strip())
             script.wait()
+            # losses after which no other event came have no LOST line
+            stats = subprocess.run(["perf", "report", "-i", data, "--stats"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+            lost = [line.strip() for line in stats.splitlines() if "LOST" in line and not line.split(":")[1].strip().startswith("0 ")
+                    and line.split(":")[1].strip() != "0"]
+            if lost:
+                raise RuntimeError("the judge lost events: " + "; ".join(lost))
         return result, blocks, total
 
 

@@ -91,7 +91,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
 
 @test "variables that a service manager sets for the pid of run are for the pid of the program" {
     # shellcheck disable=SC2016 # the inner shells expand the variables
-    run bash -c 'LISTEN_PID=$$ WATCHDOG_PID=$$ exec "$1" run -q -o t -- bash -c "[ \$LISTEN_PID,\$WATCHDOG_PID = \$\$,\$\$ ]"' - "$ALLOGRAM"
+    run bash -c 'LISTEN_PID=$$ LISTEN_PIDFDID=1 WATCHDOG_PID=$$ exec "$1" run -q -o t -- bash -c "[ \$LISTEN_PID,\$WATCHDOG_PID,\$LISTEN_PIDFDID = \$\$,\$\$, ]"' - "$ALLOGRAM"
     [ "$status" -eq 0 ]
     LISTEN_PID=1 run "$ALLOGRAM" run -q -o t -- bash -c 'echo "$LISTEN_PID"'
     [ "$output" = 1 ]
@@ -115,7 +115,7 @@ for _ in numbers:
     info = signal.sigtimedwait(numbers, 10)
     print(info.si_signo if info else "none", flush=True)
 EOF
-    numbers=(1 2 3 4 5 6 10 12 13 14 15 16 23 24 26 27 29 30 31 34 40 64)
+    numbers=(1 2 3 4 5 6 10 12 13 14 15 16 23 24 25 26 27 29 30 31 34 40 64)
     "$ALLOGRAM" run -q -o t -- python3 signals.py "${numbers[@]}" >seen &
     runner=$!
     until grep -q ready seen; do sleep 0.05; done
