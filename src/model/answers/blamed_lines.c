@@ -431,6 +431,16 @@ static bool fold_starts(struct walk *walk, uint32_t *least_at) {
     return is_folded;
 }
 
+/* Whether a shown frame called the code of NODE. The frames before main have no such caller, and
+ * nobody misses them. */
+static bool has_shown_caller(const struct ag_profile *profile, uint32_t node) {
+    const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
+    do {
+        node = nodes[node].parent;
+    } while (!AG_IS_ROOT(node) && profile->frames.answers[nodes[node].site].is_folded);
+    return !AG_IS_ROOT(node);
+}
+
 /* Leaves out the code addresses of libraries. */
 static bool fold_libraries(struct walk *walk, uint8_t *keeps_site) {
     struct ag_profile *profile = walk->profile;
@@ -457,8 +467,12 @@ static bool fold_libraries(struct walk *walk, uint8_t *keeps_site) {
         if (is_library) {
             answer->count = 0;
             answer->is_folded = true;
-            is_folded = true;
         }
+    }
+    for (size_t i = 0; i < nodes->count && !is_folded; i++) {
+        is_folded = profile->node_is_used[i] &&
+                    profile->frames.answers[nodes->nodes[i].site].is_folded &&
+                    has_shown_caller(profile, (uint32_t)i);
     }
     return is_folded;
 }

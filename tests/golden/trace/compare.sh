@@ -1,7 +1,8 @@
 #!/bin/sh
 # compare.sh ALLOGRAM FOLDER: for the traces of every version, dump and check must print exactly the expected output.
 #
-# TRACE.expected holds the output of `allogram dump`, then a line "== check: STATUS" and the output of `allogram check`.
+# TRACE.expected holds the output of `allogram dump`, then a line "== check: STATUS" and the output of `allogram check`. With
+# AG_GOLDEN_UPDATE=1 the script writes these files instead.
 set -u
 allogram=$(realpath "$1")
 cd "$2" || exit 1
@@ -21,6 +22,7 @@ for trace in "$@"; do
     verdict=$(cd "$work" && "$allogram" check "$trace" 2>&1)
     echo "== check: $?" >>"$found"
     echo "$verdict" >>"$found"
+    [ -z "${AG_GOLDEN_UPDATE:-}" ] || cp "$found" "$expected"
     if diff -u "$expected" "$found"; then
         echo "ok $number - $trace"
     else
