@@ -197,13 +197,13 @@ def choices_are_kept(place):
         callers = erlang_counted.callers_of(place.tools, attached.trace, "hand_counted:cons/1")
         failures.expect("callers of cons/1, which are not traced", callers,
                         {"hand_counted:main/1": (2 * N + 2, 4 * N), "hand_counted:thrown/1": (3, 4)})
-        worker = ("spawn(fun() -> register(%s, self()), lists:seq(1, 3), receive go -> hand_counted:cons(%d) end, "
+        worker = ("spawn(fun() -> register(%s, self()), lists:seq(1, 3), receive {go, From} -> hand_counted:cons(%d), From ! counted end, "
                   "receive stop -> ok end end)")
         for which, calls in (("first", 11), ("number", 21), ("first,third", 11 + 41)):
             pids = [node.ask(worker % (name, count)) for name, count in (("first", 10), ("second", 20), ("third", 40))]
             choice = "--process=" + (pids[1] if which == "number" else which)
             with Attached(node, "--trace=hand_counted:_", choice, name="p") as attached:
-                node.ask("[begin P ! go, timer:sleep(20) end || P <- [first, second, third]]")
+                node.ask("[begin P ! {go, self()}, receive counted -> ok end end || P <- [first, second, third]]")
                 attached.end()
             failures.expect(which, rows_of(place, attached.trace).get("hand_counted:cons/1"),
                             (calls, 2 * (calls - which.count(",") - 1)))
