@@ -119,6 +119,20 @@ static bool is_not_there_yet(void *context, const struct ag_mapping *mapping) {
     return *address >= mapping->high;
 }
 
+/* The kernel writes a newline in a path as \012 (seq_file_path), and no other character so. Returns
+ * the new length. */
+static size_t restore_newlines(char *path, size_t n) {
+    static const char newline[] = "\\012";
+    const size_t bytes = sizeof(newline) - 1;
+    size_t to = 0;
+    for (size_t from = 0; from < n; to++) {
+        const bool is_newline = n - from >= bytes && memcmp(path + from, newline, bytes) == 0;
+        path[to] = is_newline ? '\n' : path[from];
+        from += is_newline ? bytes : 1;
+    }
+    return to;
+}
+
 int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes) {
     static const char deleted[] = " (deleted)";
     const size_t suffix = sizeof(deleted) - 1;
@@ -133,6 +147,6 @@ int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes) {
     if (wanted.n > suffix && memcmp(ret_path + wanted.n - suffix, deleted, suffix) == 0) {
         wanted.n -= suffix;
     }
-    ret_path[wanted.n] = '\0';
+    ret_path[restore_newlines(ret_path, wanted.n)] = '\0';
     return 0;
 }
