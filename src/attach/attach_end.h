@@ -20,6 +20,12 @@ struct ag_attach_end { /* all zero: the user cannot ask for the end */
     /* When the user asked for the end, by ag_monotonic_ns; 0: not yet. May be NULL. */
     uint64_t (*asked_ns)(void *context);
     void *context;
+    /* Postpone the forced end of this process. While a thread of the target is stopped or executes
+     * a function for us, a forced end would harm the target: the kernel resumes the thread without
+     * restoring its registers. Both may be NULL. hold: BY is 1 before the first stop, -1 after the
+     * last thread is resumed; may be nested. alive: called at each pass of a loop in between. */
+    void (*hold)(int by);
+    void (*alive)(void);
     /* The agent is being removed. The removal may continue for AG_ATTACH_LEAVE_NS after the
      * request. */
     bool is_leaving;
@@ -28,9 +34,24 @@ struct ag_attach_end { /* all zero: the user cannot ask for the end */
 enum {
     AG_ATTACH_LEAVE_NS = 500 * 1000 * 1000,
     /* How long, after the user's request, a function that a thread of the target executes for us
-     * may continue. Such a call is not aborted at once, because the function may hold locks. */
+     * may continue. Such a call is not aborted at once, because the function may hold locks. After
+     * this time, no new call begins, except a call that undoes what was done. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
+    /* Least time that such a function has, also if it begins shortly before that time is over. */
+    AG_ATTACH_CALL_LEAST_NS = 300 * 1000 * 1000,
 };
+
+static inline void ag_attach_end_hold(const struct ag_attach_end *end, int by) {
+    if (end->hold != NULL) {
+        end->hold(by);
+    }
+}
+
+static inline void ag_attach_end_alive(const struct ag_attach_end *end) {
+    if (end->alive != NULL) {
+        end->alive();
+    }
+}
 
 /* Whether TIME_NS have passed since the user asked for the end. */
 static inline bool ag_attach_end_has_passed(const struct ag_attach_end *end, uint64_t time_ns) {

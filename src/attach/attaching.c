@@ -216,8 +216,15 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     return is_uninterruptible ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
-/* Tries each thread once. Returns 1 if ret_thread is stopped at a safe point, 0 if no thread was at
- * a safe point, or a negative errno. */
+/* Resumes the thread that try_round has stopped. Returns how long the thread was stopped, in ns. */
+static uint64_t release_one(struct ag_attach *attach, struct ag_traced_thread *thread) {
+    const uint64_t stopped_ns = ag_traced_thread_release(thread);
+    ag_attach_end_hold(&attach->end, -1);
+    return stopped_ns;
+}
+
+/* Tries each thread once. Returns 1 if ret_thread is stopped at a safe point (the caller resumes it
+ * by release_one), 0 if no thread was at a safe point, or a negative errno. */
 static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                      struct ag_attach_times *times, const char **ret_obstacle) {
     static pid_t tids[AG_THREADS_MOST];
@@ -233,7 +240,11 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
             if (kinds[i] != kind || ag_stopped_threads_spares(&attach->threads, tids[i])) {
                 continue;
             }
+            ag_attach_end_hold(&attach->end, 1);
             const int r = ag_stopped_threads_one(&attach->threads, tids[i], ret_thread);
+            if (r < 0) {
+                ag_attach_end_hold(&attach->end, -1);
+            }
             if (r == -EPERM || r == -ETIMEDOUT) {
                 *ret_obstacle = r == -EPERM ? "not allowed to be traced" : "waiting in the kernel";
                 if (r == -EPERM && ag_remote_process_is_alive(&attach->process)) {
@@ -249,7 +260,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
                 return 1;
             }
             attach->is_learnt |= *ret_obstacle == NULL;
-            const uint64_t stopped_ns = ag_traced_thread_release(ret_thread);
+            const uint64_t stopped_ns = release_one(attach, ret_thread);
             times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
         }
     }
@@ -426,7 +437,7 @@ void ag_attach_unload(struct ag_attach *attach) {
     uint64_t unused = 0;
     const uint64_t arguments[] = {attach->handle};
     if (attach->handle != 0 && !attach->call.is_abandoned) {
-        (void)ag_remote_call_make(&attach->call, attach->attachable.dlclose, arguments, 1, &unused);
+        (void)ag_remote_call_undo(&attach->call, attach->attachable.dlclose, arguments, 1, &unused);
         attach->handle = 0;
     }
 }
@@ -464,7 +475,9 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
         return r;
     }
     r = ag_attach_begin_call(attach, &thread);
-    if (r < 0) {
+    if (r == -EINTR) {
+        (void)ag_attach_interrupted(attach, ret_message);
+    } else if (r < 0) {
         (void)ag_error_message(ret_message, r, "%d (%s): cannot call a function in it: %s",
                                attach->process.pid, attach->process.name,
                                r == -EFAULT
@@ -478,7 +491,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
         }
         ag_remote_call_end(&attach->call);
     }
-    ret_times->one_ns = ag_traced_thread_release(&thread);
+    ret_times->one_ns = release_one(attach, &thread);
     if (r == 0) {
         attach->agent.low += attach->bias;
         attach->agent.high += attach->bias;
@@ -618,16 +631,19 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     }
     r = ag_attach_begin_call(attach, &thread);
     r = r < 0 ? r
-              : ag_remote_call_make(&attach->call, attach->bias + attach->end_function, NULL, 0,
+              : ag_remote_call_undo(&attach->call, attach->bias + attach->end_function, NULL, 0,
                                     &unused);
     if (r == 0) {
         ag_attach_unload(attach);
     }
     if (attach->call.thread == &thread) {
         ag_remote_call_end(&attach->call);
-        r = r == -EINTR || (r == 0 && attach->call.is_abandoned) ? -ETIMEDOUT : r;
+        r = (r == -EINTR || r == 0) && attach->call.is_abandoned ? -ETIMEDOUT : r;
     }
-    ret_times->one_ns = ag_traced_thread_release(&thread);
+    ret_times->one_ns = release_one(attach, &thread);
+    if (r == -EINTR) {
+        return ag_attach_interrupted(attach, ret_message);
+    }
     return r < 0 ? ag_error_message(ret_message, r, "%d (%s): unloading the agent failed: %s",
                                     attach->process.pid, attach->process.name, strerror(-r))
                  : 0;

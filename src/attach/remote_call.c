@@ -14,7 +14,8 @@
  * If the thread's stack is a coroutine's, or short, mmap is called first. That call needs some 200
  * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.
  *
- * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
+ * A call that does not return is aborted some time after the user has asked for the end
+ * (AG_ATTACH_CALL_NS of attach_end.h; from then on no new call begins), or after ten seconds: the
  * thread is stopped and its registers are restored. Locks that the called function holds at that
  * moment stay held; the loader's lock may be one of them. This is a small risk, because a function
  * that returns at all returns within milliseconds. Without the abort, the thread might never
@@ -108,8 +109,8 @@ static void unmap_stack(struct ag_remote_call *call) {
     uint64_t unused = 0;
     if (call->mapped_stack != 0) {
         call->stack = call->own_stack;
-        (void)ag_remote_call_make(call, call->munmap, arguments, 2,
-                                  &unused); /* on failure the mapping stays */
+        /* on failure the mapping stays */
+        (void)ag_remote_call_undo(call, call->munmap, arguments, 2, &unused);
         call->mapped_stack = 0;
     }
 }
@@ -157,7 +158,10 @@ static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) 
     if (passed_ns > call_patience_ns) {
         return -ETIMEDOUT;
     }
-    return ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS) ? -EINTR : 0;
+    return passed_ns > AG_ATTACH_CALL_LEAST_NS &&
+                   ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS)
+               ? -EINTR
+               : 0;
 }
 
 /* Waits until the thread stops at the return address of the call. */
@@ -169,6 +173,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
     int why = 0;
     for (;;) {
         int status = 0;
+        ag_attach_end_alive(call->end);
         const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
         if (r < 0 && errno != EINTR) {
             return -ESRCH;
@@ -213,7 +218,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
     }
 }
 
-int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
+int ag_remote_call_undo(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result) {
     struct user_regs_struct registers = call->thread->registers;
     unsigned long long *const places[AG_REMOTE_CALL_ARGUMENTS] = {&registers.rdi, &registers.rsi,
@@ -244,6 +249,13 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
         *ret_result = registers.rax;
     }
     return r;
+}
+
+int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
+                        size_t n_arguments, uint64_t *ret_result) {
+    return ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS)
+               ? -EINTR
+               : ag_remote_call_undo(call, function, arguments, n_arguments, ret_result);
 }
 
 int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t *ret_address) {

@@ -34,9 +34,11 @@ static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = U
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times) {
     const uint64_t stopped_ns = ag_stopped_threads_release(&attach->threads);
     times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
+    ag_attach_end_hold(&attach->end, -1);
 }
 
 int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
+    ag_attach_end_hold(&attach->end, 1);
     return ag_observed_images_refresh(&attach->images) < 0
                ? ag_remote_process_ended_error(&attach->process, message)
                : ag_stopped_threads_all(&attach->threads, message);
@@ -76,6 +78,7 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
     for (uint64_t at = place & ~(uint64_t)(WORD - 1); at < place + AG_ATTACHMENT_CODE_BYTES;
          at += WORD) {
         uint8_t word[WORD];
+        ag_attach_end_alive(&attach->end);
         int r = ag_remote_memory_read(attach->process.pid, at, word, sizeof word);
         if (r < 0) {
             return r;
@@ -292,7 +295,7 @@ static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *cal
     uint64_t unused = 0;
     int r = ag_attach_begin_call(attach, caller);
     if (r < 0) {
-        return r;
+        return r == -EINTR ? ag_attach_interrupted(attach, message) : r;
     }
     r = call_switch(attach, /* is_on= */ false);
     if (r == 0 && attach->is_on) {
@@ -300,14 +303,14 @@ static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *cal
         attach->is_on = false;
     }
     if (r == 0) {
-        r = ag_remote_call_make(&attach->call, attach->bias + attach->end_function, NULL, 0,
+        r = ag_remote_call_undo(&attach->call, attach->bias + attach->end_function, NULL, 0,
                                 &unused);
     }
     if (r == 0) {
         ag_attach_unload(attach);
     }
     ag_remote_call_end(&attach->call);
-    return r;
+    return r == -EINTR ? ag_attach_interrupted(attach, message) : r;
 }
 
 /* Finds the code in which no thread may be when the agent is unloaded. */

@@ -124,6 +124,7 @@ static bool thread_has_ended(pid_t pid, pid_t tid) {
 static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
                        uint64_t until_ns) {
     for (;;) {
+        ag_attach_end_alive(threads->end);
         const uint64_t slice_ns = ag_monotonic_ns() + SLICE_NS;
         const bool is_last = slice_ns >= until_ns || ag_attach_end_is_due(threads->end);
         const int r =
@@ -158,9 +159,12 @@ static void remember_late(struct ag_stopped_threads *threads,
 }
 
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns) {
-    const uint64_t until_ns = ag_monotonic_ns() + patience_ns;
+    const bool is_due = ag_attach_end_is_due(threads->end);
+    const uint64_t most_ns = is_due && patience_ns > SLICE_NS ? SLICE_NS : patience_ns;
+    const uint64_t until_ns = ag_monotonic_ns() + most_ns;
     const size_t n = threads->n_late;
     threads->n_late = 0;
+    ag_attach_end_hold(threads->end, 1);
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
         const int r = finish_stop(threads, &thread, until_ns);
@@ -170,6 +174,7 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t pati
             (void)ag_traced_thread_release(&thread); /* does nothing if the thread is gone */
         }
     }
+    ag_attach_end_hold(threads->end, -1);
 }
 
 /* ---- one thread ---- */
@@ -209,6 +214,7 @@ static bool thread_is_stopped(const struct ag_stopped_threads *threads, pid_t ti
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
     uint64_t longest_ns = 0;
     for (size_t i = 0; i < threads->n; i++) {
+        ag_attach_end_alive(threads->end);
         const uint64_t stopped_ns = ag_traced_thread_release(&threads->items[i]);
         longest_ns = stopped_ns > longest_ns ? stopped_ns : longest_ns;
     }
@@ -255,7 +261,7 @@ static void await_good_moment(struct ag_stopped_threads *threads) {
         size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
         n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
         is_good = true;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && !ag_attach_end_is_due(threads->end); i++) {
             const enum activity activity = may_spare ? activity_of(pid, tids[i]) : WAITS;
             is_good &= !is_spared(threads, tids[i], activity) &&
                        (activity != RUNS || n_looks >= LOOKS) &&
@@ -265,6 +271,12 @@ static void await_good_moment(struct ag_stopped_threads *threads) {
             (void)nanosleep(&nap, NULL);
         }
     }
+}
+
+static int interrupted(const struct ag_stopped_threads *threads, char message[512]) {
+    return ag_error_message(
+        message, -EINTR, "%d (%s): interrupted by a signal before all of its threads were stopped",
+        threads->process->pid, threads->process->name);
 }
 
 /* Waits until the threads items[FIRST] and later have stopped; threads that have ended are
@@ -303,6 +315,10 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
         if (thread_is_stopped(threads, tids[i])) {
             continue;
         }
+        if (ag_attach_end_is_due(threads->end)) {
+            refused = interrupted(threads, message);
+            break;
+        }
         const int r =
             ag_traced_thread_begin_stop(process->pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
@@ -337,12 +353,8 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
     int r = await_late(threads, ret_message);
     r = r < 0 ? r : 1;
     while (r == 1) {
-        r = ag_attach_end_is_due(threads->end)
-                ? ag_error_message(
-                      ret_message, -EINTR,
-                      "%d (%s): interrupted by a signal before all of its threads were stopped",
-                      threads->process->pid, threads->process->name)
-                : stop_more(threads, ret_message);
+        r = ag_attach_end_is_due(threads->end) ? interrupted(threads, ret_message)
+                                               : stop_more(threads, ret_message);
     }
     if (r == 0 && threads->n == 0) {
         r = ag_remote_process_ended_error(threads->process, ret_message);

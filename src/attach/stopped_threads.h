@@ -42,7 +42,7 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
 /* Resumes all stopped threads. Returns the longest time that a thread was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
 /* Resumes the late threads that have stopped; without this call they stay stopped. Waits at most
- * PATIENCE_NS for late threads that have not stopped yet. */
+ * PATIENCE_NS, or briefly if the end is due, for late threads that have not stopped yet. */
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns);
 
 #endif

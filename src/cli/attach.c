@@ -105,7 +105,8 @@ struct request {
      * execute (end_guard.h). "": nothing to remove. */
     char session_path[4096], trace[4096];
 };
-static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns};
+static const struct ag_attach_end asked_end = {
+    .asked_ns = ag_end_guard_asked_ns, .hold = ag_end_guard_hold, .alive = ag_end_guard_alive};
 
 /* ---- options ---- */
 
@@ -374,13 +375,16 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
 }
 
 /* Called when the command is ended by force. Removes the file of the live segment and the trace. If
- * a writer was started, it completes and removes these files instead, because the agent is turned
- * off and the recording ends. */
-static void end_by_force(void *context) {
+ * a writer was started, it completes and removes these files instead, because the recording ends
+ * and the agent is turned off. is_held: the command may be unloading the agent at this moment, so
+ * this function must not write to the agent's memory. */
+static void end_by_force(void *context, bool is_held) {
     const struct request *request = context;
     if (request->supervisor.writer != 0) {
-        ag_attach_turn_off(request->attach);
         ag_session_first_is_gone(request->supervisor.session, AG_GONE_LEFT_ALONE);
+        if (!is_held) {
+            ag_attach_turn_off(request->attach); /* may block in the kernel */
+        }
     } else if (request->session_path[0] != '\0') {
         /* the live segment's file may have been removed already */
         ag_session_remove_path(request->session_path);

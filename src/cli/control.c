@@ -92,7 +92,8 @@ static int detach_for_killed_attach(struct ag_session *session,
     (void)sigemptyset(&child_signals);
     (void)sigaddset(&child_signals, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* required by attaching.h */
-    const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
+    const struct ag_attach_end end = {
+        .asked_ns = ag_end_guard_asked_ns, .hold = ag_end_guard_hold, .alive = ag_end_guard_alive};
     int r = ag_end_guard_begin("control", NULL, NULL);
     r = r < 0 ? ag_error_message(message, r, "cannot receive signals: %s", strerror(-r))
               : ag_attach_claim(process->pid, &end, &claim, message);

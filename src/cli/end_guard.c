@@ -12,36 +12,72 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "remote/remote_process.h"
 
 enum {
     /* less than a second, because the kernel needs some ms to end the process */
     MOST_NS = 950 * 1000 * 1000,
     LOOK_MS = 10,
+    /* time without progress after which a command that holds the guard counts as blocked */
+    BLOCKED_NS = 900 * 1000 * 1000,
+    /* how long the end is put off at each look while the guard is held, so that the command can end
+     * by itself after the hold */
+    AFTER_HOLD_NS = 100 * 1000 * 1000,
+    LAST_RESORT_NS = 100 * 1000 * 1000,
+    FORCED = -1, /* value of n_holds: the forced end has begun */
 };
+static const uint64_t longest_hold_ns = UINT64_C(10000000000);
 static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 static struct end_guard {
     const char *name;
-    void (*last_resort)(void *context);
+    void (*last_resort)(void *context, bool is_held);
     void *context;
+    pid_t tid;                 /* the thread that called ag_end_guard_begin */
     int fd;                    /* a signalfd */
     int reported_fd;           /* an eventfd: readable if the command has read a signal */
     _Atomic uint64_t asked_ns; /* time of the first signal; relaxed: no other data depends on it */
     _Atomic int signal_number; /* number of the first signal; 0: not known yet */
     _Atomic int is_over;
+    _Atomic int n_holds;
+    _Atomic int is_cleaned; /* last_resort has returned */
+    _Atomic uint64_t progress;
 } guard = {.fd = -1, .reported_fd = -1};
+
+static void *clean(void *unused) {
+    (void)unused;
+    guard.last_resort(guard.context,
+                      atomic_load_explicit(&guard.n_holds, memory_order_relaxed) > 0);
+    atomic_store_explicit(&guard.is_cleaned, 1, memory_order_relaxed);
+    return NULL;
+}
+
+/* Executes last_resort in another thread, which may block in the kernel. */
+static void clean_up_briefly(void) {
+    pthread_t thread;
+    const uint64_t begin_ns = ag_monotonic_ns();
+    if (guard.last_resort == NULL) {
+        return;
+    }
+    if (pthread_create(&thread, NULL, clean, NULL) != 0) {
+        (void)clean(NULL);
+    }
+    while (!atomic_load_explicit(&guard.is_cleaned, memory_order_relaxed) &&
+           ag_monotonic_ns() - begin_ns < LAST_RESORT_NS) {
+        (void)poll(NULL, 0, 1);
+    }
+}
 
 static void end_all(void) {
     char line[160];
-    if (guard.last_resort != NULL) {
-        guard.last_resort(guard.context);
-    }
+    clean_up_briefly();
     const int n = snprintf(line, sizeof line,
                            "allogram: %s: ended by a signal while the process or one of its files "
                            "could not be read\n",
@@ -74,6 +110,45 @@ static void note_pending(void) {
     }
 }
 
+/* Whether the thread of the command waits in the kernel. Returns false if the thread runs, waits
+ * for a CPU, or is stopped by a signal or a debugger; true if its state is not known. */
+static bool waits_in_kernel(void) {
+    char text[512];
+    (void)ag_remote_process_file(getpid(), guard.tid, "stat", text, sizeof text);
+    const char *state = strrchr(text, ')'); /* text is "" on failure */
+    return state == NULL || strncmp(state, ") S", 3) == 0 || strncmp(state, ") D", 3) == 0;
+}
+
+/* Prevents further holds. Returns false if the guard is held. */
+static bool forbid_holds(void) {
+    int none = 0;
+    return atomic_compare_exchange_strong(&guard.n_holds, &none, FORCED);
+}
+
+/* Waits until the command has to be ended by force. */
+static void wait_until_due(uint64_t begin_ns) {
+    uint64_t now_ns = begin_ns, until_ns = begin_ns + MOST_NS, moved_ns = begin_ns;
+    uint64_t seen = atomic_load_explicit(&guard.progress, memory_order_relaxed);
+    while (now_ns < until_ns || !forbid_holds()) {
+        (void)poll(NULL, 0, LOOK_MS);
+        now_ns = ag_monotonic_ns();
+        const uint64_t progress = atomic_load_explicit(&guard.progress, memory_order_relaxed);
+        if (progress != seen || !waits_in_kernel()) {
+            seen = progress;
+            moved_ns = now_ns;
+        }
+        if (atomic_load_explicit(&guard.n_holds, memory_order_relaxed) == 0) {
+            continue;
+        }
+        const uint64_t passed_ns = now_ns - begin_ns;
+        if (passed_ns >= longest_hold_ns ||
+            (passed_ns >= MOST_NS && now_ns - moved_ns >= BLOCKED_NS)) {
+            return;
+        }
+        until_ns = until_ns > now_ns + AFTER_HOLD_NS ? until_ns : now_ns + AFTER_HOLD_NS;
+    }
+}
+
 static void *keep_guard(void *unused) {
     struct pollfd asked[] = {{.fd = guard.fd, .events = POLLIN},
                              {.fd = guard.reported_fd, .events = POLLIN}};
@@ -83,16 +158,15 @@ static void *keep_guard(void *unused) {
     const uint64_t begin_ns = ag_monotonic_ns();
     note_pending();
     note_time(begin_ns);
-    while (ag_monotonic_ns() - begin_ns < MOST_NS) {
-        (void)poll(NULL, 0, LOOK_MS);
-    }
+    wait_until_due(begin_ns);
     if (!atomic_load_explicit(&guard.is_over, memory_order_relaxed)) {
         end_all();
     }
     return NULL;
 }
 
-int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), void *context) {
+int ag_end_guard_begin(const char *name, void (*last_resort)(void *context, bool is_held),
+                       void *context) {
     sigset_t set;
     pthread_t thread;
     (void)sigemptyset(&set);
@@ -105,6 +179,7 @@ int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), voi
     guard.name = name;
     guard.last_resort = last_resort;
     guard.context = context;
+    guard.tid = gettid();
     guard.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     guard.reported_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (guard.fd < 0 || guard.reported_fd < 0) {
@@ -128,6 +203,25 @@ void ag_end_guard_note(int signal_number) {
     note_time(ag_monotonic_ns());
     /* fails only if the thread has been woken before */
     (void)!write(guard.reported_fd, &one, sizeof one);
+}
+
+void ag_end_guard_hold(int by) {
+    if (by < 0) {
+        atomic_fetch_add(&guard.n_holds, by);
+        return;
+    }
+    int n = atomic_load(&guard.n_holds);
+    while (n == FORCED || !atomic_compare_exchange_weak(&guard.n_holds, &n, n + by)) {
+        if (n == FORCED) {
+            (void)pause(); /* the guard thread ends this process now */
+            n = atomic_load(&guard.n_holds);
+        }
+    }
+    ag_end_guard_alive();
+}
+
+void ag_end_guard_alive(void) {
+    (void)atomic_fetch_add_explicit(&guard.progress, 1, memory_order_relaxed);
 }
 
 void ag_end_guard_end(void) {
