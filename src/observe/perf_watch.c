@@ -20,6 +20,8 @@
  * 4. Words. A source may watch a word of memory by the debug registers of the CPU. Each write costs
  * an exception, so an event of such a source is off after its first sample. The kernel limits the
  * samples only of events that threads do not inherit. So threads that start later watch no word.
+ * PERF_EVENT_IOC_REFRESH adds to the limit, so each event gets it once, and is opened again after
+ * its sample. Its count, which is read while the event is off, says whether it has happened.
  *
  * 5. Rights. Without the right to observe the kernel (perf_event_paranoid 2) events are limited to
  * user mode: time in system calls is not included, and the report says so. */
@@ -64,12 +66,12 @@ static const uint8_t dwarf_number[N_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 1
                                                   8, 9, 10, 11, 12, 13, 14, 15};
 
 struct event {
-    int fd;
+    int fd; /* -1: of a word; the thread ended before the event was opened again */
     uint64_t id;
     uint32_t thread;
     uint16_t source, cpu;
     uint64_t since_ns; /* it has watched the present word since then */
-    bool is_spent;     /* it watched a word, and has written its sample */
+    bool is_armed;     /* of a word: the kernel has its limit of one sample */
 };
 struct ring {
     struct perf_event_mmap_page *head; /* NULL: no such CPU */
@@ -274,7 +276,9 @@ static void close_events(struct ag_perf_watch *watch) {
         watch->rings[i] = (struct ring){0};
     }
     for (size_t i = 0; i < watch->n_events; i++) {
-        close(watch->events[i].fd);
+        if (watch->events[i].fd >= 0) {
+            close(watch->events[i].fd);
+        }
     }
     watch->n_events = watch->n_threads = 0;
 }
@@ -443,58 +447,68 @@ int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes) {
     return r < 0 ? r : (int)source;
 }
 
-/* Opens the events again that have written their sample. Since Linux 6.16 they never write another
- * one, because the kernel stops them when it disables them, and does not start them when it enables
- * them. */
-static int replace_spent(struct ag_perf_watch *watch) {
-    int r = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < watch->n_events; i++) {
-        struct event event = watch->events[i];
-        if (event.is_spent) {
-            const int program = watch->programs[event.source];
-            (void)close(event.fd); /* nothing was written */
-            int opened = open_with_id(watch, event.source, (pid_t)event.thread, event.cpu, &event);
-            if (opened < 0) {
-                r = opened != -ESRCH ? opened : r;
-                continue;
-            }
-            opened = write_to_ring(watch, &event);
-            if (opened == 0 && program != 0 &&
-                ioctl(event.fd, PERF_EVENT_IOC_SET_BPF, program) < 0) {
-                opened = -errno;
-            }
-            if (opened < 0) {
-                r = opened;
-                (void)close(event.fd); /* nothing was written */
-                continue;
-            }
-        }
-        watch->events[n++] = event;
+/* Opens an event of a word again that has happened. Since Linux 6.16 such an event never writes
+ * another sample, because the kernel stops it when it disables it, and does not start it when it
+ * enables it. The event is closed first, because the CPU has only four debug registers. */
+static int reopen_word(struct ag_perf_watch *watch, struct event *event) {
+    const int program = watch->programs[event->source];
+    (void)close(event->fd); /* nothing was written */
+    event->fd = -1;
+    int r = open_with_id(watch, event->source, (pid_t)event->thread, event->cpu, event);
+    if (r < 0) {
+        return r;
     }
-    watch->n_events = n;
-    qsort(watch->events, n, sizeof watch->events[0], by_id);
+    r = write_to_ring(watch, event);
+    return r == 0 && program != 0 && ioctl(event->fd, PERF_EVENT_IOC_SET_BPF, program) < 0 ? -errno
+                                                                                           : r;
+}
+
+static bool has_happened(const struct event *event) {
+    uint64_t count;
+    return read(event->fd, &count, sizeof count) == sizeof count && count > 0;
+}
+
+/* Lets the event watch the word of ATTR until its first sample. */
+static int watch_word(struct ag_perf_watch *watch, struct event *event,
+                      struct perf_event_attr *attr) {
+    /* the change disables the event */
+    int r = ioctl(event->fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, attr) < 0 ? -errno : 0;
+    if (r == 0 && has_happened(event)) {
+        r = reopen_word(watch, event);
+        r = r == 0 && ioctl(event->fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, attr) < 0 ? -errno : r;
+    }
+    if (r == 0 && (event->is_armed ? ioctl(event->fd, PERF_EVENT_IOC_ENABLE, 0)
+                                   : ioctl(event->fd, PERF_EVENT_IOC_REFRESH, 1)) < 0) {
+        r = -errno;
+    }
+    event->is_armed |= r == 0;
+    event->since_ns = ag_monotonic_ns();
     return r;
+}
+
+static void disable_source(struct ag_perf_watch *watch, size_t source) {
+    for (size_t i = 0; i < watch->n_events; i++) {
+        if (watch->events[i].source == source) {
+            /* the event's thread may have ended */
+            (void)ioctl(watch->events[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+        }
+    }
 }
 
 int ag_perf_watch_set_word(struct ag_perf_watch *watch, size_t source, uint64_t address) {
     struct perf_event_attr attr = attributes_of(watch, &watch->sources[source]);
     attr.bp_addr = address;
-    int r = replace_spent(watch);
-    for (size_t i = 0; i < watch->n_events; i++) {
-        const int fd = watch->events[i].fd;
-        if (watch->events[i].source != source) {
-            continue;
-        }
-        /* the change disables the event; REFRESH enables it until its first sample */
-        const bool failed = address == 0 ? ioctl(fd, PERF_EVENT_IOC_DISABLE, 0) < 0
-                                         : ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attr) < 0 ||
-                                               ioctl(fd, PERF_EVENT_IOC_REFRESH, 1) < 0;
-        watch->events[i].since_ns = ag_monotonic_ns();
-        if (failed && errno != ESRCH) {
-            r = -errno;
+    int r = 0;
+    for (size_t i = 0; i < watch->n_events && r == 0; i++) {
+        if (watch->events[i].source == source && watch->events[i].fd >= 0) {
+            r = watch_word(watch, &watch->events[i], &attr);
+            r = r == -ESRCH ? 0 : r; /* the thread has ended */
         }
     }
+    if (r < 0) {
+        disable_source(watch, source);
+    }
+    qsort(watch->events, watch->n_events, sizeof watch->events[0], by_id);
     return r;
 }
 
@@ -585,7 +599,6 @@ static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *
     take_stack(&reader, &sample);
     sample.thread = (uint32_t)(ids >> 32);
     if (event != NULL) {
-        event->is_spent = is_word(watch, event);
         sample.delay_ns = sample.time_ns > event->since_ns ? sample.time_ns - event->since_ns : 0;
     }
     if (reader.is_bad || event == NULL || (pid_t)(uint32_t)ids != watch->process.pid ||

@@ -65,9 +65,9 @@ int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int pr
  * ag_perf_watch_set_word, and is not started by ag_perf_watch_start. Returns the index of the
  * source, or a negative errno: the CPU or kernel has none, another debugger uses them. */
 int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes);
-/* Watches the word at ADDRESS, a multiple of AG_PERF_WORD_BYTES, instead of the previous one; 0:
- * none. Each thread writes one sample at most, with `address` in it. Returns 0 or a negative
- * errno. */
+/* Watches the word at ADDRESS, a multiple of AG_PERF_WORD_BYTES, instead of the previous one.
+ * Each thread writes one sample per CPU at most, with `address` in it. Returns 0 or a negative
+ * errno; after a failure no word is watched. */
 int ag_perf_watch_set_word(struct ag_perf_watch *watch, size_t source, uint64_t address);
 int ag_perf_watch_start(struct ag_perf_watch *watch);
 void ag_perf_watch_stop(struct ag_perf_watch *watch);

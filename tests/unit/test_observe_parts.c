@@ -1,6 +1,9 @@
 /* test_observe_parts.c: the parts of `allogram observe` that read untrusted input: /proc/PID/maps,
- * perf maps, jitdumps, ELF objects, and system calls that are reported in any order. */
+ * perf maps, jitdumps, ELF objects, and system calls that are reported in any order. Also words of
+ * memory that are watched by the CPU's debug registers. */
 #include <elf.h>
+#include <linux/perf_event.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "observe/generated_code.h"
 #include "observe/mapping_ledger.h"
 #include "observe/observation.h"
+#include "observe/perf_watch.h"
 #include "observe/seen_stacks.h"
 #include "remote/remote_maps.h"
 
@@ -240,6 +245,72 @@ static void equal_frames_and_nodes_are_kept_once(void **state) {
     ag_seen_stacks_done(&seen);
 }
 
+/* ---- watched words ------------------------------------------------------------------------ */
+
+enum { WATCHED_WORDS = 50, WRITES = 100 };
+static volatile uint64_t watched_words[WATCHED_WORDS];
+
+static void count_sample(void *context, const struct ag_perf_sample *sample) {
+    uint64_t *n = context;
+    n[0]++;
+    n[1] = sample->address;
+}
+
+/* Writes to the word, and returns how many samples there are of it. */
+static uint64_t samples_of(struct ag_perf_watch *watch, volatile uint64_t *word) {
+    uint64_t seen[2] = {0};
+    const struct ag_perf_sink sink = {.sample = count_sample, .context = seen};
+    for (uint64_t i = 0; i < WRITES; i++) {
+        *word = i;
+    }
+    ag_perf_watch_drain(watch, &sink);
+    if (seen[0] > 0) {
+        assert_int_equal(seen[1], (uintptr_t)word);
+    }
+    return seen[0];
+}
+
+static void a_watched_word_has_one_sample(void **state) {
+    (void)state;
+    char message[512] = "";
+    struct ag_remote_process process;
+    struct ag_perf_watch *watch = NULL;
+    const struct ag_perf_source faults = {
+        .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS, .period = 1 << 20};
+    const int cpu = sched_getcpu();
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)cpu, &one);
+    assert_int_equal(ag_remote_process_open(getpid(), &process, message), 0);
+    if (ag_perf_watch_open(&process, &faults, 1, /* wakes_at_once= */ true, &watch, message) < 0) {
+        print_message("perf events cannot be opened: %s\n", message);
+        skip();
+    }
+    const int source = ag_perf_watch_add_word(watch, /* stack_bytes= */ 64);
+    if (source < 0) {
+        print_message("debug registers cannot be used: %s\n", strerror(-source));
+        (void)ag_perf_watch_close(watch);
+        skip();
+    }
+    /* on one CPU, because a thread has an event for each CPU */
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < WATCHED_WORDS; i++) { /* no word but the last is written */
+            assert_int_equal(
+                ag_perf_watch_set_word(watch, (size_t)source, (uintptr_t)&watched_words[i]), 0);
+        }
+        assert_int_equal(samples_of(watch, &watched_words[WATCHED_WORDS - 1]), 1);
+        assert_int_equal(samples_of(watch, &watched_words[WATCHED_WORDS - 1]), 0);
+    }
+    assert_int_equal(ag_perf_watch_set_word(watch, (size_t)source, (uintptr_t)&watched_words[0]),
+                     0);
+    assert_int_equal(samples_of(watch, &watched_words[1]), 0);
+    assert_int_equal(samples_of(watch, &watched_words[0]), 1);
+    (void)ag_perf_watch_close(watch);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_a_map_are_ranges_with_paths),
@@ -251,6 +322,7 @@ int main(void) {
         cmocka_unit_test(a_jitdump_names_functions),
         cmocka_unit_test(damaged_input_is_read_without_harm),
         cmocka_unit_test(equal_frames_and_nodes_are_kept_once),
+        cmocka_unit_test(a_watched_word_has_one_sample),
     };
     return cmocka_run_group_tests_name("observe_parts", tests, NULL, NULL);
 }
