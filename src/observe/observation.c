@@ -157,6 +157,17 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
                                       must_read_soon(observation), &observation->watch, message);
 }
 
+/* Says that words are not watched, or not any more. */
+static void note_no_words(struct ag_observation *observation, const char *since, int error) {
+    ag_observation_note(observation,
+                        "--gc: %sallocating functions are known only from collections, because "
+                        "the CPU's debug registers cannot be used: %s",
+                        since,
+                        error == -E2BIG    ? "too many threads or CPUs"
+                        : error == -ENOSPC ? "another debugger uses them"
+                                           : strerror(-error));
+}
+
 /* Words are watched for --gc, by the programs of the inspector that copy states in the kernel. */
 static void open_words(struct ag_observation *observation) {
     observation->word.source = -1;
@@ -166,10 +177,7 @@ static void open_words(struct ag_observation *observation) {
     }
     const int r = ag_perf_watch_add_word(observation->watch, GROWTH_STACK_BYTES);
     if (r < 0) {
-        ag_observation_note(observation,
-                            "--gc: allocating functions are known only from collections, because "
-                            "the CPU's debug registers cannot be used: %s",
-                            r == -E2BIG ? "too many threads or CPUs" : strerror(-r));
+        note_no_words(observation, "", r);
         return;
     }
     observation->word.source = r;
@@ -455,8 +463,15 @@ static void watch_word(struct ag_observation *observation, uint64_t now_ns) {
         now_ns + WORD_LEAST_NS +
         (observation->word.random >> 32) % (uint64_t)(WORD_MOST_NS - WORD_LEAST_NS);
     observation->word.address = address;
-    if (ag_perf_watch_set_word(observation->watch, (size_t)observation->word.source, address) < 0) {
-        observation->word.source = -1; /* for example, no CPU has a free debug register any more */
+    const int r =
+        ag_perf_watch_set_word(observation->watch, (size_t)observation->word.source, address);
+    if (r < 0) { /* for example, no CPU has a free debug register any more */
+        char since[64];
+        (void)snprintf(since, sizeof since, "from %.0f s on, ",
+                       (double)(now_ns - observation->facts.start_ns) / 1e9);
+        note_no_words(observation, since, r);
+        observation->word.source = -1;
+        observation->word.address = 0; /* a sample that is still in the ring is not counted */
         return;
     }
     observation->facts.words_watched++;

@@ -2,6 +2,7 @@
  * perf maps, jitdumps, ELF objects, and system calls that are reported in any order. Also words of
  * memory that are watched by the CPU's debug registers. */
 #include <elf.h>
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -307,6 +309,20 @@ static void a_watched_word_has_one_sample(void **state) {
                      0);
     assert_int_equal(samples_of(watch, &watched_words[1]), 0);
     assert_int_equal(samples_of(watch, &watched_words[0]), 1);
+    /* the event cannot be opened again: the events of other CPUs are disabled, too */
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
+    assert_int_equal(ag_perf_watch_set_word(watch, (size_t)source, (uintptr_t)&watched_words[0]),
+                     -EMFILE);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (unsigned i = 0; i < CPU_SETSIZE; i++) {
+        CPU_ZERO(&one);
+        CPU_SET(i, &one);
+        if (CPU_ISSET(i, &all) && sched_setaffinity(0, sizeof one, &one) == 0) {
+            assert_int_equal(samples_of(watch, &watched_words[0]), 0);
+        }
+    }
     (void)ag_perf_watch_close(watch);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
