@@ -252,7 +252,9 @@ struct allogram_collection {
     uint64_t weight_bytes;
     /* The time of the write to a chosen word (choose_word) in memory that this collection collects,
      * if the process wrote one since its previous collection. 0: none. Such a collection is always
-     * reported, and if it would not be reported otherwise, its weight_bytes are 0. */
+     * reported, and if it would not be reported otherwise, its weight_bytes are 0. If the process
+     * wrote several such words, the collection is reported once for each; all of these reports but
+     * the first have weight_bytes 0. */
     uint64_t written_ns;
 };
 

@@ -11,7 +11,7 @@
  *
  * A collection is seen at the entry of its function. Most collections are not reported if there are
  * many (node_pace.h decides by the bytes allocated), so the code up to that decision is kept short:
- * one lookup, one copy of the process. A reported collection is captured at the entry, and becomes
+ * two lookups, one copy of the process. A reported collection is captured at the entry, and becomes
  * a record when its function returns; until then it is kept in the map `watched`, by thread. If the
  * kernel has uprobe sessions (Linux 6.13), `node_collection` is called at the entry and at the
  * return, and its result at the entry decides whether it is called at the return. Otherwise there
@@ -68,6 +68,12 @@ struct {
     __type(key, __u32);
     __type(value, struct node_watched);
 } nothing_watched SEC(".maps"); /* zeros for a new thread: too large for the stack */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH); /* processes may end without another collection */
+    __uint(max_entries, 1024);
+    __type(key, __u64); /* address of a process */
+    __type(value, struct node_written);
+} written SEC(".maps");
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
@@ -199,10 +205,53 @@ static __always_inline int is_generated(const struct node_bpf_settings *at, __u6
     return 0;
 }
 
+/* Whether the write to a watched word was that of a new object: not a write to the stack, to an
+ * older object or by a collection. Generated code has the top of the heap in r15, and writes an
+ * object before or after it moves the top. */
+static __always_inline int is_new_word(const struct bpf_perf_event_data *sample,
+                                       const struct node_event *event,
+                                       const struct node_bpf_settings *at) {
+    const __u64 address = sample->addr;
+    if (address < event->before.heap || address >= event->before.heap_end) {
+        return 0;
+    }
+    if (is_generated(at, sample->regs.rip)) {
+        return address + NODE_FRESH_BYTES >= sample->regs.r15 && address < sample->regs.rsp;
+    }
+    return address < event->before.stack_top;
+}
+
+/* Notes the time of a write to a watched word: the process's next collection is reported in any
+ * case. */
+static __always_inline void note_write(const struct node_event *event) {
+    const __u64 process = event->process;
+    struct node_written *now = bpf_map_lookup_elem(&written, &process);
+    if (!now || now->id != event->id) {
+        const struct node_written first = {.id = event->id, .n = 1, .ns = {event->start_ns}};
+        bpf_map_update_elem(&written, &process, &first, BPF_ANY);
+    } else if (now->n < NODE_WRITES) {
+        now->ns[now->n & (NODE_WRITES - 1)] = event->start_ns;
+        now->n++;
+    }
+}
+
+/* Moves the times of the process's writes to the event of its collection. */
+static __always_inline void take_writes(struct node_watched *now, __u64 process) {
+    const struct node_written *writes = bpf_map_lookup_elem(&written, &process);
+    now->event.n_written = 0;
+    if (writes) {
+        if (writes->id == now->copy.words[0]) {
+            now->event.n_written = writes->n;
+            __builtin_memcpy(now->event.written_ns, writes->ns, sizeof writes->ns);
+        }
+        bpf_map_delete_elem(&written, &process);
+    }
+}
+
 SEC("perf_event")
 int node_sample(struct bpf_perf_event_data *sample) {
     const __u32 zero = 0, thread = (__u32)bpf_get_current_pid_tgid();
-    struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
+    const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
     struct node_process_copy *copy = bpf_map_lookup_elem(&sampled, &zero);
     if (!at || !copy) {
         return 1;
@@ -223,14 +272,13 @@ int node_sample(struct bpf_perf_event_data *sample) {
         return 1;
     }
     event->kind = NODE_EVENT_SAMPLE;
-    event->needed_words = event->weight_bytes = event->written_ns = 0;
+    event->needed_words = event->weight_bytes = event->n_written = 0;
     if (copy_process(copy, process, at) != 0) {
         return 1;
     }
     look_at_process(event, process, copy, at);
-    if (sample->addr != 0) { /* a write to a watched word */
-        at->written_ns = event->start_ns;
-        at->writer = process;
+    if (sample->addr != 0 && is_new_word(sample, event, at)) {
+        note_write(event);
     }
     __u64 top = event->before.stack_top;
     if (sample->regs.rsp >= event->before.heap && sample->regs.rsp <= event->before.heap_end) {
@@ -288,7 +336,7 @@ static __always_inline int is_same_call(struct node_watched *now,
 static __always_inline int begin_collection(struct pt_regs *registers) {
     const __u32 zero = 0;
     const __u64 process = PT_REGS_PARM1(registers);
-    struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
+    const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
     struct node_watched *now = watch_thread();
     if (!at || !now) {
         return 1;
@@ -300,7 +348,8 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
     if (copy_process(&now->copy, process, at) != 0) {
         return 1;
     }
-    __u64 weight = 0, written_ns = 0;
+    __u64 weight = 0;
+    now->event.n_written = 0;
     if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this call continues a collection
                                                          * that an earlier call began */
         const __u64 bytes = allocated_bytes(&now->copy, at), period = at->period_bytes;
@@ -308,16 +357,13 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
             return 1;
         }
         now->n_seen++;
-        if (at->writer == process) { /* a race between two threads loses this */
-            written_ns = at->written_ns;
-            at->writer = 0;
-        }
-        if (written_ns == 0 && node_pace_passes(&now->pace, bytes, period)) {
+        take_writes(now, process);
+        if (now->event.n_written == 0 && node_pace_passes(&now->pace, bytes, period)) {
             return 1;
         }
         weight = node_pace_weight(&now->pace, bytes, period, bpf_get_prandom_u32(),
                                   bpf_get_prandom_u32());
-        if (weight == 0 && period != 0 && written_ns == 0) {
+        if (weight == 0 && period != 0 && now->event.n_written == 0) {
             return 1;
         }
     }
@@ -325,7 +371,6 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
     now->event.kind = NODE_EVENT_COLLECTION;
     now->event.needed_words = bpf_get_attach_cookie(registers) ? PT_REGS_PARM2(registers) : 0;
     now->event.weight_bytes = weight;
-    now->event.written_ns = written_ns;
     look_at_process(&now->event, process, &now->copy, at);
     copy_stack(&now->event, now->event.before.stack_top);
     return 0;

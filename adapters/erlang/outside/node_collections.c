@@ -31,7 +31,6 @@
 #include "node_stacks.h"
 
 enum {
-    FRESH_BYTES = 4096,  /* the instruction that wrote the word is at most these bytes behind */
     WAITING_MOST = 4096, /* heaps given up to a dirty scheduler and not yet collected */
     NOTED_MOST = 1 << 16,
     MANY_PER_SECOND = 2000,
@@ -185,7 +184,7 @@ bool node_collections_is_new_word(void *state, const struct allogram_sample *sam
     if (node_code_find(&node->code, sample->frames[0].pc) != NULL) {
         /* generated code has the top of the heap in r15, and writes an object before or after it
          * moves the top */
-        return address + FRESH_BYTES >= registers->value[ALLOGRAM_R15] &&
+        return address + NODE_FRESH_BYTES >= registers->value[ALLOGRAM_R15] &&
                address < registers->value[ALLOGRAM_RSP];
     }
     return address < captured->stack_top;
@@ -206,7 +205,7 @@ static void report_collection(struct node *node, const struct node_event *cause,
         .words = (const uint64_t *)cause->words,
         .n_words = (size_t)cause->n_words,
     };
-    const struct allogram_collection reported = {
+    struct allogram_collection reported = {
         .size = sizeof reported,
         .kind = (event->after.minor_count & 0xffff) == 0 ? "major" : "minor",
         .process = node_identifier_text(node, event->id, process) == 0 ? process : NULL,
@@ -218,14 +217,20 @@ static void report_collection(struct node *node, const struct node_event *cause,
         .needed_bytes = cause->needed_words * 8,
         .allocated_bytes = allocated_bytes(&cause->before),
         .weight_bytes = cause->weight_bytes,
-        .written_ns = cause->written_ns,
     };
-    struct allogram_stack *stack = allogram_answers_stack(answers);
-    const enum allogram_stack_verdict verdict = node_report_moment(node, &moment, stack);
-    if (verdict == ALLOGRAM_STACK_INCOMPLETE) {
-        allogram_stack_incomplete(stack);
-    }
-    allogram_answers_collection(answers, &reported, verdict == ALLOGRAM_STACK_STALE ? NULL : stack);
+    uint64_t n_written = 0;
+    do {
+        struct allogram_stack *stack = allogram_answers_stack(answers);
+        const enum allogram_stack_verdict verdict = node_report_moment(node, &moment, stack);
+        if (verdict == ALLOGRAM_STACK_INCOMPLETE) {
+            allogram_stack_incomplete(stack);
+        }
+        reported.written_ns = n_written < cause->n_written ? cause->written_ns[n_written] : 0;
+        allogram_answers_collection(answers, &reported,
+                                    verdict == ALLOGRAM_STACK_STALE ? NULL : stack);
+        reported.weight_bytes = 0; /* the collection itself is reported only once */
+        n_written++;
+    } while (n_written < cause->n_written && n_written < NODE_WRITES);
     choose_collection(node->collections, event, cause->weight_bytes);
 }
 

@@ -15,6 +15,8 @@ enum {
     NODE_EVENT_MARGIN = 16, /* words beyond the saved top of the stack that are captured too: the
                              * saved top may be older than the stack's last growth */
     NODE_CODE_AREAS = 8,
+    NODE_WRITES = 8,         /* kept writes to watched words of a process, a power of two */
+    NODE_FRESH_BYTES = 4096, /* the instruction that wrote the word is at most these bytes behind */
     NODE_PROCESS_WORDS = 128, /* words of struct process, from its start on, that are read */
 };
 
@@ -27,9 +29,6 @@ struct node_bpf_settings {
     __u32 process_bytes; /* number of bytes of struct process to be read, up to the last of these
                           * fields: below 8 * NODE_PROCESS_WORDS */
     __u64 period_bytes;  /* of allocation per reported collection; 0: all are reported */
-    /* Set at a write to a watched word (the observer's --gc): the process that wrote, whose next
-     * collection is reported in any case; and the time of the write. 0: none. */
-    __u64 writer, written_ns;
     struct {
         __u64 low, high;
     } areas[NODE_CODE_AREAS];
@@ -51,12 +50,17 @@ struct node_event {
     __u64 needed_words;
     __u64 weight_bytes; /* of a collection: allocated bytes that it stands for (node_pace.h); 0: an
                          * earlier call began this collection */
-    __u64 written_ns;   /* of a collection: the time of the process's write to a watched word before
-                         * it; 0: none */
     __u64 state;        /* low 32 bits: flags */
+    __u64 n_written;    /* of a collection: number of the process's writes to watched words since
+                         * its previous collection */
+    __u64 written_ns[NODE_WRITES];        /* their times */
     struct node_heap_state before, after; /* a sample has only before */
     __u64 top, n_words;                   /* address of words[0]; number of words */
     __u64 words[NODE_EVENT_WORDS];
+};
+struct node_written { /* writes to watched words; used only in the kernel */
+    __u64 id;         /* of the process that wrote: another process may get its address */
+    __u64 n, ns[NODE_WRITES];
 };
 struct node_process_copy {
     __u64 words[NODE_PROCESS_WORDS];
