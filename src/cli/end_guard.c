@@ -78,10 +78,11 @@ static void clean_up_briefly(void) {
 static void end_all(void) {
     char line[160];
     clean_up_briefly();
-    const int n = snprintf(line, sizeof line,
-                           "allogram: %s: ended by a signal while the process or one of its files "
-                           "could not be read\n",
-                           guard.name);
+    const int n =
+        snprintf(line, sizeof line,
+                 "allogram: %s: ended by a signal while it waited for the process or one of "
+                 "its files\n",
+                 guard.name);
     (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
     const int number = atomic_load_explicit(&guard.signal_number, memory_order_relaxed);
     _exit(128 + (number != 0 ? number : SIGINT));
