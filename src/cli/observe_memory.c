@@ -389,6 +389,8 @@ int ag_observe_memory(const struct ag_memory_request *request) {
         return AG_EXIT_FAILURE;
     }
     const int status = look_twice(&looks, link);
+    (void)fflush(stdout); /* main checks the stream */
+    ag_end_guard_end();   /* closing takes less than a second, and the results are complete */
     free_memory(&looks.before);
     free_memory(&looks.now);
     (void)request->kind->close(link); /* returns NULL */

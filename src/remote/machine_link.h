@@ -93,8 +93,9 @@ struct ag_link_kind {
     /* Performs ACTION: pause, resume, reset, dump or stop. Can be called on any link, not only on
      * the one that started the recording. A reset ends when the next recording has begun. */
     int (*control)(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]);
-    /* Asks what the machine's memory consists of. Nothing is recorded, and afterwards no code of
-     * allogram is in the machine. On failure ret_memory has no entries. */
+    /* Asks what the machine's memory consists of. Nothing is recorded. When the link is closed, or
+     * the command is killed, the machine removes allogram's code. On failure ret_memory has no
+     * entries. */
     int (*memory)(struct ag_link *link, struct ag_link_memory *ret_memory,
                   char ret_text[AG_LINK_TEXT_BYTES]);
     /* Reads from outside by which name the process PID can be reached; false: by none. */

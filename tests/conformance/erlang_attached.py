@@ -103,9 +103,9 @@ class Node:
         self.send(expression)
         return self.answer()
 
-    def rss_kib(self):
+    def rss_kib(self, key="VmRSS"):
         with open("/proc/%d/status" % self.process.pid, encoding="utf-8") as file:
-            return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
+            return int(re.search(key + r":\s+(\d+)", file.read())[1])
 
 
 class Attached:
@@ -674,18 +674,35 @@ def memory_is_explained(place):
     failures = tap.Failures()
     with Node(place) as node:
         collect = "[erlang:garbage_collect(Process) || Process <- processes(), _ <- [1, 2]]"  # so that the node is the same at each look
+
+        def quiet():
+            """What the node itself reports, when two answers in a row are the same, but for the moving heaps of processes."""
+            answers = []
+
+            def is_quiet():
+                node.ask(collect)
+                answers.append(node.ask("attached_node:ask_memory()"))
+                return len(answers) > 1 and still(answers[-1]) == still(answers[-2])
+            wait_until(is_quiet, 20)
+            return answers[-1]
+
+        def memory_in(answer):
+            return {key: int(number) for key, number in re.findall(r"{(\w+),(\d+)}", answer)}
+
+        def still(answer):
+            return {key: number for key, number in memory_in(answer).items() if key in ("binary", "ets", "atom", "code")}
+
         node.ask("attached_node:plant()")
         observed = Observed(node, node.name, "--json")
         before = node.ask("element(2, attached_node:ask_memory())")
         node.ask("begin planted_owner ! {grow, self()}, receive grown -> ok end end")
-        node.ask(collect)
+        earlier = memory_in(quiet())
         status, output, errors = observed.end()
         failures.expect("status, errors", (status, errors), (0, ""))
         if status != 0:
             return failures
-        node.ask(collect)
-        itself = node.ask("attached_node:ask_memory()")
-        memory = {key: int(number) for key, number in re.findall(r"{(\w+),(\d+)}", itself)}
+        itself = quiet()
+        memory = memory_in(itself)
         table, n_objects, holder = (int(number) for number in re.search(r"}\],(\d+),(\d+),(\d+),", itself).groups())
         n_terms, term_bytes, n_atoms = (int(number) for number in re.search(r"count => (\d+),memory => (\d+)},(\d+),", itself).groups())
         seen = json.loads(output)
@@ -695,11 +712,17 @@ def memory_is_explained(place):
         def near(what, number, wanted, share=0.01):
             failures.require("%s: %d is within %g %% of %d" % (what, number, 100 * share, wanted), abs(number - wanted) <= share * wanted)
 
-        near("total", seen["total_bytes"], memory["total"])
+        def between(what, number, key, share=0.01):
+            """The node answers before and after the look, and changes meanwhile."""
+            least, most = sorted((earlier[key], memory[key]))
+            failures.require("%s: %d is between %d and %d, or within %g %%" % (what, number, least, most, 100 * share),
+                             least - share * memory[key] <= number <= most + share * memory[key])
+
+        between("total", seen["total_bytes"], "total")
         for part, key in (("binaries", "binary"), ("ETS tables", "ets"), ("atoms", "atom")):
-            near(part, parts[part]["bytes"], memory[key])
+            between(part, parts[part]["bytes"], key)
         # the heaps of processes change between the two answers, because the node works for them
-        near("processes", parts["processes"]["bytes"], memory["processes"], 0.01 * memory["total"] / memory["processes"])
+        between("processes", parts["processes"]["bytes"], "processes", 0.01 * memory["total"] / memory["processes"])
         failures.expect("sum of the parts", sum(part["bytes"] or 0 for part in seen["memory"]), seen["total_bytes"])
         for name, part in parts.items():
             failures.require("%s: the entries have not more than the part: %s bytes are left" % (name, part["unattributed_bytes"]),
@@ -720,6 +743,23 @@ def memory_is_explained(place):
         failures.expect("the sum of the modules, without allogram's own", sum(entry["bytes"] for entry in modules.values()) - modules["allogram_memory"]["bytes"],
                         int(node.ask("hd(string:lexemes(binary_to_list(erlang:system_info(loaded)), \"Current code: \\n\"))").strip('"')))
         failures.expect("left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
+
+        node.ask("begin S = self(), spawn(fun() -> put(large, lists:seq(1, 4000000)), erlang:garbage_collect(), S ! ok, receive done -> ok end end), "
+                 "receive ok -> ok end end")
+        with open("/proc/%d/clear_refs" % node.process.pid, "w", encoding="ascii") as file:
+            file.write("5")  # the peak of the resident memory is the present one
+        resident = node.rss_kib()
+        observed = Observed(node, node.name)
+        failures.require("a dictionary of 62,500 KiB is not copied: %d KiB, then at most %d KiB" % (resident, node.rss_kib("VmHWM")),
+                         node.rss_kib("VmHWM") < resident + 40000)
+        failures.expect("left in the node during the command", node.ask("attached_node:left()"), LEFT_NOTHING.replace("[],[],[]}", "[allogram_memory],[allogram_memory],[]}"))
+        second = Observed(node, node.name)
+        failures.expect("status of the second of two commands", second.end()[::2], (0, ""))
+        observed.process.kill()
+        observed.process.communicate()
+        wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING, 20)
+        failures.expect("left in the node after the command was killed", node.ask("attached_node:left()"), LEFT_NOTHING)
+        node.ask("[code:load_binary(allogram_memory, \"other\", Code) || {ok, _, Code} <- [compile:forms([{attribute, 1, module, allogram_memory}])]]")
 
         text = place.allogram("observe", str(node.process.pid), "--memory", "--duration=1ms")
         failures.require("the process number with --memory shows the table and its owner: %s" % text.stderr.decode(),

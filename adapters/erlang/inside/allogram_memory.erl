@@ -1,32 +1,107 @@
-%% allogram_memory.erl: divides the memory of a node among its owners, for `allogram observe NODE`. The command loads this module, calls
-%% look/0 and removes the module. Nothing is traced, and nothing of the node is changed.
+%% allogram_memory.erl: divides the memory of a node among its owners, for `allogram observe NODE`. The command loads this module and calls
+%% look/1 twice. A process, the keeper, knows the commands that use this module. When the last of these commands ends or is killed, the
+%% keeper removes this module. Nothing is traced, and nothing of the node is changed.
 %%
 %% This module has no binary syntax, because OTP 29 does not load such code if an older compiler made it.
 -module(allogram_memory).
 
--export([look/0]).
+-export([look/1, leave/1]).
 
 -define(MOST, 1000). % entries of a part whose entries have names that are expensive to find
+-define(DICTIONARY_BYTES, 1024 * 1024).
+-define(BINARIES_WORDS, 32 * 1024 * 1024).
+
+%% ---- what the command calls ----
+
+%% Owner is a pid of the command's node. If the command ends, its look ends, too.
+look(Owner) ->
+    Keeper = keeper(),
+    Monitor = monitor(process, Keeper),
+    Keeper ! {look, node(Owner), self(), Monitor},
+    receive
+        {Monitor, Worker} -> demonitor(Monitor, [flush]), result(monitor(process, Worker));
+        {'DOWN', Monitor, process, _, _} -> error(undef) % the keeper removes this module; the command loads it again
+    end.
+
+result(Monitor) ->
+    receive
+        {'DOWN', Monitor, process, _, {allogram_look, Answer}} -> Answer;
+        {'DOWN', Monitor, process, _, Why} -> error(Why)
+    end.
+
+%% The command needs this module no longer.
+leave(Owner) ->
+    case whereis(?MODULE) of
+        undefined -> ok;
+        Keeper -> Keeper ! {leave, node(Owner), self()}, ok
+    end.
+
+%% ---- the keeper ----
+
+keeper() ->
+    case whereis(?MODULE) of
+        undefined ->
+            Keeper = spawn(fun() -> receive start -> keep(#{}) end end),
+            try register(?MODULE, Keeper) of
+                true -> Keeper ! start, Keeper
+            catch
+                error:badarg -> exit(Keeper, kill), keeper() % another look was faster
+            end;
+        Keeper -> Keeper
+    end.
+
+%% Nodes: the node of each command, with the processes of its last look: the one that looks, and its caller.
+keep(Nodes) ->
+    receive
+        {look, Node, From, Tag} ->
+            _ = [monitor_node(Node, true) || not is_map_key(Node, Nodes)],
+            Worker = spawn(fun() -> process_flag(trap_exit, true), exit({allogram_look, parts()}) end),
+            From ! {Tag, Worker},
+            keep(Nodes#{Node => [Worker, From]});
+        {leave, Node, From} ->
+            forget(Node, [From], Nodes);
+        {nodedown, Node} ->
+            forget(Node, [], Nodes)
+    end.
+
+%% Removes this module if no command is left. The module cannot be purged while a process runs its code, so the processes end first, and
+%% functions of the node, in a new process, remove the module.
+forget(Node, Callers, Nodes) ->
+    Processes = maps:get(Node, Nodes, []),
+    _ = [begin monitor_node(Node, false), exit(Worker, kill) end || [Worker, _] <- [Processes]],
+    _ = [wait_for_end(Pid) || Pid <- Processes ++ Callers],
+    case maps:remove(Node, Nodes) of
+        Others when map_size(Others) > 0 ->
+            keep(Others);
+        _ ->
+            unregister(?MODULE),
+            spawn(lists, zipwith, [fun erlang:apply/2, [fun code:delete/1, fun code:soft_purge/1], [[?MODULE], [?MODULE]]])
+    end.
+
+wait_for_end(Pid) ->
+    Monitor = monitor(process, Pid),
+    receive {'DOWN', Monitor, process, _, _} -> ok after 10000 -> demonitor(Monitor, [flush]) end.
+
+%% ---- the parts ----
 
 %% Returns {Release, Parts}. A part is {Name, Bytes, Count, Limit, CountName, IsWhole, Entries}: a part of erlang:memory(total), or, if
 %% Bytes is -1, a list that is no part of it. IsWhole is 1 if no owner is missing from Entries because it is small. An entry is
 %% {Name, Owner, Bytes, Count}; CountName says what Count counts. A number that is not known is -1. Bytes that no entry has belong to no
 %% owner that could be found.
-look() ->
+parts() ->
     Memory = erlang:memory(), % first, so that the work of this function is not included
     Literals = blocks(literal_alloc),
     #{memory := Terms, count := NTerms} = persistent_term:info(),
     Of = fun(Key) -> proplists:get_value(Key, Memory, 0) end,
     Others = Of(total) - Of(processes) - Of(binary) - Of(ets) - Of(atom) - Of(code) - Literals,
     Processes = [P || Pid <- processes(), Pid =/= self(), P <- process(Pid)],
-    Sizes = [{Pid, Bytes, Queue} || {Pid, Bytes, Queue, _} <- Processes],
-    Queues = [Size || {_, _, Queue} = Size <- Sizes, Queue > 0],
-    Binaries = binaries(Processes),
+    Queues = [Process || {_, _, Queue} = Process <- Processes, Queue > 0],
+    {AllBinaries, Binaries} = binaries([Pid || {Pid, _, _} <- Processes], Of(binary)),
     Tables = ets:all(),
     Modules = modules(),
     {erlang:system_info(otp_release),
-     [{"processes", Of(processes), length(Sizes), erlang:system_info(process_limit), "queue", is_whole(Sizes), named(Sizes, 2)},
-      {"binaries", Of(binary), -1, -1, "binaries", is_whole(Binaries), Binaries},
+     [{"processes", Of(processes), length(Processes), erlang:system_info(process_limit), "queue", is_whole(Processes), named(Processes, 2)},
+      {"binaries", Of(binary), -1, -1, "binaries", AllBinaries, Binaries},
       {"ETS tables", Of(ets), length(Tables), erlang:system_info(ets_limit), "objects", is_whole(Tables), tables(Tables)},
       {"atoms", Of(atom), erlang:system_info(atom_count), erlang:system_info(atom_limit), "", 1, [{"in use", "", Of(atom_used), -1}]},
       {"code and literals", Of(code) + Literals - Terms, length(Modules), -1, "", 1, Modules},
@@ -40,16 +115,30 @@ is_whole(_) -> 1.
 %% ---- processes ----
 
 process(Pid) ->
-    case process_info(Pid, [memory, message_queue_len, binary]) of
-        [{_, Bytes}, {_, Queue}, {_, Binaries}] -> [{Pid, Bytes, Queue, [{Id, Size} || {Id, Size, _} <- Binaries]}];
+    case process_info(Pid, [memory, message_queue_len]) of
+        [{_, Bytes}, {_, Queue}] -> [{Pid, Bytes, Queue}];
         undefined -> []
     end.
 
+%% Returns {IsWhole, Entries}. A node may have so many references to binaries that their list needs more memory than the rest of the node. So
+%% a process with a limited heap makes the list, and the emulator ends this process if it needs more.
+binaries(Pids, All) ->
+    Limit = #{size => ?BINARIES_WORDS, kill => true, error_logger => false},
+    Self = self(),
+    Pid = spawn_opt(fun() -> Self ! {self(), owned_binaries(Pids)} end, [link, {max_heap_size, Limit}]),
+    receive
+        {Pid, {Common, N, Owned}} ->
+            {is_whole(Owned), [{"of several processes", "", Common, N} || N > 0] ++ named(Owned, 2)};
+        {'EXIT', Pid, _} ->
+            {0, [{"too many references to binaries to list", "", All, -1}]}
+    end.
+
 %% Each binary counts once: for the only process that refers to it, or for all processes with a common binary together.
-binaries(Processes) ->
-    References = lists:sort([{Id, Size, Pid} || {Pid, _, _, Binaries} <- Processes, {Id, Size} <- lists:usort(Binaries)]),
+owned_binaries(Pids) ->
+    References = lists:sort([{Id, Size, Pid} || Pid <- Pids, {binary, List} <- [process_info(Pid, binary)],
+                                                {Id, Size} <- lists:usort([{Id, Size} || {Id, Size, _} <- List])]),
     {Common, N, Owned} = owned(References, 0, 0, #{}),
-    [{"of several processes", "", Common, N} || N > 0] ++ named([{Pid, Bytes, Count} || {Pid, {Bytes, Count}} <- maps:to_list(Owned)], 2).
+    {Common, N, [{Pid, Bytes, Count} || {Pid, {Bytes, Count}} <- maps:to_list(Owned)]}.
 
 owned([{Id, Size, _}, {Id, _, _} | _] = [_ | More], Common, N, Owned) ->
     owned(lists:dropwhile(fun({Other, _, _}) -> Other =:= Id end, More), Common + Size, N + 1, Owned);
@@ -75,8 +164,26 @@ largest(Rows, Key) ->
 name(Pid) ->
     case process_info(Pid, registered_name) of
         {registered_name, Name} -> atom_to_list(Name);
-        [] -> first_function(Pid, proc_lib:translate_initial_call(Pid));
+        [] -> first_function(Pid, initial_call(Pid));
         undefined -> ""
+    end.
+
+%% The function with which the process began. A process of proc_lib has this function in its dictionary. The dictionary may be large, so only
+%% this value is fetched. This needs OTP 26.2; before, the whole dictionary is fetched, if the process is small.
+initial_call(Pid) ->
+    Value = try process_info(Pid, {dictionary, '$initial_call'})
+            catch
+                error:badarg ->
+                    case process_info(Pid, memory) of
+                        {memory, Bytes} when Bytes < ?DICTIONARY_BYTES -> process_info(Pid, dictionary);
+                        _ -> undefined
+                    end
+            end,
+    case {Value, process_info(Pid, initial_call)} of
+        {_, undefined} -> {erlang, apply, 2}; % it has ended
+        {{dictionary, Dictionary}, Call} -> proc_lib:translate_initial_call([{dictionary, Dictionary}, Call]);
+        {{{dictionary, Key}, First}, Call} -> proc_lib:translate_initial_call([{dictionary, [{Key, First}]}, Call]);
+        {undefined, Call} -> proc_lib:translate_initial_call([{dictionary, []}, Call])
     end.
 
 %% A process that began with a fun has the initial call erlang:apply/2. The outermost function of its stack then says more.

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,6 +29,7 @@ enum {
     EPMD_S = 3,
     ANSWER_MS = 60 * 1000, /* a node under full load needs long to set its trace patterns */
     PART_MS = 1000,
+    NUMBERS = 64,
 };
 
 /* ---- connecting ---- */
@@ -87,17 +89,41 @@ static int explain(const char *name, char ret_text[AG_LINK_TEXT_BYTES]) {
     return -ENOENT;
 }
 
+/* Returns a number for the name of allogram's own node. The other node keeps each name for ever, as
+ * an atom, so only a few numbers are in use. A node accepts one connection of each name, so a bound
+ * socket without a file reserves the number. *ret_fd: the socket. If all numbers are reserved, or
+ * cannot be, the number is the process number, and *ret_fd is -1. */
+static int own_number(int *ret_fd) {
+    const int first = (int)getpid() % NUMBERS;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (int i = 0; i < NUMBERS && fd >= 0; i++) {
+        const int number = (first + i) % NUMBERS;
+        struct sockaddr_un address = {.sun_family = AF_UNIX}; /* first byte of the path: 0 */
+        (void)snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "allogram node %d",
+                       number);
+        if (bind(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
+            *ret_fd = fd;
+            return number;
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    *ret_fd = -1;
+    return (int)getpid();
+}
+
 int ag_node_connect(struct ag_node_connection *connection, const char *node, const char *cookie,
                     char ret_text[AG_LINK_TEXT_BYTES]) {
     char alive[64], own[MAXNODELEN + 1], name[MAXNODELEN + 1];
     const char *host = strchr(node, '@') + 1;
-    *connection = (struct ag_node_connection){.fd = -1};
+    *connection = (struct ag_node_connection){.fd = -1, .number_fd = -1};
     if (strlen(node) >= MAXNODELEN - sizeof alive || strlen(cookie) > EI_MAX_COOKIE_SIZE) {
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES,
                        "%.100s: the node's name or its cookie is too long", node);
         return -ENAMETOOLONG;
     }
-    (void)snprintf(alive, sizeof alive, "allogram_%d", (int)getpid());
+    (void)snprintf(alive, sizeof alive, "allogram_%d", own_number(&connection->number_fd));
     (void)snprintf(own, sizeof own, "%s@%s", alive, host);
     (void)snprintf(name, sizeof name, "%s", node);
     (void)ei_init(); /* for locks; fails only if out of memory, and connecting fails then */
@@ -117,6 +143,10 @@ void ag_node_disconnect(struct ag_node_connection *connection) {
         (void)ei_close_connection(connection->fd); /* the result of closing does not matter */
     }
     connection->fd = -1;
+    if (connection->number_fd >= 0) {
+        (void)close(connection->number_fd); /* nothing was written */
+    }
+    connection->number_fd = -1;
 }
 
 /* ---- messages ---- */
@@ -227,7 +257,14 @@ void ag_node_listen(struct ag_node_connection *connection, unsigned ms) {
 
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at) {
-    const uint64_t until_ns = ag_monotonic_ns() + ANSWER_MS * UINT64_C(1000000);
+    return ag_node_long_call(connection, module, function, arguments, ANSWER_MS, ret_answer,
+                             ret_at);
+}
+
+int ag_node_long_call(struct ag_node_connection *connection, const char *module,
+                      const char *function, ei_x_buff *arguments, unsigned ms,
+                      ei_x_buff *ret_answer, int *ret_at) {
+    const uint64_t until_ns = ag_monotonic_ns() + ms * UINT64_C(1000000);
     char module_name[MAXATOMLEN], function_name[MAXATOMLEN];
     *ret_answer = (ei_x_buff){0};
     (void)snprintf(module_name, sizeof module_name, "%s", module);

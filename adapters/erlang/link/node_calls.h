@@ -11,6 +11,7 @@
 struct ag_node_connection {
     ei_cnode self; /* allogram's own node */
     int fd;
+    int number_fd; /* a socket that reserves the number in allogram's own node name; -1: none */
     bool is_gone;
     uint32_t events; /* bits 1 << enum ag_link_event: events that have come from allogram's
                       * process in the node */
@@ -26,6 +27,10 @@ void ag_node_disconnect(struct ag_node_connection *connection);
  * node is gone; -ETIMEDOUT. The caller frees ret_answer in any case. */
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at);
+/* The same for a call that may need up to MS milliseconds. */
+int ag_node_long_call(struct ag_node_connection *connection, const char *module,
+                      const char *function, ei_x_buff *arguments, unsigned ms,
+                      ei_x_buff *ret_answer, int *ret_at);
 /* Waits up to MS milliseconds for one message, and sets the bit of the message's event in
  * connection->events. */
 void ag_node_listen(struct ag_node_connection *connection, unsigned ms);

@@ -22,6 +22,8 @@ extern const struct ag_link_kind ag_link_erlang;
 
 enum { MODULE_BYTES_MOST = 1024 * 1024, PATH_BYTES = 4096 };
 static const char *const modules[] = {"allogram", "allogram_selection", "allogram_attached"};
+static const char memory_module[] = "allogram_memory";
+enum { LEAVE_MS = 300, LEAVE_US = 20 * 1000, LEAVE_TIMES = 25 };
 
 struct ag_link {
     struct ag_node_connection connection;
@@ -29,6 +31,7 @@ struct ag_link {
     char folder[PATH_BYTES]; /* folder of the modules; "": not found */
     uint32_t pid;
     bool has_loaded; /* the modules were loaded by this link */
+    bool has_looked; /* the node may have the module for `observe NODE` */
 };
 
 /* ---- answers ---- */
@@ -159,8 +162,32 @@ static int ask_pid(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     return link->pid != 0 ? 0 : fail_call(link, r < 0 ? r : -EPROTO, ret_text);
 }
 
+/* Ends the use of the module for `observe NODE`. The node removes the module by itself, even if the
+ * command is killed. This function waits a short time for the removal. */
+static void leave_memory(struct ag_link *link) {
+    ei_x_buff arguments, answer;
+    int at;
+    erlang_pid self = *ei_self(&link->connection.self);
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_pid(&arguments, &self);
+    const int r = ag_node_long_call(&link->connection, memory_module, "leave", &arguments, LEAVE_MS,
+                                    &answer, &at);
+    (void)ei_x_free(&answer);
+    /* without an answer the node notices the closed connection */
+    for (int i = 0; r == 0 && i < LEAVE_TIMES && !link->connection.is_gone; i++) {
+        if (ask_about(link, "erlang", "module_loaded", memory_module, "false") &&
+            ask_about(link, "erlang", "check_old_code", memory_module, "false")) {
+            return;
+        }
+        (void)usleep(LEAVE_US);
+    }
+}
+
 static struct ag_link *close_link(struct ag_link *link) {
     if (link != NULL) {
+        if (link->has_looked) {
+            leave_memory(link);
+        }
         ag_node_disconnect(&link->connection);
         free(link);
     }
@@ -179,7 +206,7 @@ static int open_link(const struct ag_link_place *place, struct ag_link **ret_lin
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "connect: %s", strerror(ENOMEM));
         return -ENOMEM;
     }
-    link->connection.fd = -1;
+    link->connection.fd = link->connection.number_fd = -1;
     (void)snprintf(link->name, sizeof link->name, "%s", place->name);
     r = ag_node_connect(&link->connection, place->name, cookie, ret_text);
     r = r < 0 ? r : ask_pid(link, ret_text);
@@ -423,8 +450,7 @@ static int control(struct ag_link *link, const char *action, char ret_text[AG_LI
 
 /* ---- memory ---- */
 
-static const char memory_module[] = "allogram_memory";
-enum { ENTRIES_MOST = 1 << 17 };
+enum { ENTRIES_MOST = 1 << 17, LOOK_MS = 10 * 60 * 1000 };
 
 static bool take_number(const ei_x_buff *answer, int *at, int64_t *ret_number) {
     long long number = 0;
@@ -496,28 +522,71 @@ static bool take_memory(const ei_x_buff *answer, int at, struct ag_link_memory *
     return true;
 }
 
-static int read_memory(struct ag_link *link, struct ag_link_memory *ret_memory,
-                       char ret_text[AG_LINK_TEXT_BYTES]) {
+/* Loads the module. A module of that name from another version of allogram is replaced, unless a
+ * command uses it. */
+static int load_memory_module(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+    bool is_new;
+    int r = load_module(link, memory_module, &is_new, ret_text);
+    if (r == -EEXIST && ask_about(link, "erlang", "whereis", memory_module, "undefined") &&
+        ask_about(link, "code", "soft_purge", memory_module, "true") &&
+        ask_about(link, "code", "delete", memory_module, "true") &&
+        ask_about(link, "code", "soft_purge", memory_module, "true")) {
+        r = load_module(link, memory_module, &is_new, ret_text);
+    }
+    link->has_looked |= r == 0;
+    return r;
+}
+
+/* If the call failed, the answer is {badrpc, {'EXIT', {Reason, Stack}}}, or {badrpc, Reason}.
+ * Returns whether this is so, and whether the reason is `undef`: the module is not there. */
+static bool has_failed(const ei_x_buff *answer, int at, bool *ret_is_undefined) {
+    int arity = 0;
+    *ret_is_undefined = false;
+    if (ei_decode_tuple_header(answer->buff, &at, &arity) < 0 || arity != 2 ||
+        !ag_node_is_atom(answer, &at, "badrpc")) {
+        return false;
+    }
+    *ret_is_undefined = ei_decode_tuple_header(answer->buff, &at, &arity) == 0 && arity == 2 &&
+                        ag_node_is_atom(answer, &at, "EXIT") &&
+                        ei_decode_tuple_header(answer->buff, &at, &arity) == 0 && arity == 2 &&
+                        ag_node_is_atom(answer, &at, "undef");
+    return true;
+}
+
+/* Returns -EAGAIN if another command has removed the module. */
+static int look(struct ag_link *link, struct ag_link_memory *ret_memory,
+                char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff arguments, answer;
     int at = 0;
-    bool is_new;
+    bool is_undefined = false;
+    erlang_pid self = *ei_self(&link->connection.self);
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_pid(&arguments, &self);
+    int r = ag_node_long_call(&link->connection, memory_module, "look", &arguments, LOOK_MS,
+                              &answer, &at);
+    if (r < 0) {
+        r = fail_call(link, r, ret_text);
+    } else if (has_failed(&answer, at, &is_undefined)) {
+        r = fail(link, is_undefined ? -EAGAIN : -EREMOTEIO,
+                 "the call of allogram_memory:look/1 failed in the node (badrpc)", ret_text);
+    } else if (!take_memory(&answer, at, ret_memory)) {
+        r = fail_call(link, -EPROTO, ret_text);
+    }
+    (void)ei_x_free(&answer);
+    return r;
+}
+
+static int read_memory(struct ag_link *link, struct ag_link_memory *ret_memory,
+                       char ret_text[AG_LINK_TEXT_BYTES]) {
     *ret_memory = (struct ag_link_memory){0};
     if (link->folder[0] == '\0') {
         return fail(link, -ENOENT, "this allogram was built without its Erlang modules", ret_text);
     }
-    int r = load_module(link, memory_module, &is_new, ret_text);
-    if (r < 0) {
-        return r;
+    int r = -EAGAIN;
+    for (int i = 0; i < 2 && r == -EAGAIN; i++) {
+        r = load_memory_module(link, ret_text);
+        r = r < 0 ? r : look(link, ret_memory, ret_text);
     }
-    begin_arguments(&arguments, 0);
-    r = ag_node_call(&link->connection, memory_module, "look", &arguments, &answer, &at);
-    r = r < 0                                  ? fail_call(link, r, ret_text)
-        : take_memory(&answer, at, ret_memory) ? 0
-                                               : fail_call(link, -EPROTO, ret_text);
-    (void)ei_x_free(&answer);
-    (void)ask_about(link, "code", "delete", memory_module, "true");
-    /* does nothing while another command's call runs this module */
-    (void)ask_about(link, "code", "soft_purge", memory_module, "true");
     for (size_t i = 0; r < 0 && i < ret_memory->n_parts; i++) {
         free(ret_memory->parts[i].entries);
         ret_memory->parts[i] = (struct ag_link_memory_part){0};

@@ -106,7 +106,7 @@ left() ->
                              Function <- [{Module, Name, Arity}], {traced, Scope} <- [erlang:trace_info(Function, traced)],
                              Scope =/= false],
     Modules = [Module || Module <- [allogram, allogram_attached, allogram_memory], erlang:module_loaded(Module) orelse erlang:check_old_code(Module)],
-    Names = [Name || Name <- [allogram_attached], whereis(Name) =/= undefined],
+    Names = [Name || Name <- [allogram_attached, allogram_memory], whereis(Name) =/= undefined],
     {Tracers, Functions, erlang:trace_info(on_load, all), Modules, Names, sessions()}.
 
 sessions() ->
