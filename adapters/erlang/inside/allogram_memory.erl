@@ -9,7 +9,7 @@
 
 -define(MOST, 1000). % entries of a part whose entries have names that are expensive to find
 -define(DICTIONARY_BYTES, 1024 * 1024).
--define(BINARIES_WORDS, 32 * 1024 * 1024).
+-define(BINARIES_WORDS, 16 * 1024 * 1024). % 128 MiB
 
 %% ---- what the command calls ----
 
