@@ -182,8 +182,8 @@ initial_call(Pid) ->
     case {Value, process_info(Pid, initial_call)} of
         {_, undefined} -> {erlang, apply, 2}; % it has ended
         {{dictionary, Dictionary}, Call} -> proc_lib:translate_initial_call([{dictionary, Dictionary}, Call]);
-        {{{dictionary, Key}, First}, Call} -> proc_lib:translate_initial_call([{dictionary, [{Key, First}]}, Call]);
-        {undefined, Call} -> proc_lib:translate_initial_call([{dictionary, []}, Call])
+        {{{dictionary, Key}, First}, Call} when First =/= undefined -> proc_lib:translate_initial_call([{dictionary, [{Key, First}]}, Call]);
+        {_, Call} -> proc_lib:translate_initial_call([{dictionary, []}, Call])
     end.
 
 %% A process that began with a fun has the initial call erlang:apply/2. The outermost function of its stack then says more.
