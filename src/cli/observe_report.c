@@ -306,8 +306,9 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
 }
 
 /* Says how exact the shares of functions are. */
-static void text_words_heading(struct ag_page *page, const struct ag_observed_collector *list,
-                               ssize_t n) {
+static void text_words_heading(struct ag_page *page, const struct ag_observation_facts *facts,
+                               const struct ag_observed_collector *list, ssize_t n) {
+    enum { WRITTEN_LEAST = 300 }; /* a third of the written words is used, and 100 are needed */
     struct ag_quantity words;
     uint64_t n_words = 0;
     for (ssize_t i = 0; i < n; i++) {
@@ -320,11 +321,18 @@ static void text_words_heading(struct ag_page *page, const struct ag_observed_co
                       "exact to %.0f points (95 %%) or better",
                       ag_quantity_count(&words, n_words), ceil(98 / sqrt((double)n_words)));
     } else if (n > 0) {
-        ag_page_prose(
-            page, AG_STYLE_WARNING,
-            "allocated bytes are those of the functions that filled the heap, which may be "
-            "the same function in each round of a periodic program: there were too few "
-            "random words; observe longer");
+        char remedy[64] = "";
+        if (facts->words_allocated > 0) {
+            /* some words are not used, so twice as long if nearly enough words were written */
+            const double missing = (double)WRITTEN_LEAST / (double)facts->words_allocated;
+            (void)snprintf(remedy, sizeof remedy, "; observe for about %.0f s",
+                           ceil(1e-9 * (double)facts->duration_ns * (missing > 2 ? missing : 2)));
+        }
+        ag_page_prose(page, AG_STYLE_WARNING,
+                      "allocated bytes are those of the functions that filled the heap, which may "
+                      "be the same function in each round of a periodic program: %s random words "
+                      "were written while they were watched, which are too few%s",
+                      ag_quantity_count(&words, facts->words_allocated), remedy);
     }
 }
 
@@ -343,7 +351,7 @@ static void text_collections(struct ag_page *page, struct ag_observation *observ
     struct ag_observed_collector *list = NULL;
     const ssize_t n = ag_observation_collectors(observation, &list);
     text_collections_heading(page, observation);
-    text_words_heading(page, list, n);
+    text_words_heading(page, ag_observation_facts(observation), list, n);
     struct ag_table *table = n > 0 ? ag_table_new(columns, AG_ARRAY_SIZE(columns)) : NULL;
     uint64_t all = 0;
     for (ssize_t i = 0; i < n; i++) {

@@ -48,6 +48,7 @@ enum {
      * A word that was allocated is followed by the next one. */
     WORD_LEAST_NS = 10 * 1000 * 1000,
     WORD_MOST_NS = 40 * 1000 * 1000,
+    WORD_PAUSES = 9, /* time between two words per CPU time of setting one: some 10 % of a CPU */
 };
 static const char *const call_names[] = {"mmap", "munmap", "brk", "mremap"};
 
@@ -458,13 +459,16 @@ static void watch_word(struct ag_observation *observation, uint64_t now_ns) {
         return;
     }
     observation->word.random = observation->word.random * UINT64_C(6364136223846793005) + 1;
-    observation->word.least_ns = now_ns + WORD_LEAST_NS;
-    observation->word.until_ns =
-        now_ns + WORD_LEAST_NS +
-        (observation->word.random >> 32) % (uint64_t)(WORD_MOST_NS - WORD_LEAST_NS);
     observation->word.address = address;
+    const uint64_t before_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     const int r =
         ag_perf_watch_set_word(observation->watch, (size_t)observation->word.source, address);
+    const uint64_t pause_ns =
+        WORD_PAUSES * (ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before_ns);
+    observation->word.least_ns = now_ns + (pause_ns > WORD_LEAST_NS ? pause_ns : WORD_LEAST_NS);
+    observation->word.until_ns =
+        observation->word.least_ns +
+        (observation->word.random >> 32) % (uint64_t)(WORD_MOST_NS - WORD_LEAST_NS);
     if (r < 0) { /* for example, no CPU has a free debug register any more */
         char since[64];
         (void)snprintf(since, sizeof since, "from %.0f s on, ",
