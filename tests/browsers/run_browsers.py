@@ -143,8 +143,9 @@ class Judge:
         with tempfile.TemporaryDirectory(prefix="allogram-judge-") as folder:
             data = folder + "/perf.data"
             events = [argument for event in self.sizes for argument in ("-e", "%s:%s" % (GROUP, event))]
-            perf = subprocess.Popen(["perf", "record", "-q", "-a", "-m", "8192", "-o", data, *events], stdin=subprocess.DEVNULL,
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            # with a high priority and large buffers, so that perf loses no event on a busy machine
+            perf = subprocess.Popen(["nice", "-n", "-10", "perf", "record", "-q", "-a", "-m", "16384", "-o", data, *events],
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             time.sleep(1)
             if perf.poll() is not None:
                 raise Skipped("perf: " + perf.stderr.read().decode(errors="replace").strip()[-200:])
