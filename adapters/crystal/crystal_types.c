@@ -299,9 +299,9 @@ static void look_at_freed(uintptr_t address) {
     }
 }
 
-/* Finds the event of the block, which is the last one of its thread. Returns false if the
- * block was allocated by a signal handler that interrupted the recorder, since its event is then
- * not in the thread's chunk, if the block is no sample, or if the block's type need not be read. */
+/* Finds the event of the block, which is the last one of its thread. Returns false in three cases:
+ * the block is no sample; the block's type need not be read; or a signal handler that interrupted
+ * the recorder allocated the block, and its event is not in the thread's chunk. */
 static bool find_event(const struct ag_thread *thread, uintptr_t address,
                        struct pending *ret_block) {
     if (!thread->control || thread->cursor - thread->words < 2) {

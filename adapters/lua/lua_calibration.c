@@ -59,7 +59,7 @@ static struct { /* the calibration that is running */
     struct stack *wanted; /* the stack that the next call of finalize() fills in */
     int n_compared, n_finalized, n_marked;
     const char *reason;            /* the first difference found */
-    bool notes_requests;           /* no address is used twice */
+    bool notes_requests;           /* requests are noted, so no address may be used twice */
     const lua_State *constructing; /* the state that runs the constructors; NULL: the constructors
                                     * are not running */
     int n_constructed;             /* index of the instruction after the OP_NEWTABLE that

@@ -79,9 +79,10 @@ static void lua_calls_note(struct ag_lua_state *state, const void *ci, const voi
     }
 }
 
-/* What identifies a call in the notes: the address of its CallInfo. An array of CallInfo structures
- * moves when it grows; there it is the coroutine and the index, which is less than 1 << 16. An
- * address of a lua_State has less than 48 bits. */
+/* Returns what identifies a call among the known calls: the address of its CallInfo. In 5.1 the
+ * CallInfo structures are an array, which moves when it grows. There the key is made of the address
+ * of the lua_State, which has less than 48 bits, and the index in the array, which is less than
+ * 65,536. */
 static const void *key_of(const lua_State *L, const void *ci) {
     if (AG_LIKELY(ag_lua.layout.ci_bytes == 0)) {
         return ci;

@@ -67,8 +67,8 @@ static bool call_begins(const lua_State *L, const void *ci) {
  * In 5.1 there are no such bits, but luaV_execute goes on with the called function in two
  * instructions only, OP_CALL and OP_TAILCALL. A Lua function that another Lua function called by
  * any other instruction is a metamethod, an iterator, a finalizer or a hook, and fresh. (If a hook
- * written in Lua begins at an OP_CALL, it counts as called by it. Then its frames are those of its
- * callers' run, and no frame is lost.) */
+ * that is written in Lua is called at an OP_CALL, it counts as called by this instruction, and not
+ * as fresh. No frame is lost.) */
 bool ag_lua_call_is_fresh(const lua_State *L, const void *ci) {
     const struct ag_lua_layout *layout = &ag_lua.layout;
     if (layout->ci_bytes == 0) {

@@ -45,9 +45,10 @@ enum {
 struct ag_lua_layout {
     uint16_t state_global, state_ci, state_stack;
     /* ci_bytes 0: a CallInfo has the address of its caller, in ci_previous. Otherwise the CallInfo
-     * structures are an array: ci_bytes is the size of one, and fields of lua_State are the first
-     * CallInfo, the pc of the innermost call, the end of the Lua stack, and a byte that is 0 while
-     * a hook runs. Then callstatus does not exist, see ag_lua_call_is_fresh. */
+     * structures are an array: ci_bytes is the size of one, and the four members after it are
+     * offsets of fields of lua_State: the first CallInfo, the pc of the innermost call, the end of
+     * the Lua stack, and a byte that is 0 while a hook runs. Such a CallInfo has no callstatus, see
+     * ag_lua_call_is_fresh. */
     uint16_t ci_bytes, state_first_ci, state_saved_pc, state_stack_last, state_allow_hook;
     uint16_t ci_function, ci_previous, ci_saved_pc;
     /* ci_status: the offset of a word of 32 bits that contains CallInfo.callstatus. The next five
@@ -100,7 +101,7 @@ struct ag_lua_layout {
      * constant and not a register; b_is_constant 0: in set_global and set_field, B is always a
      * constant, and set_global_has_bx 1: the key of set_global is the constant Bx, and A the value.
      * op_call, op_tail_call: needed if ci_bytes is not 0. op_move, op_get_upvalue: if
-     * closure_has_words is 1, OP_CLOSURE saves no pc either, and is followed by one of these two
+     * closure_has_words is 1, OP_CLOSURE saves no pc, and is followed by one of these two
      * instructions for each upvalue (proto_n_upvalues: their number). op_extra is the opcode of the
      * extra argument of an instruction; if set_list_has_word is 1, it does not exist, and a word
      * follows OP_SETLIST if C is 0. */

@@ -250,11 +250,11 @@ struct allogram_collection {
      * greater than allocated_bytes. The weights of all reported collections add up to all bytes
      * that were allocated. */
     uint64_t weight_bytes;
-    /* The time of the write to a chosen word (choose_word) in memory that this collection collects,
-     * if the process wrote one since its previous collection. 0: none. Such a collection is always
-     * reported, and if it would not be reported otherwise, its weight_bytes are 0. If the process
-     * wrote several such words, the collection is reported once for each; all of these reports but
-     * the first have weight_bytes 0. */
+    /* When the process wrote to a chosen word (choose_word) in the memory that this collection
+     * collects; 0: it wrote to none since its previous collection. A collection after such a write
+     * is always reported. If it would not be reported otherwise, its weight_bytes are 0. If the
+     * process wrote to several such words, the collection is reported once for each word; all of
+     * these reports but the first have weight_bytes 0. */
     uint64_t written_ns;
 };
 

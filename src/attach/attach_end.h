@@ -20,10 +20,11 @@ struct ag_attach_end { /* all zero: the user cannot ask for the end */
     /* When the user asked for the end, by ag_monotonic_ns; 0: not yet. May be NULL. */
     uint64_t (*asked_ns)(void *context);
     void *context;
-    /* Postpone the forced end of this process. While a thread of the target is stopped or executes
-     * a function for us, a forced end would harm the target: the kernel resumes the thread without
-     * restoring its registers. Both may be NULL. hold: BY is 1 before the first stop, -1 after the
-     * last thread is resumed; may be nested. alive: called at each pass of a loop in between. */
+    /* These two functions postpone the forced end of this process; both may be NULL. While a thread
+     * of the target is stopped or executes a function for us, a forced end would harm the target:
+     * the kernel resumes the thread without restoring its registers. hold(1) is called before the
+     * first stop, and hold(-1) after the last thread is resumed; such pairs of calls may be nested.
+     * alive is called at each pass of a loop between hold(1) and hold(-1). */
     void (*hold)(int by);
     void (*alive)(void);
     /* The agent is being removed. The removal may continue for AG_ATTACH_LEAVE_NS after the
@@ -37,7 +38,8 @@ enum {
      * may continue. Such a call is not aborted at once, because the function may hold locks. After
      * this time, no new call begins, except a call that undoes what was done. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
-    /* Least time that such a function has, also if it begins shortly before that time is over. */
+    /* Every such function may run for at least this time, even if it begins shortly before
+     * AG_ATTACH_CALL_NS is over. */
     AG_ATTACH_CALL_LEAST_NS = 300 * 1000 * 1000,
 };
 

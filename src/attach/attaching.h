@@ -71,8 +71,9 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
 /* Whether the process has ended, or has executed another program. Costs one read of the process'
  * memory. Returns false if the read fails for another reason. */
 bool ag_attach_is_gone(const struct ag_attach *attach);
-/* Makes the agent inactive, if it is there: hooks that remain then only call the original
- * functions. Makes only system calls, and waits for nothing. */
+/* Makes the agent inactive, if it is there: its hooks, which remain in the program, then only call
+ * the original functions. Makes only system calls, and waits for no thread, but may block in the
+ * kernel. */
 void ag_attach_turn_off(const struct ag_attach *attach);
 /* Removes the agent. -ESRCH: the process has ended; -ESTALE: it has executed another program; in
  * both cases the agent is gone, too. After any other failure the agent stays in the process, and

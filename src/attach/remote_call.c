@@ -14,12 +14,11 @@
  * If the thread's stack is a coroutine's, or short, mmap is called first. That call needs some 200
  * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.
  *
- * A call that does not return is aborted some time after the user has asked for the end
- * (AG_ATTACH_CALL_NS of attach_end.h; from then on no new call begins), or after ten seconds: the
- * thread is stopped and its registers are restored. Locks that the called function holds at that
- * moment stay held; the loader's lock may be one of them. This is a small risk, because a function
- * that returns at all returns within milliseconds. Without the abort, the thread might never
- * continue.
+ * A call that does not return is aborted: the thread is stopped and its registers are restored.
+ * This happens ten seconds after the call began, or AG_ATTACH_CALL_NS (attach_end.h) after the user
+ * has asked for the end, when no new call begins any more. Locks that an aborted function holds
+ * stay held; the loader's lock may be one of them. This is a small risk, because a function that
+ * returns at all returns within milliseconds. Without the abort, the thread might never continue.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address

@@ -45,11 +45,11 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
  * crashed, and the thread is stopped at the crash; -ESRCH: the process has ended. -EINTR (the user
  * asked for the end) and -ETIMEDOUT (ten seconds have passed): if is_abandoned, the function did
  * not return in time, and the thread was stopped inside of it; otherwise the function was not
- * called, because the user had asked for the end AG_ATTACH_CALL_NS before. */
+ * called, because the user had asked for the end more than AG_ATTACH_CALL_NS earlier. */
 int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
-/* Does what ag_remote_call_make does, but makes the call also if the user has asked for the end:
- * for a call that undoes or completes what earlier calls have done. */
+/* Like ag_remote_call_make, but makes the call even if the user has asked for the end. It is for
+ * calls that undo or complete what earlier calls have done. */
 int ag_remote_call_undo(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
 /* Copies a text into the free memory below call->stack, where it stays until ag_remote_call_end.

@@ -15,8 +15,8 @@
  *     the innermost frame is in the libc only during a   elsewhere in the libc, its state between
  *     system call that waits                             two calls of internal functions is unknown
  *     the thread is in no restartable sequence (rseq)    the kernel would not restart it
- *     the thread does not intercept its own system       the program would see those of dlopen
- *     calls (syscall user dispatch)
+ *     the thread does not intercept its own system       the program would intercept the system
+ *     calls (syscall user dispatch)                      calls of dlopen, too
  *     the thread has no child or parent in the same      they may share its thread-local storage
  *     memory (clone with CLONE_VM)
  *

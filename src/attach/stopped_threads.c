@@ -37,7 +37,7 @@ enum {
     ALL_PATIENCE_NS = 100 * 1000 * 1000,
     GOOD_MOMENT_NAP_NS = 1000 * 1000,
     TRANSFER_PATIENCE_NS = 100 * 1000 * 1000,
-    TRANSFERS_PATIENCE_NS = 300 * 1000 * 1000, /* if always another thread is spared */
+    TRANSFERS_PATIENCE_NS = 300 * 1000 * 1000, /* for all threads together */
     SLICE_NS = 50 * 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
@@ -50,16 +50,17 @@ static char state_of(pid_t pid, pid_t tid) {
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
 }
 
-/* TRANSFERS: the thread waits in a system call that transfers bytes, messages or events, and does
- * not return before all are transferred. A stop makes it return the number of those that it has
- * transferred.
- * RUNS: the thread runs, possibly inside of such a call. */
+/* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
+ * events are transferred. A stop would make the call return early, with the number of those
+ * transferred so far. RUNS: the thread runs, possibly inside of such a call. WAITS: any other
+ * state, or an unknown one. */
 enum activity { RUNS, WAITS, TRANSFERS };
 
 static enum activity activity_of(pid_t pid, pid_t tid) {
     static const struct {
         short call;
-        short flags; /* the argument with the flags of a call that may wait for all bytes; or -1 */
+        short flags; /* index of the argument with MSG_WAITALL, without which the call returns
+                      * early; -1: the call always waits for all */
     } calls[] = {{SYS_write, -1},   {SYS_writev, -1},   {SYS_pwritev, -1},  {SYS_pwritev2, -1},
                  {SYS_sendto, -1},  {SYS_sendmsg, -1},  {SYS_sendmmsg, -1}, {SYS_sendfile, -1},
                  {SYS_splice, -1},  {SYS_vmsplice, -1}, {SYS_tee, -1},      {SYS_recvmmsg, -1},
@@ -78,8 +79,8 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
             return flags < 0 || (arguments[flags] & MSG_WAITALL) != 0 ? TRANSFERS : WAITS;
         }
     }
-    /* these calls may wait for several events after the first one, or after they have submitted
-     * some: io_getevents(context, least, ...), io_uring_enter(fd, submitted, least, flags, ...) */
+    /* io_getevents(context, least, ...) may have got some of its events already; io_uring_enter(fd,
+     * submitted, least, flags, ...) waits for events after it has submitted requests */
     const bool waits_for_more =
         call == SYS_io_uring_enter
             ? arguments[1] != 0 && arguments[2] != 0 && (arguments[3] & IORING_ENTER_GETEVENTS) != 0
@@ -87,8 +88,8 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
     return waits_for_more ? TRANSFERS : WAITS;
 }
 
-/* Whether the thread, which is in ACTIVITY, is spared. A spared thread that runs is still spared,
- * because it may be inside of the call. */
+/* Whether the thread, whose activity is ACTIVITY, is spared (ag_stopped_threads_spares). A thread
+ * that was spared and now runs is spared further, because it may still be inside of the call. */
 static bool is_spared(struct ag_stopped_threads *threads, pid_t tid, enum activity activity) {
     const uint64_t now_ns = ag_monotonic_ns();
     for (size_t i = 0; i < threads->n_spared; i++) {
@@ -245,8 +246,9 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
 }
 
 /* Waits a while until no thread is in an uninterruptible wait: such a thread does not stop, and
- * stopping the other threads would be useless. Also waits for threads that are spared. If a thread
- * runs, the first looks do not show whether it is inside of a call that has to be spared. */
+ * stopping the other threads would be useless. Also waits for spared threads. A look at a running
+ * thread does not show whether the thread is inside of a call that transfers, so a running thread
+ * is looked at several times. */
 static void await_good_moment(struct ag_stopped_threads *threads) {
     enum { LOOKS = 3 };
     static pid_t tids[AG_THREADS_MOST];

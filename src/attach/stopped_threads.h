@@ -24,8 +24,9 @@ struct ag_stopped_threads { /* zero-initialize, then set process and end */
 };
 
 /* Whether the thread should not be stopped now. A call such as write waits until all bytes are
- * transferred, and a stop would end it early. So a thread in such a call is spared for 0.1 s. The
- * caller sets n_spared to 0 when it does not wait any more. */
+ * transferred, and a stop would end it early. So a thread in such a call is spared: it is not
+ * stopped for 0.1 s. The array `spared` has these threads; the caller sets n_spared to 0 when it no
+ * longer waits for them. */
 bool ag_stopped_threads_spares(struct ag_stopped_threads *threads, pid_t tid);
 
 /* Stops one thread, which the caller has to release. Returns 0; -ESRCH: the thread is gone; -EPERM:

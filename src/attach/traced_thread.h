@@ -32,7 +32,7 @@ uint64_t ag_traced_thread_release(struct ag_traced_thread *thread);
 long ag_traced_thread_call(const struct ag_traced_thread *thread);
 
 /* Whether the stopped thread intercepts its own system calls (prctl PR_SET_SYSCALL_USER_DISPATCH).
- * Returns false if the kernel cannot tell (before 6.4). */
+ * Also returns false if the kernel does not report it (before Linux 6.4). */
 bool ag_traced_thread_intercepts(const struct ag_traced_thread *thread);
 
 /* Sleeps until a traced thread changes its state, or the time is over. SIGCHLD is blocked. */

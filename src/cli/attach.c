@@ -375,9 +375,10 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
 }
 
 /* Called when the command is ended by force. Removes the file of the live segment and the trace. If
- * a writer was started, it completes and removes these files instead, because the recording ends
- * and the agent is turned off. is_held: the command may be unloading the agent at this moment, so
- * this function must not write to the agent's memory. */
+ * a writer was started, this function only ends the recording and turns the agent off; the writer
+ * then completes the trace and removes the file of the live segment. is_held: the command may be
+ * unloading the agent at this moment, so the agent's memory must not be written to, and the agent
+ * is not turned off. */
 static void end_by_force(void *context, bool is_held) {
     const struct request *request = context;
     if (request->supervisor.writer != 0) {

@@ -27,8 +27,7 @@ enum {
     LOOK_MS = 10,
     /* time without progress after which a command that holds the guard counts as blocked */
     BLOCKED_NS = 900 * 1000 * 1000,
-    /* how long the end is put off at each look while the guard is held, so that the command can end
-     * by itself after the hold */
+    /* when the command no longer holds the guard, it has at least this time to end by itself */
     AFTER_HOLD_NS = 100 * 1000 * 1000,
     LAST_RESORT_NS = 100 * 1000 * 1000,
     FORCED = -1, /* value of n_holds: the forced end has begun */
@@ -59,7 +58,8 @@ static void *clean(void *unused) {
     return NULL;
 }
 
-/* Executes last_resort in another thread, which may block in the kernel. */
+/* Executes last_resort in another thread, because last_resort may block in the kernel, and waits
+ * for it for LAST_RESORT_NS. */
 static void clean_up_briefly(void) {
     pthread_t thread;
     const uint64_t begin_ns = ag_monotonic_ns();
@@ -120,7 +120,8 @@ static bool waits_in_kernel(void) {
     return state == NULL || strncmp(state, ") S", 3) == 0 || strncmp(state, ") D", 3) == 0;
 }
 
-/* Prevents further holds. Returns false if the guard is held. */
+/* Prevents that the command holds the guard again. Returns false, and changes nothing, if the
+ * command holds the guard now. */
 static bool forbid_holds(void) {
     int none = 0;
     return atomic_compare_exchange_strong(&guard.n_holds, &none, FORCED);

@@ -13,12 +13,12 @@
  * A forced end is dangerous while the command has stopped threads of the target with ptrace. The
  * kernel then resumes these threads, but it restores nothing: a thread that executes a function for
  * the command (a remote call) returns to a trap and dies of SIGTRAP with its process; a system call
- * that the stop has interrupted returns EINTR; code that is written in two parts may be changed by
+ * that the stop has interrupted returns EINTR; code that is changed in two steps may be changed by
  * half. So the command holds the guard (ag_end_guard_hold) while a thread of the target is stopped,
- * and reports progress (ag_end_guard_alive). While the guard is held, it ends the command only if
- * the command is blocked: the calling thread has waited in the kernel for nearly a second without
- * progress; or ten seconds after the signal. A thread of the command that wants to run but gets no
- * CPU is not blocked. */
+ * and reports progress (ag_end_guard_alive). While the guard is held, the guard thread ends the
+ * command in two cases only: the command is blocked, because its thread has waited in the kernel
+ * for nearly a second without progress; or ten seconds have passed since the signal. A thread of
+ * the command that wants to run but gets no CPU is not blocked. */
 #ifndef AG_END_GUARD_H
 #define AG_END_GUARD_H
 
@@ -27,19 +27,19 @@
 
 /* Blocks the signals and starts the guard thread. NAME: name of the command, for the message of a
  * forced end. last_resort: called while the command may be at any point of its code, so it may only
- * make system calls and write to memory; is_held: the guard is held. last_resort runs in a thread
- * of its own, and the command ends 0.1 s later even if last_resort has not returned. NULL: nothing
- * to do. Returns 0 or a negative errno. Must be called only once. */
+ * make system calls and write to memory; is_held is true if the command holds the guard.
+ * last_resort runs in a thread of its own, and the command ends 0.1 s later even if last_resort has
+ * not returned. NULL: nothing to do. Returns 0 or a negative errno. Must be called only once. */
 int ag_end_guard_begin(const char *name, void (*last_resort)(void *context, bool is_held),
                        void *context);
 /* Returns the time of the first signal, in ns of CLOCK_MONOTONIC; 0: no signal was received. */
 uint64_t ag_end_guard_asked_ns(void *unused);
-/* Called by a command that has read a signal from a signalfd: the thread, which looks at pending
- * signals, may not have seen this signal. */
+/* Called by a command that has read one of the signals from a signalfd. The guard thread looks only
+ * at pending signals, so it may not have seen the signal. */
 void ag_end_guard_note(int signal_number);
 /* The next two functions are called by the thread that called ag_end_guard_begin. BY is 1 before
- * the first thread of the target is stopped, and -1 after the last one is resumed; holds may be
- * nested. Does not return if the forced end has begun. */
+ * the first thread of the target is stopped, and -1 after the last one is resumed; such pairs of
+ * calls may be nested. A call with 1 does not return if the forced end has begun. */
 void ag_end_guard_hold(int by);
 /* Reports progress. Called at each pass of a loop that runs while the guard is held. */
 void ag_end_guard_alive(void);

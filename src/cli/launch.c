@@ -85,9 +85,9 @@ static int set_environment(const struct ag_launch *launch) {
     return setenv("ALLOGRAM_SESSION", launch->session_path, /* overwrite= */ 1) < 0 ? -ENOMEM : 0;
 }
 
-/* Service managers name the process for which a variable is meant by its pid: LISTEN_PID
- * (sd_listen_fds(3)), WATCHDOG_PID (sd_watchdog_enabled(3)). If they name `run`, they are meant for
- * the program. */
+/* A service manager sets variables that are meant for one process and contain its pid: LISTEN_PID
+ * (sd_listen_fds(3)) and WATCHDOG_PID (sd_watchdog_enabled(3)). If the pid is that of `run`, the
+ * variable is meant for the program, and gets the program's pid. */
 static int correct_pids(void) {
     static const char *const names[] = {"LISTEN_PID", "WATCHDOG_PID"};
     char own[16], pid[16];
@@ -99,7 +99,7 @@ static int correct_pids(void) {
             return -ENOMEM;
         }
         if (value && strcmp(names[i], "LISTEN_PID") == 0) {
-            /* names the same process by the number of its pidfd; the variable is optional */
+            /* identifies the same process by its pidfd; programs work without this variable */
             (void)unsetenv("LISTEN_PIDFDID");
         }
     }

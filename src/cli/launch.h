@@ -37,10 +37,11 @@ struct ag_launch {
 /* Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed, so that no other file gets
  * the number of a standard descriptor. The program gets these descriptors closed (O_CLOEXEC). */
 void ag_launch_guard_standard(void);
-/* Raises the limits of this process for file size, address space and data as far as permitted,
- * because the live segment (the memory shared with the program) may be large, and the limit for
- * open files, because the writer opens four files for each recorded process. Also ignores SIGXFSZ.
- * The program gets the previous limits and the previous disposition of SIGXFSZ. */
+/* Raises limits of this process as far as permitted. The limits for file size, address space and
+ * data are raised because the live segment (the memory shared with the program) may be large. The
+ * limit for open files is raised because the writer opens four files for each recorded process.
+ * Also ignores SIGXFSZ. The program gets the previous limits and the previous disposition of
+ * SIGXFSZ. */
 void ag_launch_lift_limits(struct ag_launch *launch);
 /* Forks a child that waits for ag_launch_go. Returns 0 or a negative errno. */
 int ag_launch_prepare(struct ag_launch *launch);

@@ -78,7 +78,7 @@ struct request {
     const char *output;
     bool json, live, writes_perf_map;
     bool shows_memory;
-    const char *link_option;  /* name of an option that only a link has; NULL: not given */
+    const char *link_option;  /* the given option of a link to a NODE; NULL: none was given */
     const char *kind_option;  /* its value */
     const char *other_option; /* an option that is not valid for a NODE; NULL: not given */
     struct ag_observation *observation;
@@ -263,7 +263,8 @@ static int observe_process(struct request *request) {
     return status;
 }
 
-/* NAME: of a machine, or NULL: the machine is the process of the request. */
+/* NAME: the name of a machine. NULL: the process of the request is the machine, and its name is
+ * looked up. */
 static int observe_machine(const struct request *request, const char *name) {
     char found[AG_LINK_NAME_BYTES];
     const struct ag_link_kind *kind = name != NULL ? ag_link_kind_of(name) : NULL;

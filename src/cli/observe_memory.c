@@ -42,7 +42,8 @@ static int by_name(const void *left, const void *right) {
     return strcmp(a->name, b->name);
 }
 
-/* In a list that is no part of the memory, counts are compared, and not bytes. */
+/* Returns the number by which entries are sorted and compared: the bytes, or, in a list that is no
+ * part of the memory (such as message queues), the count. */
 static int64_t size_of(const struct ag_link_memory_part *part,
                        const struct ag_link_memory_entry *entry) {
     return part->bytes < 0 ? entry->count : entry->bytes;
@@ -58,7 +59,8 @@ static int by_bytes(const void *left, const void *right) {
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : by_name(a, b);
 }
 
-/* Entries of the first look are searched by name, those of the second are printed by size. */
+/* Sorts the entries of the first look by name, because they are searched by name, and those of the
+ * second look by size. */
 static void sort_looks(struct looks *looks) {
     for (size_t i = 0; i < looks->before.n_parts; i++) {
         struct ag_link_memory_part *part = &looks->before.parts[i];
@@ -126,7 +128,8 @@ static const char *known_count(struct ag_quantity *buffer, int64_t count) {
     return count < 0 ? "" : ag_quantity_count(buffer, (uint64_t)count);
 }
 
-/* BYTES may be less than 0, if something was allocated between two questions to the machine. */
+/* BYTES may be the difference of two numbers that the machine measured one after the other. It is
+ * less than 0 if memory was allocated between the two measurements. */
 static void size_cells(struct ag_table *table, int64_t bytes, int64_t whole) {
     struct ag_quantity quantity;
     ag_table_cell(table, bytes < 0 ? signed_text(&quantity, bytes, /* is_bytes= */ true)
@@ -211,7 +214,7 @@ static void text_entries(struct ag_page *page, const struct looks *looks,
     struct ag_table *table =
         part->n_entries > 0 ? ag_table_new(columns, AG_ARRAY_SIZE(columns)) : NULL;
     size_t n = 0;
-    /* the last entries may have no bytes */
+    /* entries without bytes, which come last, are not shown */
     size_t n_entries = part->n_entries;
     while (n_entries > 0 && part->entries[n_entries - 1].bytes == 0) {
         n_entries--;
@@ -332,7 +335,8 @@ static bool wait_for_end(const struct looks *looks, struct ag_link *link) {
                 return false;
             }
         }
-        (void)usleep(POLL_US); /* a signal does not end it, because the guard has blocked it */
+        (void)usleep(POLL_US); /* no signal interrupts usleep, because the end guard has blocked the
+                                * signals */
     }
 }
 

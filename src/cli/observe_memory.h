@@ -1,5 +1,5 @@
-/* observe_memory.h: `allogram observe NODE`: what the memory of a virtual machine that has a name
- * consists of (remote/machine_link.h). */
+/* observe_memory.h: `allogram observe NODE`: shows what the memory of a virtual machine consists
+ * of. The machine is reached by its name (remote/machine_link.h). */
 #ifndef AG_OBSERVE_MEMORY_H
 #define AG_OBSERVE_MEMORY_H
 

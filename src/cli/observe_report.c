@@ -305,7 +305,7 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
                   ag_quantity_time(&longest, most_ns));
 }
 
-/* Says how exact the shares of functions are. */
+/* Prints how exact the shares of functions are. */
 static void text_words_heading(struct ag_page *page, const struct ag_observation_facts *facts,
                                const struct ag_observed_collector *list, ssize_t n) {
     enum { WRITTEN_LEAST = 300 }; /* a third of the written words is used, and 100 are needed */
@@ -323,7 +323,8 @@ static void text_words_heading(struct ag_page *page, const struct ag_observation
     } else if (n > 0) {
         char remedy[64] = "";
         if (facts->words_allocated > 0) {
-            /* some words are not used, so twice as long if nearly enough words were written */
+            /* a written word is not always used, so at least twice the time is advised, even if
+             * nearly enough words were written */
             const double missing = (double)WRITTEN_LEAST / (double)facts->words_allocated;
             (void)snprintf(remedy, sizeof remedy, "; observe for about %.0f s",
                            ceil(1e-9 * (double)facts->duration_ns * (missing > 2 ? missing : 2)));

@@ -75,9 +75,9 @@ typedef int ag_option_set(void *request, int id, const char *value);
 /* Reads the options and passes each to SET. false: the command must end with options->status. */
 bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_option_set *set,
                      void *request);
-/* Prints that the command has no operand, with EXAMPLE ("report allogram.ls.4711.allogram"), or a
- * wrong number of operands. NAME: what an operand is, such as "trace"; EXPECTED: "one trace".
- * Returns the exit status. */
+/* Prints the error that the command has no operand, with EXAMPLE (such as "report
+ * allogram.ls.4711.allogram"), or that it has a wrong number of operands. NAME: what an operand is,
+ * such as "trace"; EXPECTED: "one trace". Returns the exit status. */
 int ag_options_refuse_operands(const struct ag_options *options, const char *name,
                                const char *expected, const char *example);
 /* Returns the long name of the option ID, without dashes. TABLE must contain the option. */

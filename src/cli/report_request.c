@@ -393,7 +393,8 @@ int ag_report_request_finish(struct ag_report_request *request) {
         return ag_fail(AG_EXIT_USAGE, "%s: --to must be later than --from", request->trace.command);
     }
     if (!request->has_fold) {
-        /* conditions of --fail-if and suppressions name any function of a stack */
+        /* conditions of --fail-if and suppressions may name any function of a stack, so no frame
+         * may be left out */
         request->report.folds = !request->report.is_json && request->gate.n_expressions == 0 &&
                                 request->report.suppressions_path == NULL;
     } else if (request->report.folds &&

@@ -4,12 +4,12 @@
  * Signals. The terminal sends a signal to the whole process group, so the program has received the
  * signal already, and `run` ignores it. (Such a signal has the si_code SI_KERNEL.) A signal from
  * another process is meant for the program, so `run` passes it on, with the value of sigqueue(3).
- * So is the signal of a timer that was set before `run` was executed (alarm(2)). A signal from the
- * program or one of its descendants is not passed on: such a signal, for example of kill(0, ...),
- * has reached the program, too. SIGSEGV, SIGBUS and SIGFPE are not passed on, because the kernel
- * sends them for faults of `run` itself. Stop signals have their usual effect, so `run` stops with
- * its process group. When only the program stops, `run` stops itself, so that the shell sees what
- * it would see without `run`.
+ * `run` also passes on the signal of a timer that was set before `run` was executed (alarm(2)). A
+ * signal from the program or one of its descendants is not passed on: such a signal, for example of
+ * kill(0, ...), has reached the program, too. SIGSEGV, SIGBUS and SIGFPE are not passed on, because
+ * the kernel sends them for faults of `run` itself. Stop signals have their usual effect, so `run`
+ * stops with its process group. When only the program stops, `run` stops itself, so that the shell
+ * sees what it would see without `run`.
  *
  * The writer is the process that makes the traces from the live segment, the memory that is shared
  * with the program. After SIGTERM or SIGINT, the writer ends only when the program has ended. For
@@ -45,7 +45,7 @@ enum {
 
 static const int handled[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                               SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
-/* and the real-time signals */
+/* these signals and the real-time signals are only passed on */
 static const int also_passed_on[] = {SIGILL,  SIGTRAP, SIGABRT, SIGPIPE,   SIGSTKFLT, SIGURG, SIGIO,
                                      SIGPROF, SIGPWR,  SIGXCPU, SIGVTALRM, SIGSYS,    SIGXFSZ};
 
@@ -227,7 +227,8 @@ uint64_t ag_supervisor_now_ms(void) {
     return ag_monotonic_ns() / 1000000;
 }
 
-/* Whether the signal was sent to the program, too, or is not meant for it. */
+/* Whether the signal must not be passed on: it was sent to the program, too, or is not meant for
+ * it. */
 static bool is_not_for_program(const struct ag_supervisor *supervisor,
                                const struct signalfd_siginfo *info) {
     const bool is_of_timer =
@@ -239,7 +240,7 @@ static bool is_not_for_program(const struct ag_supervisor *supervisor,
 
 static void pass_on(const struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
     const union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
-    /* the child may have ended meanwhile */
+    /* errors are ignored, because the child may have ended meanwhile */
     if (info->ssi_code != SI_QUEUE ||
         /* if no more signals can be queued, only the value is lost */
         (sigqueue(supervisor->child, (int)info->ssi_signo, value) < 0 && errno == EAGAIN)) {

@@ -119,8 +119,8 @@ static bool is_not_there_yet(void *context, const struct ag_mapping *mapping) {
     return *address >= mapping->high;
 }
 
-/* The kernel writes a newline in a path as \012 (seq_file_path), and no other character so. Returns
- * the new length. */
+/* The kernel writes a newline in a path as \012 (seq_file_path), and escapes no other character.
+ * Returns the new length. */
 static size_t restore_newlines(char *path, size_t n) {
     static const char newline[] = "\\012";
     const size_t bytes = sizeof(newline) - 1;

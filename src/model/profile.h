@@ -250,8 +250,8 @@ struct ag_stack_row {
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
 /* Returns a number of the stack as it was recorded. Rows have the same number if they differ only
- * in the via, the type or the label of their blocks. Stacks with the same frames have different
- * numbers if their addresses differ. */
+ * in the allocation function (via), the type or the label of their blocks. Stacks with the same
+ * frames have different numbers if their addresses differ. */
 uint64_t ag_profile_recorded_stack(const struct ag_profile *profile,
                                    const struct ag_stack_row *row);
 /* The sum of the stacks that could not be walked to their end. */

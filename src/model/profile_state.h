@@ -77,11 +77,11 @@ struct ag_profile {
     bool *node_is_used; /* by node: whether the stack of any row contains the node */
     bool nodes_are_resolved;
 
-    /* After ag_profile_fold (blamed_lines.c); otherwise the pointers are NULL: */
+    /* Set by ag_profile_fold (blamed_lines.c); before, the pointers are NULL. */
     uint32_t
         *folded_start;   /* by node: 1 + the node at which a folded stack begins; 0: not folded */
     uint32_t *row_types; /* by row: the type of the blocks, found in the whole stack */
-    struct ag_index_map type_of_stack; /* stack -> the same */
+    struct ag_index_map type_of_stack; /* stack -> the type */
 
     struct ag_index_map frame_lists; /* stack -> index in `lists` */
     /* of a merged profile: (text id of a heap's name) << 1 | is_backing -> number of the heap */

@@ -44,11 +44,14 @@ enum {
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,
-    /* How long a word is watched: a random time between these, so that it is in step with nothing.
-     * A word that was allocated is followed by the next one. */
+    /* How long a word of a heap is watched: a random time between these two, so that the program
+     * cannot be in step with it. If the word is written earlier, the next word is watched as soon
+     * as WORD_LEAST_NS is over. */
     WORD_LEAST_NS = 10 * 1000 * 1000,
     WORD_MOST_NS = 40 * 1000 * 1000,
-    WORD_PAUSES = 9, /* time between two words per CPU time of setting one: some 10 % of a CPU */
+    /* The time between two words is at least this multiple of the CPU time of setting a word, so
+     * that words take some 10 % of a CPU at most. */
+    WORD_PAUSES = 9,
 };
 static const char *const call_names[] = {"mmap", "munmap", "brk", "mremap"};
 
@@ -158,7 +161,7 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
                                       must_read_soon(observation), &observation->watch, message);
 }
 
-/* Says that words are not watched, or not any more. */
+/* Notes that no words are watched. SINCE: "", or from when on, such as "from 3 s on, ". */
 static void note_no_words(struct ag_observation *observation, const char *since, int error) {
     ag_observation_note(observation,
                         "--gc: %sallocating functions are known only from collections, because "
@@ -169,7 +172,8 @@ static void note_no_words(struct ag_observation *observation, const char *since,
                                            : strerror(-error));
 }
 
-/* Words are watched for --gc, by the programs of the inspector that copy states in the kernel. */
+/* For --gc, words of heaps are watched, if an inspector's BPF programs can copy the state of a
+ * process in the kernel at the moment of the write. */
 static void open_words(struct ag_observation *observation) {
     observation->word.source = -1;
     if ((observation->options.what & AG_OBSERVE_COLLECTIONS) == 0 || must_read_soon(observation) ||
@@ -447,7 +451,7 @@ static void refresh_images(struct ag_observation *observation, uint64_t now_ns) 
     }
 }
 
-/* Watches another random word, if the last one was allocated or was watched long enough. */
+/* Watches another random word, if the last one was written or was watched long enough. */
 static void watch_word(struct ag_observation *observation, uint64_t now_ns) {
     if (observation->word.source < 0 ||
         now_ns < (observation->word.address != 0 ? observation->word.until_ns

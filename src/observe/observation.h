@@ -32,7 +32,7 @@ enum ag_seen_source {
     AG_SEEN_CPU,
     AG_SEEN_GROWTH,
     AG_SEEN_MAP,
-    AG_SEEN_WORD /* not counted as stack */
+    AG_SEEN_WORD /* a write to a watched word; its stack is not counted with the others */
 };
 
 struct ag_runtime;
@@ -76,8 +76,8 @@ struct ag_observation_facts {
     /* garbage collections that inspectors noticed; an inspector reports all of them, or only a
      * sample */
     uint64_t collections_seen;
-    /* random words of heaps that were watched, one after the other, and those of them that were
-     * allocated while they were watched; 0: words were not watched */
+    /* words_watched: number of random words of heaps that were watched, one after the other; 0:
+     * none. words_allocated: how many of them were written by a function that allocated them */
     uint64_t words_watched, words_allocated;
     uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
     uint64_t own_cpu_ns;    /* CPU time that this process used for the observation */
@@ -164,8 +164,8 @@ struct ag_observed_collector {
     const char *function;
     /* estimates, if only a sample of the collections is reported */
     uint64_t n_collections;
-    /* the bytes that the function allocated, estimated by N_WORDS random words; or, if n_words is 0
-     * for all functions, those before the collections that it caused */
+    /* the bytes that the function allocated, estimated by N_WORDS random words; if n_words is 0 for
+     * all functions, the bytes allocated before the collections that the function caused */
     uint64_t bytes;
     uint64_t n_words;
 };

@@ -59,8 +59,9 @@ struct ag_raw_sample {
     uint64_t time_ns, weight;
     uint32_t node, thread, source;
 };
-/* Words of heaps that were written while they were watched: the time of the write; the stack that
- * wrote, or the stack that caused the next collection of that process. */
+/* A word of a heap that was written while it was watched. time_ns: the time of the write. node: the
+ * stack that wrote; in the list word_ends, the stack that caused the next collection of the same
+ * process. */
 struct ag_seen_word {
     uint64_t time_ns, delay_ns; /* delay_ns: from the moment at which the word was first watched */
     uint32_t node;
@@ -95,8 +96,9 @@ struct ag_observation {
     struct {                         /* the word of a heap that is watched; see watch_word */
         int source;                  /* -1: the CPU or kernel cannot watch words */
         uint64_t address;            /* 0: none */
-        uint64_t least_ns, until_ns; /* the next word is watched between these times: as soon as
-                                      * this one was written */
+        uint64_t least_ns, until_ns; /* the next word is watched at least_ns if this one was
+                                      * written by then, otherwise when it is written, and at
+                                      * until_ns at the latest */
         uint64_t random;
     } word;
     struct ag_observation_facts facts;

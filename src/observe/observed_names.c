@@ -455,17 +455,20 @@ static double collections_represented(const struct ag_reported_collection *colle
 }
 
 /* How allocated bytes are divided among functions. A heap is collected when it is full, so the
- * bytes before a collection are known exactly; but which function finds it full may be the same in
- * each round of a periodic program. So all collections with the same cause (the function, and the
- * first function of the process) form a class, whose bytes are those of its collections. They are
- * divided as the words are that were written before such collections: random words of the heap,
- * each watched from a random moment on. If these are too few, the cause itself gets the bytes.
+ * bytes before a collection are known exactly. But in a periodic program, the same function may
+ * find the heap full in each round. So all collections with the same cause (the function that found
+ * the heap full, and the first function of the process) form a class. The bytes of a class are
+ * those before its collections. They are divided among functions by words: the observer watches
+ * random words of the heap, each from a random moment on. A word that is written counts for the
+ * function that wrote it, in the class of the process's next collection. If there are too few
+ * words, the cause of the class gets all its bytes.
  *
- * A word of a heap is written once in each round from one collection to the next. If a word is
- * watched from a random moment on, the first write that is seen is more often one after a long
- * pause than one after a short pause. But of the writes that come sooner than the shortest pause,
- * each is seen with the same probability. So only the third of a class's words that was written
- * soonest is used (docs/explanation/adr/0020-random-words.md has figures). */
+ * A word of a heap is written once in each round from one collection to the next. A random moment
+ * is more often in a long pause between two writes of the word than in a short one, so writes after
+ * long pauses are seen too often. But consider only writes that come within a certain time after
+ * the random moment: if all pauses are longer than this time, each write is seen with the same
+ * probability. So only the third of a class's words that was written soonest after the observer
+ * began to watch is used (docs/explanation/adr/0020-random-words.md has figures). */
 struct allocation_word {
     size_t class, function;
     uint64_t delay_ns;
@@ -482,7 +485,7 @@ struct allocation_sums {
 };
 enum {
     SOONEST = 3,
-    CLASS_LEAST = 3,   /* words of a class that is divided */
+    CLASS_LEAST = 3,   /* a class with fewer words is not divided */
     WORDS_LEAST = 100, /* of all classes together; with fewer words, collections are the more exact
                         * estimate in most programs */
 };
@@ -491,8 +494,9 @@ static bool has_room(const struct allocation_sums *sums) {
     return !sums->kinds.is_short && !sums->functions.is_short;
 }
 
-/* The innermost managed function of a stack; SIZE_MAX: none, or out of memory. *ret_kind: the first
- * function. */
+/* The innermost managed function of a stack, or its innermost function if none is managed;
+ * SIZE_MAX: the stack is empty, or out of memory. *ret_kind: the function with which the process
+ * began, which is the outermost managed one. */
 static size_t allocating_function(struct ag_observation *observation, struct allocation_sums *sums,
                                   uint32_t node, size_t *ret_kind) {
     const struct ag_observed_frame *frames;
@@ -540,8 +544,10 @@ static int by_time(const void *a, const void *b) {
     return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
 }
 
-/* The next collection after a word was written; NULL: none. Both lists are sorted by the time of
- * the write, which two clocks measured in one interrupt. *AT is the place of the search. */
+/* Returns the entry of word_ends for the word that was written at TIME_NS: the next collection of
+ * its process; NULL: none. An entry of word_ends has the time of the same write, but measured by
+ * another clock, so the two times differ slightly. *AT: where the search in word_ends continues;
+ * TIME_NS must not decrease from call to call. */
 static const struct ag_seen_word *end_of_word(const struct ag_observation *observation,
                                               uint64_t time_ns, size_t *at) {
     enum { APART_NS = 300 * 1000 };
@@ -561,7 +567,8 @@ static int by_class(const void *a, const void *b) {
     return first->delay_ns < second->delay_ns ? -1 : first->delay_ns > second->delay_ns;
 }
 
-/* Finds the words that are used: the soonest of each class, if the class has enough. */
+/* Finds the words that are used: of each class the third that was written soonest, if the class has
+ * enough words. */
 static void choose_words(struct ag_observation *observation, struct allocation_sums *sums) {
     size_t at = 0, n = 0, n_used = 0;
     qsort(observation->words, observation->n_words, sizeof *observation->words, by_time);
@@ -572,7 +579,7 @@ static void choose_words(struct ag_observation *observation, struct allocation_s
                                   *end = end_of_word(observation, word->time_ns, &at);
         size_t cause, kind;
         if (end == NULL) {
-            continue; /* the process ended, or runs without a collection until now */
+            continue; /* the process has not collected since the write, or has ended */
         }
         const struct allocation_word found = {
             .class = class_of(observation, sums, end->node, &cause),

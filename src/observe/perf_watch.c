@@ -17,11 +17,13 @@
  * with their number. All lengths in a record are checked: a sample without the requested format is
  * skipped.
  *
- * 4. Words. A source may watch a word of memory by the debug registers of the CPU. Each write costs
- * an exception, so an event of such a source is off after its first sample. The kernel limits the
- * samples only of events that threads do not inherit. So threads that start later watch no word.
- * PERF_EVENT_IOC_REFRESH adds to the limit, so each event gets it once, and is opened again after
- * its sample. Its count, which is read while the event is off, says whether it has happened.
+ * 4. Words. A source may watch a word of memory with the debug registers of the CPU: its event
+ * occurs when a thread writes to the word. Each write costs an exception, so such an event is
+ * limited to one sample, after which the kernel disables it. The kernel can limit only events that
+ * threads do not inherit, so threads that start later watch no word. PERF_EVENT_IOC_REFRESH adds to
+ * the limit of an event and does not set it. So each event gets its limit only once, and after its
+ * sample the event is closed and opened again. The event's count shows whether the sample was
+ * written.
  *
  * 5. Rights. Without the right to observe the kernel (perf_event_paranoid 2) events are limited to
  * user mode: time in system calls is not included, and the report says so. */
@@ -66,12 +68,12 @@ static const uint8_t dwarf_number[N_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 1
                                                   8, 9, 10, 11, 12, 13, 14, 15};
 
 struct event {
-    int fd; /* -1: of a word; the thread ended before the event was opened again */
+    int fd; /* -1: the thread ended before this event of a word was opened again */
     uint64_t id;
     uint32_t thread;
     uint16_t source, cpu;
-    uint64_t since_ns; /* it has watched the present word since then */
-    bool is_armed;     /* of a word: the kernel has its limit of one sample */
+    uint64_t since_ns; /* of a word: since when the event has watched the present word */
+    bool is_armed;     /* of a word: the event has got its limit of one sample */
 };
 struct ring {
     struct perf_event_mmap_page *head; /* NULL: no such CPU */
@@ -180,7 +182,7 @@ static int open_with_id(const struct ag_perf_watch *watch, size_t source, pid_t 
     return 0;
 }
 
-/* The event writes to the ring of its CPU. The first event of a CPU makes the ring. */
+/* Makes the event write to the ring of its CPU. The first event of a CPU makes the ring. */
 static int write_to_ring(struct ag_perf_watch *watch, const struct event *event) {
     struct ring *ring = &watch->rings[event->cpu];
     return ring->head == NULL                                          ? map_ring(ring, event->fd)
@@ -447,9 +449,10 @@ int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes) {
     return r < 0 ? r : (int)source;
 }
 
-/* Opens an event of a word again that has happened. Since Linux 6.16 such an event never writes
- * another sample, because the kernel stops it when it disables it, and does not start it when it
- * enables it. The event is closed first, because the CPU has only four debug registers. */
+/* Opens an event of a word again after its sample. Without this, the event would never write
+ * another sample since Linux 6.16: that kernel stops an event when it disables it, but does not
+ * start it when the event is enabled again. The event is closed first, because the CPU has only
+ * four debug registers. */
 static int reopen_word(struct ag_perf_watch *watch, struct event *event) {
     const int program = watch->programs[event->source];
     (void)close(event->fd); /* nothing was written */

@@ -14,7 +14,7 @@
 #include "remote/remote_process.h"
 
 enum { AG_PERF_SOURCES = 8 };
-/* Written bytes of a word that a source watches (ag_perf_watch_add_word). */
+/* Size of a word that a source watches (ag_perf_watch_add_word). */
 enum { AG_PERF_WORD_BYTES = 8 };
 struct ag_perf_source {
     uint32_t type;   /* PERF_TYPE_* */
@@ -60,10 +60,11 @@ struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch);
 /* PROGRAM: descriptor of a BPF program, which the kernel runs at each event of SOURCE before it
  * writes the event. Returns 0 or a negative errno. */
 int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program);
-/* Adds a source that samples the first write of a thread to one word of the target's memory, by the
- * CPU's debug registers. Only threads that exist now are included. It samples nothing before
- * ag_perf_watch_set_word, and is not started by ag_perf_watch_start. Returns the index of the
- * source, or a negative errno: the CPU or kernel has none, another debugger uses them. */
+/* Adds a source that samples the first write of each thread to one word of the target's memory,
+ * with the CPU's debug registers. Only threads that exist now are included. It samples nothing
+ * before ag_perf_watch_set_word, and is not started by ag_perf_watch_start. Returns the index of
+ * the source, or a negative errno, for example if the CPU or kernel has no debug registers, or a
+ * debugger uses them. */
 int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes);
 /* Watches the word at ADDRESS, a multiple of AG_PERF_WORD_BYTES, instead of the previous one.
  * Each thread writes one sample per CPU at most, with `address` in it. Returns 0 or a negative

@@ -1,8 +1,8 @@
 /* page_tables.c: numbers the frames, nodes and groups that the page needs, without gaps, and writes
  * the tables of the page, each as a block (data_block.h). The nodes are those of the outline: the
  * call tree without its small parts (model/answers/outline.h). A group is the stacks that end in
- * one node, with one allocation function ("via"), one blamed line, one type and one label. A slice is one of up to
- * 256 equal parts of the recording.
+ * one node, with one allocation function ("via"), one blamed line, one type and one label. A slice
+ * is one of up to 256 equal parts of the recording.
  *
  * frames, nodes, groups, history and calls are written column by column, because similar values
  * next to each other compress better. u is a varint (LEB128), s a signed one (zigzag); n is a u,
@@ -16,9 +16,9 @@
  *               that collects small groups); node 0 is the root
  *     groups    n; s node - previous node, u frame + 2 of the blamed line (blamed_lines.h), u via,
  *               u type, u label (0 none, 1 the sum of all labels that are too small to be listed,
- *               else its name + 2), then u each metric of
- *               struct ag_metrics; in a sampled trace also the variance of each, and the members
- *               heaviest and portion_bytes of struct ag_metrics, all as the bits of a float
+ *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
+ *               also the variance of each, and the members heaviest and portion_bytes of struct
+ *               ag_metrics, all as the bits of a float
  *     history   for each slice u number of its entries; then columns of all entries: u group -
  *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
  *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is

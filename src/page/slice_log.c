@@ -124,7 +124,8 @@ static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
                         (struct ag_outline_node){.parent = parent, .frame = frame});
 }
 
-/* Adds a group with the function, type, via, blamed line and label of LIKE below the node "other" of NODE. */
+/* Adds a group with the function, type, via, blamed line and label of LIKE below the node "other"
+ * of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
     struct ag_outline_group folded = {

@@ -22,11 +22,11 @@ int ag_slice_log_add(void *log, size_t slice, const struct ag_history_entry *ent
                      size_t count); /* an ag_history_visit for ag_history_make */
 
 /* Chooses for each group where the page shows it. RET_TARGET[group] is the group itself, or a group
- * with the same allocation function and blamed line at a node "other". This function adds the nodes "other" and
- * their groups to the outline, below a caller of the original group. The groups with the least
- * weight are folded first, as far up the tree as needed, until the log has at most MOST_ENTRIES
- * entries. RET_TARGET has an element for every group that the outline has before the call. 0 or
- * -ENOMEM. */
+ * with the same allocation function and blamed line at a node "other". This function adds the nodes
+ * "other" and their groups to the outline, below a caller of the original group. The groups with
+ * the least weight are folded first, as far up the tree as needed, until the log has at most
+ * MOST_ENTRIES entries. RET_TARGET has an element for every group that the outline has before the
+ * call. 0 or -ENOMEM. */
 int ag_slice_log_fold(const struct ag_slice_log *log, struct ag_outline *outline,
                       size_t most_entries, uint32_t *ret_target);
 

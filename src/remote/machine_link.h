@@ -52,8 +52,8 @@ struct ag_link_memory_part {
     int64_t bytes; /* -1: a list that is no part of the total */
     int64_t count, limit;
     char count_name[AG_LINK_NAME_BYTES]; /* what `count` of an entry counts; "": nothing */
-    /* An entry that another look does not have did not exist then. If false, it may have been too
-     * small to be listed. */
+    /* true: all owners are listed, so an owner without an entry did not exist at the time of the
+     * look. false: it may have been too small to be listed. */
     bool is_whole;
     struct ag_link_memory_entry *entries; /* freed by the caller */
     size_t n_entries;

@@ -455,8 +455,8 @@ static const struct operator_row *next_operator(struct reader *reader, unsigned 
     return NULL;
 }
 
-/* Whether the nodes from FROM up to END are an amount of blocks, bytes or calls, of which no
- * percentage is known: neither a quotient nor a growth, which is a quotient already. */
+/* Whether the nodes from FROM up to END (not included) are an amount of blocks, bytes or calls, and
+ * no quotient of amounts. A growth is a quotient, too. */
 static bool is_amount(const struct ag_gate_expression *expression, size_t from, size_t end) {
     bool has_amount = false;
     for (size_t i = from; i < end; i++) {

@@ -239,12 +239,12 @@ static enum ag_metric sort_of(const struct ag_report *report) {
     return is_peak && options->is_at_a_time ? AG_METRIC_IN_USE_BYTES : report->view->sort;
 }
 
-/* Whether the view shows frames from which --fold can leave out some. */
+/* Whether the view shows frames that --fold can leave out. */
 static bool is_foldable(const struct ag_report *report) {
     const struct ag_report_options *options = &report->options;
     const bool shows_only_names =
         ag_site_key_is_named(options->by) ||
-        options->by == AG_BY_STACK || /* whole stacks are distinguished */
+        options->by == AG_BY_STACK || /* rows are whole stacks */
         (strcmp(report->view->name, "types") == 0 && options->type == NULL);
     return (report->view->flags & FOLDS) != 0 && !shows_only_names;
 }

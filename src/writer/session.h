@@ -159,12 +159,12 @@ int ag_session_open_private(const char *path, struct ag_session **ret_session,
  * reader copies it. false: a writer is at work. */
 bool ag_session_lock_out_writer(const struct ag_session *session);
 
+/* Does any process still have the memory with which it joined the session, or a copy of such memory
+ * that it got by fork? Returns true if that cannot be found out. */
+bool ag_session_has_families(const struct ag_session *session);
 /* Does any process hold the lock WHICH that belongs to IDENTITY, the random number of a process?
  * WHICH: the lock of this process alone, or of its family, which are the process and those forked
  * from it (segment.h, section 6). Returns true if that cannot be found out. */
-/* Does any process that joined the session, or was forked by such a process, still have the memory
- * that it had then? True if that is unknown. */
-bool ag_session_has_families(const struct ag_session *session);
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
                           enum ag_life_lock which);
 

@@ -44,8 +44,8 @@ function stack(app, group, value, blocks, whole) {
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  // Shows at least the frames up to the line of the program that called the functions of libraries and the wrappers which are listed
-  // before it.
+  // Shows at least the frames up to the program's own line. The functions of libraries and the wrappers before it were called from that
+  // line.
   const own = frames.indexOf(app.trace.groups.line[group]);
   const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));
   const list = make("ol", {}, ...frames.slice(0, shown).map((frame) => frameLine(app, frame)));

@@ -19,8 +19,8 @@ const CONTROLS =
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// The owner of a function's code that is a library, or the runtime of a language. The owner 1 is not known; 2 is the profiled program
-// itself, whose code the reader of the page can change.
+// The number of an owner of code: a library, or the runtime of a language. The number 1 stands for an unknown owner, and 2 for the
+// profiled program itself, whose code the reader of the page can change.
 export const LIBRARY = 0;
 export const ROOT = 0;
 export const OTHER = 1;

@@ -7,7 +7,7 @@
 
 -export([look/1, leave/1]).
 
--define(MOST, 1000). % entries of a part whose entries have names that are expensive to find
+-define(MOST, 1000). % most processes or tables that are listed one by one; their names are expensive to find
 -define(DICTIONARY_BYTES, 1024 * 1024).
 -define(BINARIES_WORDS, 16 * 1024 * 1024). % 128 MiB
 
@@ -29,7 +29,7 @@ result(Monitor) ->
         {'DOWN', Monitor, process, _, Why} -> error(Why)
     end.
 
-%% The command needs this module no longer.
+%% Called when the command does not need this module any more.
 leave(Owner) ->
     case whereis(?MODULE) of
         undefined -> ok;
@@ -45,12 +45,12 @@ keeper() ->
             try register(?MODULE, Keeper) of
                 true -> Keeper ! start, Keeper
             catch
-                error:badarg -> exit(Keeper, kill), keeper() % another look was faster
+                error:badarg -> exit(Keeper, kill), keeper() % another look registered its keeper first
             end;
         Keeper -> Keeper
     end.
 
-%% Nodes: the node of each command, with the processes of its last look: the one that looks, and its caller.
+%% Nodes: a map from the node of each command to the two processes of its last look: the one that looks, and the one that called it.
 keep(Nodes) ->
     receive
         {look, Node, From, Tag} ->
@@ -85,7 +85,7 @@ wait_for_end(Pid) ->
 %% ---- the parts ----
 
 %% Returns {Release, Parts}. A part is {Name, Bytes, Count, Limit, CountName, IsWhole, Entries}: a part of erlang:memory(total), or, if
-%% Bytes is -1, a list that is no part of it. IsWhole is 1 if no owner is missing from Entries because it is small. An entry is
+%% Bytes is -1, a list that is no part of it. IsWhole is 0 if Entries does not list small owners one by one, else 1. An entry is
 %% {Name, Owner, Bytes, Count}; CountName says what Count counts. A number that is not known is -1. Bytes that no entry has belong to no
 %% owner that could be found.
 parts() ->
@@ -148,12 +148,12 @@ owned([{_, Size, Pid} | More], Common, N, Owned) ->
 owned([], Common, N, Owned) ->
     {Common, N, Owned}.
 
-%% The entries of the rows {Pid, Bytes, Count} with the largest elements number Key.
+%% Returns entries for rows {Pid, Bytes, Count}: one for each of the rows whose element number Key is largest, and one for all others.
 named(Rows, Key) ->
     {Largest, Others} = largest(Rows, Key),
     [{pid_to_list(Pid), name(Pid), Bytes, Count} || {Pid, Bytes, Count} <- Largest] ++ Others.
 
-%% The rows with the largest elements number Key, and an entry for the other rows. The second element of a row is its bytes.
+%% Returns the ?MOST rows whose element number Key is largest, and a list with one entry for all other rows. Element 2 of a row is its bytes.
 largest(Rows, Key) ->
     Sorted = lists:reverse(lists:keysort(Key, Rows)),
     Others = lists:nthtail(min(?MOST, length(Sorted)), Sorted),
@@ -169,7 +169,7 @@ name(Pid) ->
     end.
 
 %% The function with which the process began. A process of proc_lib has this function in its dictionary. The dictionary may be large, so only
-%% this value is fetched. This needs OTP 26.2; before, the whole dictionary is fetched, if the process is small.
+%% this value is fetched, which needs OTP 26.2. With an older release the whole dictionary is fetched, but only of a small process.
 initial_call(Pid) ->
     Value = try process_info(Pid, {dictionary, '$initial_call'})
             catch

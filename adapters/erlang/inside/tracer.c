@@ -182,10 +182,10 @@ static void add_frame(struct allogram_frame *frames, size_t most, size_t *n,
  * The levels belong to this thread while it runs the process. All Erlang frames are outside of all
  * native ones: native frames are those of the emulator's functions that the innermost Erlang
  * function called, since the walk of native frames ends at generated code. So a stack with all
- * levels is complete. The levels of a recursion are one frame, or each level would make another
- * stack. */
+ * levels is complete. All levels of a recursion are one frame; otherwise each depth of the
+ * recursion would be another stack. */
 static size_t walk_levels(void *context, struct allogram_frame *frames, size_t most) {
-    /* callers outside of these are left out: a level takes a nanosecond */
+    /* callers further out are left out, because each level takes a nanosecond */
     enum { LEVELS_MOST = 4096 };
     const struct ag_traced_process *process = running.process;
     size_t n = 0;

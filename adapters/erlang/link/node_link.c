@@ -173,7 +173,8 @@ static void leave_memory(struct ag_link *link) {
     const int r = ag_node_long_call(&link->connection, memory_module, "leave", &arguments, LEAVE_MS,
                                     &answer, &at);
     (void)ei_x_free(&answer);
-    /* without an answer the node notices the closed connection */
+    /* if no answer comes, the node removes the module when it notices that the connection is
+     * closed */
     for (int i = 0; r == 0 && i < LEAVE_TIMES && !link->connection.is_gone; i++) {
         if (ask_about(link, "erlang", "module_loaded", memory_module, "false") &&
             ask_about(link, "erlang", "check_old_code", memory_module, "false")) {

@@ -69,7 +69,7 @@ struct {
     __type(value, struct node_watched);
 } nothing_watched SEC(".maps"); /* zeros for a new thread: too large for the stack */
 struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH); /* processes may end without another collection */
+    __uint(type, BPF_MAP_TYPE_LRU_HASH); /* LRU: a process may end without a collection */
     __uint(max_entries, 1024);
     __type(key, __u64); /* address of a process */
     __type(value, struct node_written);
@@ -221,8 +221,8 @@ static __always_inline int is_new_word(const struct bpf_perf_event_data *sample,
     return address < event->before.stack_top;
 }
 
-/* Notes the time of a write to a watched word: the process's next collection is reported in any
- * case. */
+/* Notes the time of a write to a watched word. The process's next collection is then reported in
+ * any case. */
 static __always_inline void note_write(const struct node_event *event) {
     const __u64 process = event->process;
     struct node_written *now = bpf_map_lookup_elem(&written, &process);

@@ -4,10 +4,10 @@
  * A heap is collected when it is full. So each collection stands for all bytes that its process
  * allocated since the collection before, and the bytes of a process are exact. The stack at the
  * beginning of a collection is that of the allocation that found the heap full. If a process
- * allocates in rounds of as many bytes as the free part of its heap has, this is the same function
- * in each round. So this file also chooses random words of the free parts of heaps, for the
- * observer to watch: a word is written by the function that allocates it. A word is chosen from a
- * heap with the probability that the bytes allocated there have.
+ * repeats a round of allocations whose bytes are as many as the free bytes of its heap, the same
+ * function finds the heap full in each round. So this file also chooses random words in the free
+ * parts of heaps, for the observer to watch: a word is written by the function that allocates it.
+ * The probability of a heap is its share of all allocated bytes.
  *
  * Up to MANY_PER_SECOND collections per second, all of them are reported. If there are more, the
  * kernel half (node.bpf.c) gets a period in bytes, so that about WANTED_PER_SECOND are reported,
@@ -54,7 +54,7 @@ struct node_collections {
     uint64_t reported_bytes;   /* sum of the weights of all reported collections */
     uint64_t period_bytes;     /* the period that the kernel half has */
     struct {                   /* for words to be watched: a collection chosen at random */
-        uint64_t weight_bytes; /* of all collections since the last choice */
+        uint64_t weight_bytes; /* sum over all collections since the last word */
         uint64_t low, high;    /* memory in which its process allocates afterward; low == high: no
                               * collection was seen yet */
         uint64_t random;
@@ -149,8 +149,8 @@ static uint64_t random_below(struct node_collections *collections, uint64_t limi
     return (uint64_t)(((unsigned __int128)collections->chosen.random * limit) >> 64);
 }
 
-/* Chooses one of the collections since the last choice, each with a probability in proportion to
- * its weight. */
+/* Called for each collection. Keeps one of the collections since the last word was chosen, each
+ * with a probability in proportion to its weight. */
 static void choose_collection(struct node_collections *collections, const struct node_event *event,
                               uint64_t weight_bytes) {
     const struct node_heap_state *after = &event->after;
@@ -228,7 +228,7 @@ static void report_collection(struct node *node, const struct node_event *cause,
         reported.written_ns = n_written < cause->n_written ? cause->written_ns[n_written] : 0;
         allogram_answers_collection(answers, &reported,
                                     verdict == ALLOGRAM_STACK_STALE ? NULL : stack);
-        reported.weight_bytes = 0; /* the collection itself is reported only once */
+        reported.weight_bytes = 0; /* the bytes of the collection count only once */
         n_written++;
     } while (n_written < cause->n_written && n_written < NODE_WRITES);
     choose_collection(node->collections, event, cause->weight_bytes);

@@ -19,12 +19,12 @@
  * 3. All stacks with the same blamed line are added to one row, struct ag_blamed_line.
  *
  * 4. Folding (ag_profile_fold). The views for people leave out what the reader cannot change: each
- * stack begins at its blamed line, and a code address whose frames are all of libraries (the
- * _start before main, std::thread's functions, the runtime) is not shown. Code addresses are left
- * out for the whole profile, so a stack that has only frames of libraries keeps those that it
- * shares with no other kind of stack. Sums are those of the same rows; only the frames of the
- * rows change. The types of blocks are found in whole stacks (std::vector's functions name the
- * type), so they are determined before. */
+ * stack begins at its blamed line, and a code address whose frames are all of libraries (the _start
+ * before main, std::thread's functions, the runtime) is not shown. A code address is left out of
+ * all stacks or of none. The code addresses of a stack that has only frames of libraries are shown
+ * in all stacks. Sums are those of the same rows; only the frames of the rows change. The types of
+ * blocks are found in whole stacks (std::vector's functions name the type), so they are determined
+ * before the folding. */
 #include "model/answers/blamed_lines.h"
 
 #include <errno.h>
@@ -431,8 +431,8 @@ static bool fold_starts(struct walk *walk, uint32_t *least_at) {
     return is_folded;
 }
 
-/* Whether a shown frame called the code of NODE. The frames before main have no such caller, and
- * nobody misses them. */
+/* Whether a shown frame called the code of NODE. The frames outside of main, such as _start, have
+ * no such caller; that they are left out need not be reported. */
 static bool has_shown_caller(const struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
     do {

@@ -24,12 +24,12 @@ const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
                                                const struct ag_stack_row *row);
 
 /* Folds the stacks of a profile for people: from now on each stack begins at its blamed line,
- * without the frames of wrappers and libraries further in; and no stack shows the code addresses
- * whose frames are all of the C library, of a language's library or of a runtime, unless the
- * stack has no other frames. Sums of the profile do not change; own sums of sites and trees are
- * then those of the blamed lines. Call the function before any other query about stacks, at most
- * once. *ret_is_folded: whether a frame was left out that a shown
- * frame called. Returns 0 or a negative errno. */
+ * without the frames of wrappers and libraries further in; and no stack shows code addresses whose
+ * frames (one, or several inlined functions) are all of the C library, of a language's library or
+ * of a runtime, unless the stack has no other frames. Sums of the profile do not change; the own
+ * sums of sites and trees (without callees) are then those of the blamed lines. Call the function
+ * before any other query about stacks, at most once. *ret_is_folded: whether a frame was left out
+ * that a shown frame called. Returns 0 or a negative errno. */
 int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded);
 
 /* Whether at least 90 % of the bytes that BLAMED_LINE (an index) has in use at the end were

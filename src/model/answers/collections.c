@@ -13,10 +13,11 @@
  * in which promoted blocks stay.
  *
  * A collection may run within another one: a cycle of the old generation consists of slices, and a
- * slice may first collect the young generation. Both are listed. In sums, the pause counts once,
- * and so do the bytes that both freed: if the inner collection is of the same heap as the outer
- * one, the sizes of the outer one include what it freed. If the inner one is of the young
- * generation, the sizes of the outer one include what it promoted, which is added. */
+ * slice may first collect the young generation. Both are listed. In sums, the pause of the outer
+ * collection contains that of the inner one. If both are of the same heap, the outer collection
+ * also contains the bytes that the inner one freed. If only the inner one is of the young
+ * generation, the blocks that it promoted made the heap of the outer one larger, so they are added
+ * to the bytes that the outer one freed. */
 #include "model/answers/collections.h"
 
 #include <errno.h>
@@ -114,7 +115,8 @@ static bool is_wanted(const struct ag_profile *source, const struct ag_model_col
 }
 
 /* Whether --runtime selects the collection: it is of the heap of this runtime, or was caused by its
- * code. --runtime=c selects the collections of heaps that belong to no runtime, by native code. */
+ * code. --runtime=c selects the collections of heaps without a runtime whose stacks have no frame
+ * of a runtime. */
 static bool is_of_runtime(const struct ag_profile *source, const struct ag_model_collection *raw,
                           const struct verdict *verdict) {
     const char *wanted = source->options.runtime;

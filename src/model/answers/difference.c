@@ -93,8 +93,7 @@ static int difference_take(struct difference *difference, struct ag_profile *pro
 
 /* If SIDE (one of the two profiles) has no sample of a site, the site may have had blocks that were
  * not sampled. The upper bound of their number is computed with the largest weight of a sample (the
- * number of blocks that it represents) in OTHER, because both profiles are of the
- * same code. */
+ * number of blocks that it represents) in OTHER, because both profiles are of the same code. */
 static void add_doubt(struct ag_metrics *side, const struct ag_metrics *other,
                       const struct ag_metrics *nothing) {
     if (nothing->portion_bytes > 0 && ag_metrics_are_nothing(side)) {

@@ -63,8 +63,8 @@
  * the left bytes above their maximum before. The maximum counts and not the end, because many
  * programs free a part of their memory at exit. A leak in bursts meets the conditions if the last
  * burst is in the last quarter. Profilers of Java measure leaks in the same way: a class leaks if
- * its instances have more and more ages ("surviving generations") until the end; those of a cache
- * that is built once do not.
+ * its instances have more and more ages ("surviving generations") until the end; the instances of a
+ * cache that is built once do not.
  *
  * The recording may end later than the program: on a loaded machine, the writer noticed the
  * program's end more than a second late. So the program is assumed to have run for the largest of

@@ -5,9 +5,9 @@
  *
  * A group contains the stacks that end in one node of the outline and have the same allocation
  * function (via), blamed line (blamed_lines.h), type of blocks and label (a name that the program
- * gives to a part of its work).
- * history.h computes sums by group. A program may set a label for each request that it serves, so
- * only the labels with the largest shares have groups of their own. */
+ * gives to a part of its work). history.h computes sums by group. A program may set a label for
+ * each request that it serves, so only the labels with the largest shares have groups of their
+ * own. */
 #ifndef AG_OUTLINE_H
 #define AG_OUTLINE_H
 

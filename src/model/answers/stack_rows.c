@@ -237,8 +237,8 @@ int ag_profile_make_rows(struct ag_profile *profile) {
 }
 
 /* The type of a block may become known after its allocation. The row of such a block has the stack
- * with the type, but the event of its allocation has the stack without it. So the set also has the
- * stacks of all rows without a type. */
+ * with the type, but the event of its allocation has the stack without it. So the set also has, for
+ * each row, the stack without the type. */
 int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
                            bool *ret_is_needed) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;

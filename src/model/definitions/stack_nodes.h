@@ -83,8 +83,8 @@ void ag_stack_nodes_expect(const struct ag_stack_nodes *nodes, uint32_t id);
 /* Returns the innermost node of the stack with the id STACK. AG_NODE_ROOT(...): the stack has no
  * frames, or the trace does not define it. */
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack);
-/* Returns the innermost node that was recorded of the stack with the id STACK, even if it is hidden
- * (ag_stack_nodes_show_only). AG_NODE_ROOT(...): as ag_stack_nodes_find. */
+/* Returns the innermost recorded node of the stack with the id STACK, even if this node is hidden
+ * (ag_stack_nodes_show_only). AG_NODE_ROOT(...) means the same as in ag_stack_nodes_find. */
 uint32_t ag_stack_nodes_find_recorded(const struct ag_stack_nodes *nodes, uint32_t stack);
 /* Adds to IDS the ids in the trace of all stacks whose innermost node is in IS_WANTED (by node),
  * without the ids of leaves. Returns 0 or -ENOMEM. */
