@@ -89,7 +89,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$output" = 6 ]
 }
 
-@test "variables that a service manager sets for the pid of run are for the pid of the program" {
+@test "LISTEN_PID and WATCHDOG_PID get the pid of the program, if they contain that of run" {
     # shellcheck disable=SC2016 # the inner shells expand the variables
     run bash -c 'LISTEN_PID=$$ LISTEN_PIDFDID=1 WATCHDOG_PID=$$ exec "$1" run -q -o t -- bash -c "[ \$LISTEN_PID,\$WATCHDOG_PID,\$LISTEN_PIDFDID = \$\$,\$\$, ]"' - "$ALLOGRAM"
     [ "$status" -eq 0 ]
@@ -128,7 +128,7 @@ EOF
     [ "$status" -eq 142 ]
 }
 
-@test "with -q, a reader of the program's stderr sees its end when the program closes it" {
+@test "with -q, the reader of the program's standard error gets the end of file when the program closes it" {
     begin=$SECONDS
     ({ "$ALLOGRAM" run -q -o t -- bash -c 'exec 2>&- >&-; sleep 8' 2>&1 >/dev/null & } | cat)
     [ $((SECONDS - begin)) -lt 7 ]

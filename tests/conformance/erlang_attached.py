@@ -330,8 +330,8 @@ def control_is_obeyed(place):
 
 
 def duration_and_signal_are_obeyed(place):
-    """The trace has the calls up to the end of --duration, and a dump that SIGUSR1 requests has the calls up to the signal. If this machine is
-    too slow for the time, a longer time is used."""
+    """The trace has the calls up to the end of --duration, and a dump that SIGUSR1 requests has the calls up to the signal. If the duration is
+    too short for this machine, a longer one is used."""
     failures = tap.Failures()
     counts = None
     with Node(place) as node:
@@ -658,7 +658,7 @@ class Observed:
         wait_until(self.is_asleep, 60)
 
     def is_asleep(self):
-        """The command sleeps between its two looks only (system call 35, nanosleep, or 230, clock_nanosleep)."""
+        """Whether the command is between its two looks: only there it sleeps (system call 35, nanosleep, or 230, clock_nanosleep)."""
         with open("/proc/%d/syscall" % self.process.pid, encoding="ascii") as file:
             return file.read().split()[0] in ("35", "230") or self.process.poll() is not None
 
@@ -669,14 +669,14 @@ class Observed:
 
 
 def memory_is_explained(place):
-    """The memory of a node is the sum of the reported parts, and equals what the node reports itself. A table that grows is the first of its
-    part, with its owner and its growth."""
+    """The memory of a node is the sum of the reported parts, and equals what the node reports itself. A table that grows is the first entry
+    of its part, with its owner and its growth."""
     failures = tap.Failures()
     with Node(place) as node:
         collect = "[erlang:garbage_collect(Process) || Process <- processes(), _ <- [1, 2]]"  # so that the node is the same at each look
 
         def quiet():
-            """What the node itself reports, when two answers in a row are the same, but for the moving heaps of processes."""
+            """Returns what the node itself reports, as soon as two answers in a row are equal except for the heaps of processes."""
             answers = []
 
             def is_quiet():
@@ -713,7 +713,7 @@ def memory_is_explained(place):
             failures.require("%s: %d is within %g %% of %d" % (what, number, 100 * share, wanted), abs(number - wanted) <= share * wanted)
 
         def between(what, number, key, share=0.01):
-            """The node answers before and after the look, and changes meanwhile."""
+            """Compares a number of the look with the answers of the node before and after the look, because the node changes meanwhile."""
             least, most = sorted((earlier[key], memory[key]))
             failures.require("%s: %d is between %d and %d, or within %g %%" % (what, number, least, most, 100 * share),
                              least - share * memory[key] <= number <= most + share * memory[key])
@@ -725,7 +725,7 @@ def memory_is_explained(place):
         between("processes", parts["processes"]["bytes"], "processes", 0.01 * memory["total"] / memory["processes"])
         failures.expect("sum of the parts", sum(part["bytes"] or 0 for part in seen["memory"]), seen["total_bytes"])
         for name, part in parts.items():
-            failures.require("%s: the entries have not more than the part: %s bytes are left" % (name, part["unattributed_bytes"]),
+            failures.require("%s: the entries have at most the bytes of the part: %s bytes are left" % (name, part["unattributed_bytes"]),
                              part["bytes"] is None or part["unattributed_bytes"] >= -0.01 * part["bytes"])
         first = parts["ETS tables"]["entries"][0]
         failures.expect("the largest table", (first["name"], first["owner"].split()[-1], first["bytes"], first["growth_bytes"], first["count"]),

@@ -191,7 +191,7 @@ def constructors_have_lines(tools, lua):
     failures = tap.Failures()
     guest = tools.program(lua.guest)
     commands = [[lua.interpreter, SCRIPT, "constructors"], [guest, SCRIPT, "constructors"]]
-    if lua.version not in ("5.1", "5.2"): # which do not collect when a block is refused while the collector is stopped
+    if lua.version not in ("5.1", "5.2"): # these do not collect when a block is refused while the collector is stopped
         commands.append([guest, SCRIPT, "constructors_in_need"])
     for command in commands:
         if os.path.exists(command[0]):

@@ -82,7 +82,7 @@ class Observer:
 
 
 def observe_work(node, options, work, wrapper=()):
-    """Observes the node while WORK runs. Returns the observer's result and what WORK returned. On a busy machine, three times at most."""
+    """Observes the node while WORK runs. Returns the observer's result and what WORK returned. On a busy machine, tries this at most three times."""
     for attempt in range(3):
         observer = Observer(node, "--duration=0", *options, wrapper=wrapper)
         observer.wait_until_looking()  # the observer records collections before it takes samples
@@ -379,8 +379,8 @@ def many_collections_are_sampled(node):
     """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to
     all bytes, and all collections must be counted. The observer reports each of about the first 20,000 collections, and then a few hundred
     samples with large weights, which make up most of the bytes. The standard deviation of the bytes of a function with the share s of all
-    bytes is the square root of s times the sum of all squared weights. If the bytes were divided by n random words, the variance of a binomial
-    distribution with the probability s is added."""
+    bytes is the square root of s times the sum of all squared weights. If the observer divided the bytes by random words, the variance
+    of a binomial distribution with the probability s is added."""
     failures = tap.Failures()
     for _ in range(3):  # on a busy machine, there may be too few collections per second
         begin, before = time.monotonic(), int(node.ask("collections"))

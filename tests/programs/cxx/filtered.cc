@@ -15,7 +15,7 @@ static void *volatile keep[64];
 static void resize() {
     void *block = std::malloc(100);
     block = std::realloc(block, 6000); // a filter of sizes (4 KiB and more) now selects the block
-    block = std::realloc(block, 50);   // and now it does not any more
+    block = std::realloc(block, 50);   // now the filter no longer selects it
     block = std::realloc(block, 60);
     keep[0] = block;
     void *large = std::malloc(9000);

@@ -115,8 +115,8 @@ sessions() ->
         false -> []
     end.
 
-%% Starts the processes with known memory of the test of `allogram observe NODE`: planted_owner has the table planted_table and, on the message
-%% grow, inserts 40,000 objects more; planted_holder refers to 30 binaries of 100,000 bytes, and 7 messages wait in its queue.
+%% Starts the processes whose memory the test of `allogram observe NODE` knows. planted_owner has the table planted_table and inserts 40,000
+%% more objects when it gets the message grow. planted_holder refers to 30 binaries of 100,000 bytes, and 7 messages wait in its queue.
 plant() ->
     register(planted_owner, spawn(?MODULE, grow, [none])),
     register(planted_holder, spawn(?MODULE, keep_binaries, [])),
