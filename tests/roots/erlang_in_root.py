@@ -88,8 +88,9 @@ def as_tprof_counts(erlang):
     failures.require("calls differ by one, and two of three profilers agree: %s" % entered_twice,
                      sum(max(row) - min(row) for row in entered_twice.values()) <= 2 and
                      all(row[2] in row[:2] for row in entered_twice.values()))
+    # a function is called again after it yielded, which depends on when the process is scheduled out
     failures.require("the counts of functions that yield differ by a few calls and words: %s" % yielded,
-                     all(abs(row[0] - row[1]) <= 2 and abs(row[2] - row[3]) <= 16 for row in yielded.values()))
+                     all(abs(row[0] - row[1]) <= max(2, row[0] // 1000) and abs(row[2] - row[3]) <= 16 for row in yielded.values()))
     return failures
 
 
