@@ -95,7 +95,7 @@ struct ag_lua_layout {
      * list of all objects, and the table of strings. 0: Lua passes the tags. */
     uint16_t global_objects, global_strings;
     uint8_t refuses_table_finalizers; /* 1: only userdata has finalizers */
-    uint8_t knows_emergency;          /* 1: luaC_fullgc is told whether an allocation has failed */
+    uint8_t knows_emergency;          /* 1: luaC_fullgc has the argument isemergency */
     /* An instruction has, from the lowest bit on, an opcode of op_bits, and A, of 8 bits. B and C
      * are read as 8 bits. The masks have the bit of an instruction that is set if B or C is a
      * constant and not a register; b_is_constant 0: in set_global and set_field, B is always a

@@ -209,9 +209,7 @@ static void write_json(const struct finding *findings) {
 }
 
 static void write_text(const struct finding *findings) {
-    struct ag_page page = {.out = stdout,
-                           .columns = ag_terminal_columns(),
-                           .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};
+    struct ag_page page = ag_terminal_page(stdout);
     for (size_t i = 0; i < AG_ARRAY_SIZE(checks); i++) {
         const struct finding *finding = &findings[i];
         enum ag_style style = finding->is_ok        ? AG_STYLE_PLAIN

@@ -240,12 +240,7 @@ static void text_entries(struct ag_page *page, const struct looks *looks,
 }
 
 static void print_text(const struct looks *looks) {
-    struct ag_page page = {.out = stdout,
-                           .columns = ag_terminal_columns(),
-                           .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};
-    page.columns = page.columns < AG_PAGE_LEAST_COLUMNS  ? AG_PAGE_LEAST_COLUMNS
-                   : page.columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
-                                                         : page.columns;
+    struct ag_page page = ag_terminal_page(stdout);
     struct ag_quantity time;
     ag_page_print(&page, AG_STYLE_BRIGHT, "%s", looks->request->name);
     ag_page_print(&page, AG_STYLE_DIM, "   pid %u, %s, %s\n", looks->pid, looks->now.version,

@@ -392,12 +392,7 @@ static void text_cpu(struct ag_page *page, struct ag_observation *observation,
 
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection) {
-    struct ag_page page = {.out = out,
-                           .columns = ag_terminal_columns(),
-                           .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};
-    page.columns = page.columns < AG_PAGE_LEAST_COLUMNS  ? AG_PAGE_LEAST_COLUMNS
-                   : page.columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
-                                                         : page.columns;
+    struct ag_page page = ag_terminal_page(out);
     /* what an option asks for comes before the CPU time, which is always shown */
     const bool asks_for_more =
         selection->blame == NULL &&

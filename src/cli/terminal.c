@@ -46,3 +46,14 @@ bool ag_terminal_has_colour(enum ag_colour colour) {
     return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0') &&
            (terminal == NULL || strcmp(terminal, "dumb") != 0);
 }
+
+struct ag_page ag_terminal_page(FILE *out) {
+    const unsigned columns = ag_terminal_columns();
+    return (struct ag_page){
+        .out = out,
+        .columns = columns < AG_PAGE_LEAST_COLUMNS  ? AG_PAGE_LEAST_COLUMNS
+                   : columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
+                                                    : columns,
+        .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO),
+    };
+}

@@ -3,6 +3,9 @@
 #define AG_TERMINAL_H
 
 #include <stdbool.h>
+#include <stdio.h>
+
+#include "report/page.h"
 
 /* width of the terminal; if standard output is not a terminal, $COLUMNS; if that is not set, 100 */
 unsigned ag_terminal_columns(void);
@@ -13,5 +16,8 @@ bool ag_terminal_has_colour(
     /* AG_COLOUR_AUTO: only if standard output is a terminal, $TERM is not dumb and $NO_COLOR is not
      * set */
     enum ag_colour colour);
+
+/* Returns a page that is printed to OUT with the width and the colours of standard output. */
+struct ag_page ag_terminal_page(FILE *out);
 
 #endif

@@ -501,7 +501,7 @@ def main():
     for name, case in cases.items():
         results.run(name, lambda case=case: case(tools))
     if glibc_version() < (2, 35):
-        results.skip("a second C library", "this glibc does not tell whether there is one")
+        results.skip("a second C library", "this glibc does not report whether there is one")
     else:
         results.run("a second C library", lambda: second_c_library(tools))
     return results.status()

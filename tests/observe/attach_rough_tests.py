@@ -93,7 +93,7 @@ def attach_to_threads_with_the_smallest_stacks():
 @test
 def a_program_that_intercepts_its_own_system_calls_is_refused():
     if tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2]) < (6, 4):
-        raise Skip("the kernel does not tell whether a thread intercepts its system calls")
+        raise Skip("the kernel does not report whether a thread intercepts its system calls")
     with rough("dispatch") as target:
         assert "intercepts its own system calls" in one_line(target.pid)
         assert target.ask("still there?") == f"{ROUNDS} OK"
