@@ -344,15 +344,9 @@ def ended_domain(tools, folder, chain):
     """OCaml 5: when a domain has ended, other domains' collections free its blocks. These frees are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "ended_domain", ["ended_domain.ml"], chain.libraries("unix"))
-    # Known defect: on a busy machine, the frees of 300 of the 800 blocks are missing in some runs. So one of five runs has to have all frees.
-    for _ in range(5):
-        outcome, traces = recorded.record(tools, [program], folder)
-        failures.expect("output and status", (outcome.status, outcome.stdout), (0, b"100\n"))
-        cells = sorted(own(tools, traces[0], "Ended_domain.cell").values())
-        if cells == [(900, 7200, 100)]:
-            break
-        print("# frees are missing: %s" % cells)
-    failures.expect("cells", cells, [(900, 7200, 100)])
+    outcome, traces = recorded.record(tools, [program], folder)
+    failures.expect("output and status", (outcome.status, outcome.stdout), (0, b"100\n"))
+    failures.expect("cells", own(tools, traces[0], "Ended_domain.cell"), {recorded.line_of("ended_domain.ml", "ref i"): (900, 7200, 100)})
     return failures
 
 
