@@ -2,13 +2,14 @@
 """count_tests BUILD: prints the number of passed, failed and skipped tests in one line.
 
 It reads the results of `meson test` in BUILD and in the sanitizer builds below it, and those of run_fuzzers.sh. A test program that prints
-TAP counts once per case; any other test program, and a fuzz target, count once. Failed and skipped tests are named, with the reasons that the
-test program printed for the first failures.
+TAP counts once per case; any other test program, and a fuzz target, count once. Each test program with skipped cases has one line, with
+the reasons of the skips. The failed cases are named last, with the reasons that the test program printed for the first failures.
 """
 
 import glob
 import itertools
 import os
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -16,7 +17,7 @@ import xml.etree.ElementTree
 MOST_REASONS = 5  # lines per failed case
 
 
-def reasons(output, case):
+def reasons_of_failure(output, case):
     """The comment lines of a TAP output that follow the line "not ok NUMBER NAME"; CASE is "NUMBER NAME"."""
     lines = iter(output.splitlines())
     for line in lines:
@@ -25,19 +26,29 @@ def reasons(output, case):
     return list(itertools.islice(itertools.takewhile(lambda line: line.startswith("#"), lines), MOST_REASONS))
 
 
+def reason_of_skip(output, case):
+    """The text after "# SKIP" in the line of the case."""
+    found = re.search(r"^ok %s *# skip *(.*)$" % re.escape(case), output, re.IGNORECASE | re.MULTILINE)
+    return found.group(1) if found else "no reason given"
+
+
 def cases_of(path):
-    """(name, outcome, reasons) of each case in a JUnit file of meson."""
+    """(test program, case, outcome, reasons) of each case in a JUnit file of meson."""
     for suite in xml.etree.ElementTree.parse(path).getroot().iter("testsuite"):
         output = suite.findtext("system-out") or ""
         for case in suite.iter("testcase"):
             children = {child.tag for child in case}
             outcome = "failed" if children & {"failure", "error"} else "skipped" if "skipped" in children else "passed"
-            why = reasons(output, case.get("name")) if outcome == "failed" else []
-            yield f"{suite.get('name')}: {case.get('name')}", outcome, why
+            why = []
+            if outcome == "failed":
+                why = reasons_of_failure(output, case.get("name"))
+            elif outcome == "skipped":
+                why = [reason_of_skip(output, case.get("name"))]
+            yield suite.get("name"), case.get("name"), outcome, why
 
 
 def outcomes(build):
-    """(name, outcome, reasons) of everything that ran."""
+    """(test program, case, outcome, reasons) of everything that ran."""
     for folder in ["", "*/"]:
         for path in sorted(glob.glob(os.path.join(build, folder + "meson-logs/testlog*.junit.xml"))):
             yield from cases_of(path)
@@ -46,15 +57,23 @@ def outcomes(build):
         with open(fuzzed, encoding="utf-8") as file:
             for line in file:
                 outcome, name = line.split(None, 1)
-                yield name.strip(), outcome, []
+                yield "fuzz", name.strip(), outcome, ["no clang here"]
 
 
 def main():
     count = {"passed": 0, "failed": 0, "skipped": 0}
-    for name, outcome, why in outcomes(sys.argv[1]):
+    skips, failures = {}, []  # skips: {test program: {reason: number of cases}}
+    for program, case, outcome, why in outcomes(sys.argv[1]):
         count[outcome] += 1
-        if outcome != "passed":
-            print("\n    ".join([f"{outcome}: {name}", *why]))
+        if outcome == "skipped":
+            of_program = skips.setdefault(program, {})
+            of_program[why[0]] = of_program.get(why[0], 0) + 1
+        elif outcome == "failed":
+            failures.append("\n    ".join([f"failed: {program}: {case}", *why]))
+    for program, numbers in skips.items():
+        print(f"skipped: {program}: " + "; ".join(f"{n} x {reason}" for reason, n in numbers.items()))
+    for failure in failures:
+        print(failure)
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     sys.exit(1 if count["failed"] or not count["passed"] else 0)
 
