@@ -202,15 +202,7 @@ static int write_table(struct ag_view *view, const struct ag_call_difference *ca
         ag_change_cell(table, change_of(&row->before, &row->after, second), second_unit);
         ag_table_key_cells(table, AG_BY_FUNCTION, NULL, row->frame);
     }
-    const int r = ag_table_write(table, view->page);
-    if (r == 0 && i < ranking->count) {
-        struct ag_quantity count;
-        ag_page_print(view->page, AG_STYLE_DIM,
-                      "  %s more rows, which changed less; --limit=0 shows all\n",
-                      ag_quantity_count(&count, ranking->count - i));
-    }
-    ag_table_free(table);
-    return r;
+    return ag_change_write_table(table, view->page, ranking->count - i);
 }
 
 int ag_call_difference_text(struct ag_view *view, const struct ag_call_difference *calls) {

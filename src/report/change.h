@@ -39,5 +39,18 @@ static inline void ag_change_write_share(struct ag_page *page, struct ag_change 
                       percent < 10 ? 1 : 0, percent);
     }
 }
+/* Writes TABLE and a line with the number of rows that it leaves out. Frees TABLE. 0 or -ENOMEM. */
+static inline int ag_change_write_table(struct ag_table *table, struct ag_page *page,
+                                        size_t n_hidden) {
+    const int r = ag_table_write(table, page);
+    if (r == 0 && n_hidden > 0) {
+        struct ag_quantity count;
+        ag_page_print(page, AG_STYLE_DIM,
+                      "  %s more rows, which changed less; --limit=0 shows all\n",
+                      ag_quantity_count(&count, n_hidden));
+    }
+    ag_table_free(table);
+    return r;
+}
 
 #endif

@@ -211,15 +211,7 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
     for (; i < ranking->count && i < view->limit; i++) {
         add_row(view, table, &difference->rows[ranking->ranks[i].row], unit, blocks_unit);
     }
-    const int r = ag_table_write(table, view->page);
-    if (r == 0 && i < ranking->count) {
-        struct ag_quantity count;
-        ag_page_print(view->page, AG_STYLE_DIM,
-                      "  %s more rows, which changed less; --limit=0 shows all\n",
-                      ag_quantity_count(&count, ranking->count - i));
-    }
-    ag_table_free(table);
-    return r;
+    return ag_change_write_table(table, view->page, ranking->count - i);
 }
 
 /* Function counters are shown if one of the traces has counters, --sort names no metric of blocks,
