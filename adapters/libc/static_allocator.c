@@ -45,6 +45,7 @@
 #include "hook/elf_symbols.h"
 #include "hook/kept_call.h"
 #include "hook/loaded_objects.h"
+#include "hook/next_symbol.h"
 #include "hook/symbol_tables.h"
 #include "next.h"
 #include "record/event_fast.h"
@@ -305,6 +306,19 @@ struct search {
     bool is_past_program;
 };
 
+static uintptr_t bound_free; /* the function to which calls of free lead: the agent's, or the one
+                              * that is hooked in a program that was attached to */
+
+/* Whether the calls of a function are recorded as calls of free anyway: glibc's cfree is its free,
+ * and glibc 2.43's free_sized and free_aligned_sized only call free. FREE_SYMBOL: the object's own
+ * free, or NULL. */
+static bool is_recorded_free(uintptr_t base, const ElfW(Sym) * symbol,
+                             const ElfW(Sym) * free_symbol) {
+    return (free_symbol && symbol->st_value == free_symbol->st_value) ||
+           (bound_free != 0 &&
+            ag_detour_passed_on((const void *)(base + symbol->st_value)) == bound_free);
+}
+
 static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
                              struct entries *entries) {
     struct ag_symbol_tables tables;
@@ -317,11 +331,9 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
         const struct ag_symbol_name name = ag_symbol_name(functions[i].name, 1U << STT_FUNC);
         const ElfW(Sym) *symbol =
             entries->found[i].address ? NULL : ag_symbol_tables_find(&tables, &name);
-        /* glibc's cfree is its free, which the agent's free calls */
-        const bool is_hooked_free = first_row == FIRST_OTHER && functions[i].shape == SHAPE_FREE &&
-                                    i < ROW_mallocx && symbol && free_symbol &&
-                                    symbol->st_value == free_symbol->st_value;
-        if (symbol && !is_hooked_free) {
+        if (symbol &&
+            !(first_row == FIRST_OTHER && functions[i].shape == SHAPE_FREE && i < ROW_mallocx &&
+              is_recorded_free(info->dlpi_addr, symbol, free_symbol))) {
             entries->found[i] = (struct ag_elf_symbol){
                 .address = info->dlpi_addr + symbol->st_value, .size_bytes = symbol->st_size};
         }
@@ -448,6 +460,9 @@ static struct search search; /* too large for a stack of unknown size */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer) {
     search = (struct search){.malloc_address = malloc_address};
     *ret_answer = (struct ag_static_answer){0};
+    struct ag_symbol_place place;
+    bound_free =
+        ag_symbol_find("free", AG_SYMBOL_FIRST, NULL, &place) ? (uintptr_t)place.address : 0;
     (void)ag_objects_visit(look_into_object, &search);
     ret_answer->n_program = hook(&search.program, 0, FIRST_OTHER, ret_answer);
 }

@@ -403,6 +403,11 @@ static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacem
     return r;
 }
 
+uintptr_t ag_detour_passed_on(const void *target) {
+    const uintptr_t *slot = ag_jump_slot(target);
+    return slot ? *slot : 0;
+}
+
 int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replacement) {
     enum { READABLE = 32, CODE = PROT_READ | PROT_EXEC };
     *detour = (struct ag_detour){0};

@@ -271,9 +271,41 @@ def inlined(tools, command, mode):
     return failures
 
 
+# Frees 100 blocks of 1111 bytes by free_sized of a library that, like glibc 2.43, only calls free, and is bound when it is loaded.
+FREE_SIZED = "#include <stdlib.h>\nvoid free_sized(void *block, size_t size) { (void)size; free(block); }\n"
+FREE_SIZED_CALLER = r"""
+#include <stdlib.h>
+void free_sized(void *block, size_t size);
+int main(void) {
+    for (int i = 0; i < 100; i++) {
+        free_sized(malloc(1111), 1111);
+    }
+    return 0;
+}
+"""
+
+
+def free_sized(tools, command):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for name, text in (("library.c", FREE_SIZED), ("program.c", FREE_SIZED_CALLER)):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(text)
+        subprocess.run([*command, "-O2", "-fPIC", "-shared", "-Wl,-z,now", "library.c", "-o", "libsized.so"], cwd=folder, check=True)
+        subprocess.run(["gcc", "-O2", "program.c", "-L.", "-lsized", "-Wl,-rpath," + folder, "-o", "program"], cwd=folder, check=True)
+        outcome, traces = recorded.record(tools, [os.path.join(folder, "program")], folder)
+        failures.expect("status", outcome.status, 0)
+        blocks = [row for row in recorded.report(tools, traces[0], "--view=blocks")["blocks"] if row["size"] == 1111]
+        failures.expect("blocks of 1111 bytes", [row["state"] for row in blocks], ["closed"] * 100)
+        summary = recorded.report(tools, traces[0])
+        failures.expect("ghost frees", summary["ghost_frees"], 0)
+        failures.expect("note of libc", [runtime.get("note", "") for runtime in summary["runtimes"] if runtime["name"] == "libc"], [""])
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + 2 + len(INLINED) * 2)
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + 2 + len(INLINED) * 2 + 3)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
@@ -288,6 +320,8 @@ def main():
         for mode in MODES[:2]:
             plan.run("inlined into its callers by %s, %s" % (" ".join(command), mode[0]),
                      lambda command=command, mode=mode: inlined(tools, command, mode))
+    for command in (["gcc"], ["gcc", "-fno-plt"], ["gcc", "-fcf-protection"]):
+        plan.run("free_sized that only calls free, built by " + " ".join(command), lambda command=command: free_sized(tools, command))
     for mode in (["--mode=exact"], ["--mode=sample", "--interval=1"]):
         plan.run("interrupted, " + " ".join(mode), lambda mode=mode: interrupted(tools, mode))
     for command in ATTACHED:

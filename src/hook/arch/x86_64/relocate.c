@@ -41,6 +41,23 @@ static bool distance_between(uint64_t end, uint64_t target, int32_t *ret_distanc
     return distance == *ret_distance;
 }
 
+const uintptr_t *ag_jump_slot(const uint8_t *code) {
+    static const uint8_t indirect[] = {0xff, 0x25}; /* jmp *disp32(%rip) */
+    int32_t distance;
+    const uint8_t *at = code + ag_landing_bytes(code, AG_LANDING_BYTES);
+    if (*at == 0xe9) { /* jmp rel32 */
+        memcpy(&distance, at + 1, sizeof(distance));
+        at += AG_JUMP_BYTES + distance;
+        at += ag_landing_bytes(at, AG_LANDING_BYTES);
+        at += *at == 0xf2 ? 1 : 0; /* the prefix bnd */
+    }
+    if (memcmp(at, indirect, sizeof(indirect)) != 0) {
+        return NULL;
+    }
+    memcpy(&distance, at + sizeof(indirect), sizeof(distance));
+    return (const uintptr_t *)(at + sizeof(indirect) + sizeof(distance) + distance);
+}
+
 int ag_write_jump(uint8_t ret_bytes[AG_JUMP_BYTES], uint64_t address, uint64_t target) {
     int32_t distance;
     if (!distance_between(address + AG_JUMP_BYTES, target, &distance)) {

@@ -39,6 +39,10 @@ int ag_relocate(struct ag_relocation *relocation);
  * a jump. */
 bool ag_is_empty_function(const uint8_t *code, size_t n_bytes);
 
+/* Returns the word of the GOT through which the function at CODE jumps, at once or through a stub
+ * of the PLT (the procedure linkage table). NULL: the function begins with anything else. */
+const uintptr_t *ag_jump_slot(const uint8_t *code);
+
 /* Writes jmp TARGET for an instruction at ADDRESS; -ERANGE: too far for a near jump. */
 int ag_write_jump(uint8_t ret_bytes[AG_JUMP_BYTES], uint64_t address, uint64_t target);
 void ag_write_far_jump(uint8_t ret_bytes[AG_FAR_JUMP_BYTES], uint64_t target);
