@@ -100,6 +100,10 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = "its version, or its pointer to the current thread, was not found";
         return AG_ADAPTER_REFUSED;
     }
+    struct ag_symbol_place initialized;
+    if (ag_symbol_find("scm_initialized_p", AG_SYMBOL_FIRST_DATA, NULL, &initialized)) {
+        ag_guile.is_initialized = initialized.address;
+    }
     if (!ag_guile_code_start()) {
         ret_runtime->note = "there is no memory";
         return AG_ADAPTER_REFUSED;

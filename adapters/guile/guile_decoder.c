@@ -12,13 +12,17 @@ static void *open_image(struct ag_decoder_file *file) {
     return NULL;
 }
 
-/* A procedure without a file is code of Guile's virtual machine. [compiled code] is the native
- * frame of code that Guile's JIT compiler made (guile_jit.c). */
+/* A procedure without a file is code of Guile's virtual machine. The start of Guile has no file
+ * either, but no procedure of the program is responsible for its blocks, so reports show it.
+ * [compiled code] is the native frame of code that Guile's JIT compiler made (guile_jit.c). */
 static bool is_library(const char *function, const char *file, bool is_native) {
     if (is_native) {
         return strcmp(function, "[compiled code]") == 0;
     }
-    return file == NULL || strncmp(file, AG_GUILE_LIBRARY, sizeof(AG_GUILE_LIBRARY) - 1) == 0;
+    if (file == NULL) {
+        return strcmp(function, AG_GUILE_START) != 0;
+    }
+    return strncmp(file, AG_GUILE_LIBRARY, sizeof(AG_GUILE_LIBRARY) - 1) == 0;
 }
 
 const struct ag_decoder ag_decoder_guile = {

@@ -44,7 +44,9 @@ struct ag_guile {
     uintptr_t call_low, call_high; /* the code of scm_call_n, which runs the VM for C code */
     uintptr_t thread_distance;     /* from a thread-local variable of the adapter to Guile's pointer
                                     * to the thread; the same in all threads */
-    const char *disagreement;      /* what differs from the expected layout; NULL: nothing so far */
+    const int *is_initialized; /* libguile's variable scm_initialized_p, which is 0 until Guile has
+                                    * made its built-in procedures and data; NULL: unknown */
+    const char *disagreement;  /* what differs from the expected layout; NULL: nothing so far */
 };
 extern struct ag_guile ag_guile AG_HIDDEN;
 

@@ -25,14 +25,20 @@
  *
  * 4. When a VM stack has to grow, Guile maps a larger one, copies the frames, and unmaps the old
  * one before it stores the new address. Until then a signal handler must not read the old stack.
- * So the hook of munmap notes which stack is gone. */
+ * So the hook of munmap notes which stack is gone.
+ *
+ * 5. Before Guile can run Scheme code, its C code makes the built-in procedures and data, some
+ * 10,000 blocks. Their stacks get a frame with the name "start of Guile", called by the outermost
+ * function of libguile (scm_boot_guile, scm_init_guile, scm_with_guile). */
 #include "guile_stacks.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "allogram/allogram.h"
 #include "base/pages.h"
 #include "guile_code.h"
+#include "guile_files.h"
 #include "guile_jit.h"
 #include "guile_memo.h"
 #include "guile_runtime.h"
@@ -267,10 +273,9 @@ AG_COLD static void check_runs(const struct stack *stack, const struct ag_walked
     ag_pages_unmap(read, most * sizeof(*read));
 }
 
-static uint32_t guile_stacks_walk(void *context, const struct ag_walked_frame *natives,
-                                  uint32_t n_natives, struct ag_managed_frame *ret_frames,
-                                  struct ag_frame_run **ret_runs, uint32_t most) {
-    (void)context;
+static uint32_t walk_vm_stack(const struct ag_walked_frame *natives, uint32_t n_natives,
+                              struct ag_managed_frame *ret_frames, struct ag_frame_run **ret_runs,
+                              uint32_t most) {
     const uintptr_t thread = ag_guile_word((uintptr_t)&own + ag_guile.thread_distance);
     if (thread == 0 || ag_guile.disagreement || (thread != own.checked && !check_thread(thread))) {
         return 0;
@@ -295,6 +300,39 @@ static uint32_t guile_stacks_walk(void *context, const struct ag_walked_frame *n
         check_runs(&stack, natives, n_natives, ret_frames, ret_runs, n, most);
     }
     return n;
+}
+
+/* Stores the frame of Guile's start. Returns the number of frames: 0 if the thread is not in
+ * libguile. */
+AG_COLD static uint32_t add_start(const struct ag_walked_frame *natives, uint32_t n_natives,
+                                  struct ag_managed_frame *ret_frame) {
+    static _Atomic uint32_t start;
+    uint32_t i = n_natives;
+    while (i > 0 && natives[i - 1].pc - ag_guile.low >= ag_guile.high - ag_guile.low) {
+        i--;
+    }
+    uint32_t function = atomic_load_explicit(&start, memory_order_relaxed);
+    if (function == 0) {
+        const struct allogram_function_options options = {
+            .size = sizeof(options), .name = AG_GUILE_START, .runtime = "guile"};
+        function = allogram_register_function(&options);
+        atomic_store_explicit(&start, function, memory_order_relaxed);
+    }
+    if (i == 0 || function == 0) {
+        return 0;
+    }
+    *ret_frame = (struct ag_managed_frame){.function = function, .position = natives[i - 1].sp};
+    return 1;
+}
+
+static uint32_t guile_stacks_walk(void *context, const struct ag_walked_frame *natives,
+                                  uint32_t n_natives, struct ag_managed_frame *ret_frames,
+                                  struct ag_frame_run **ret_runs, uint32_t most) {
+    (void)context;
+    const uint32_t n = walk_vm_stack(natives, n_natives, ret_frames, ret_runs, most);
+    const bool is_starting = ag_guile.is_initialized && *ag_guile.is_initialized == 0;
+    return AG_UNLIKELY(is_starting) && n < most ? n + add_start(natives, n_natives, ret_frames + n)
+                                                : n;
 }
 
 static void guile_stacks_end_walk(void *context, const struct ag_walked_frame *natives) {

@@ -14,6 +14,7 @@ import tap
 SCRIPT = recorded.source_of("guile_stacks.scm")
 N = 500
 LIBRARY = "guile/3.0/"
+START = "start of Guile"  # the frame of blocks that Guile's C code allocates before it can run Scheme code
 PAIR_BYTES = 16
 BYTES_BYTES = 4 * 8 + 1777  # of a bytevector, with its header
 CASES = [("bytecode", "-1"), ("compiled code", "0"), ("both", "1000"), ("the evaluator", "1000")]  # name, GUILE_JIT_THRESHOLD
@@ -89,7 +90,7 @@ def check_lines(failures, where, trace, files):
     """The summary attributes each block to a procedure of the program, also if Guile's library allocated the block, and no block to the
     library. The library's files are those that are installed in Guile's folder."""
     rows = recorded.summary_lines(where.tools, trace, *where.options)
-    schemes = [place for function, place in rows if function.startswith("[guile] ")]
+    schemes = [place for function, place in rows if function.startswith("[guile] ") and function != "[guile] " + START]
     failures.require("the first line is one of the program: %s" % rows[:5], rows and rows[0][1].split(":")[0] in files)
     failures.expect("lines of other files", [place for place in schemes if place.split(":")[0] not in files], [])
     frames = [frame for row in where.report(trace, "--view=sites", "--limit=0", "--runtime=guile")["sites"] if row["runtime"] == "guile"
@@ -127,7 +128,7 @@ COMPILER = """(use-modules (system base compile))
 
 def compiler(where):
     """Guile's compiler, compiling the program of this test: at least 95 % of the blocks have a Scheme procedure with a name in their
-    stacks."""
+    stacks. Nearly all others belong to Guile's start."""
     failures = tap.Failures()
     script = where.bring(SCRIPT)
     with open(os.path.join(where.folder, "compile.scm"), "w", encoding="utf-8") as file:
@@ -138,9 +139,35 @@ def compiler(where):
         failures.expect("status", outcome.status, 0)
         summary = where.report(trace)
         total = summary["allocated_blocks"]
-        sites = where.report(trace, "--view=sites", "--limit=0", "--runtime=guile")["sites"]
-        named = sum(row["own"]["allocated_blocks"] for row in sites if row["runtime"] == "guile")
+        named, start = named_blocks(where, trace)
         failures.require("%d of %d blocks have a Scheme procedure" % (named, total), total > 100 * 1000 and 0.95 * total < named <= total)
+        failures.require("%d of %d blocks have a Scheme procedure or belong to Guile's start" % (named + start, total), 0.999 * total < named + start <= total)
+    return failures
+
+
+def named_blocks(where, trace):
+    """Returns the number of blocks whose innermost frame of Guile is a Scheme procedure, and the number of those that belong to Guile's start."""
+    rows = [row for row in where.report(trace, "--view=sites", "--limit=0", "--runtime=guile")["sites"] if row["runtime"] == "guile"]
+    start = sum(row["own"]["allocated_blocks"] for row in rows if row["function"] == START)
+    return sum(row["own"]["allocated_blocks"] for row in rows) - start, start
+
+
+def start(where):
+    """Guile evaluates a number, and then a program of a known number of blocks. The start has the same blocks in both runs. Its frame
+    is the outermost frame of Guile, called by libguile's function scm_boot_guile."""
+    failures, counts = tap.Failures(), []
+    with recorded.Folder() as folder:
+        for expression in ("1", "(let loop ((i 0) (list '())) (if (< i 5000) (loop (+ i 1) (cons i list))))"):
+            outcome, trace = where.record(["guile", "--no-auto-compile", "-c", expression], folder, env={"HOME": where.path("")})
+            failures.expect("status", outcome.status, 0)
+            counts.append((where.report(trace)["allocated_blocks"], *named_blocks(where, trace)))
+        blocks = where.report(trace, "--view=blocks", "--limit=0", "--focus=^%s$" % START, "--frames=0")["blocks"]
+    failures.expect("blocks of the start in both runs", counts[1][2], counts[0][2])
+    failures.require("blocks, with a Scheme procedure, of the start: %s" % counts, all(begun > 5000 and named + begun > 0.95 * total for total, named, begun in counts) and
+                     counts[1][1] - counts[0][1] > 5000)
+    callers = {tuple(frame["function"] for frame in block["stack"] if frame["runtime"] == "guile" or frame["function"] == "scm_boot_guile")[-2:]
+               for block in blocks}
+    failures.expect("the outermost frame of Guile, and its caller", callers, {(START, "scm_boot_guile")})
     return failures
 
 
@@ -182,13 +209,16 @@ def checked(where, judge):
     return failures
 
 
+PROGRAMS = [("Guile's compiler", compiler), ("a module of the program", own_module), ("Guile's start", start)]
+
+
 def run_cases(plan, where):
     for name, threshold in CASES:
         if not where.has("guile"):
             plan.skip(name, "guile-3.0 is not installed")
         else:
             plan.run(name, lambda evaluated=name == "the evaluator", threshold=threshold: stacks_of(where, evaluated, threshold))
-    for name, case in (("Guile's compiler", compiler), ("a module of the program", own_module)):
+    for name, case in PROGRAMS:
         if where.has("guile"):
             plan.run(name, lambda case=case: case(where))
         else:
@@ -198,7 +228,7 @@ def run_cases(plan, where):
 def main():
     tools = recorded.tools_of_arguments()
     judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
-    plan = tap.Plan(len(CASES) + 3)
+    plan = tap.Plan(len(CASES) + len(PROGRAMS) + 1)
     with place.Place(tools) as where:
         run_cases(plan, where)
         if where.has("guile") and os.path.exists(judge):

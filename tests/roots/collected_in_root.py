@@ -23,7 +23,7 @@ def main():
     agents = os.path.join(build, "adapters/libc")
     for folder in ("/dev/shm", "/proc", agents):
         own_mounts.bind(folder, root + folder)
-    plan = tap.Plan(len(crystal_objects.CASES) + 1 + len(guile_stacks.CASES) + 2)
+    plan = tap.Plan(len(crystal_objects.CASES) + 1 + len(guile_stacks.CASES) + len(guile_stacks.PROGRAMS))
     with place.Place(recorded.Tools(build), root) as where:
         crystal_objects.run_cases(plan, where)
         guile_objects.run_cases(plan, where)
