@@ -7,9 +7,9 @@
  * `run` also passes on the signal of a timer that was set before `run` was executed (alarm(2)). A
  * signal from the program or one of its descendants is not passed on: such a signal, for example of
  * kill(0, ...), has reached the program, too. SIGSEGV, SIGBUS and SIGFPE are not passed on, because
- * the kernel sends them for faults of `run` itself. Stop signals have their usual effect, so `run`
- * stops with its process group. When only the program stops, `run` stops itself, so that the shell
- * sees what it would see without `run`.
+ * the kernel sends them for faults of `run` itself. When the program has stopped, `run` stops
+ * itself, so that the shell sees what it would see without `run`. A program may ignore SIGTSTP
+ * (^Z), or restore the terminal before it stops, so SIGTSTP alone does not stop `run`.
  *
  * The writer is the process that makes the traces from the live segment, the memory that is shared
  * with the program. After SIGTERM or SIGINT, the writer ends only when the program has ended. For
@@ -46,8 +46,9 @@ enum {
 static const int handled[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                               SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 /* these signals and the real-time signals are only passed on */
-static const int also_passed_on[] = {SIGILL,  SIGTRAP, SIGABRT, SIGPIPE,   SIGSTKFLT, SIGURG, SIGIO,
-                                     SIGPROF, SIGPWR,  SIGXCPU, SIGVTALRM, SIGSYS,    SIGXFSZ};
+static const int also_passed_on[] = {SIGILL,    SIGTRAP, SIGABRT, SIGPIPE, SIGSTKFLT,
+                                     SIGURG,    SIGIO,   SIGPROF, SIGPWR,  SIGXCPU,
+                                     SIGVTALRM, SIGSYS,  SIGXFSZ, SIGTSTP};
 
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet) {
     int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
@@ -142,18 +143,36 @@ static void sleep_ms(long ms) {
     (void)nanosleep(&time, NULL); /* a signal may end the wait early */
 }
 
-/* Called after the program was stopped. If its whole process group was stopped (^Z), `run` was
- * stopped, too, and both have been continued. Otherwise `run` stops itself. */
-static void child_stopped(const struct ag_supervisor *supervisor) {
-    sleep_ms(STOP_SETTLES_MS);
+/* Whether the child was continued. */
+static bool child_continued(const struct ag_supervisor *supervisor) {
+    sleep_ms(STOP_SETTLES_MS); /* a SIGCONT to the process group may still be on its way */
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)supervisor->child, &info, WCONTINUED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid != 0) {
+    return waitid(P_PID, (id_t)supervisor->child, &info, WCONTINUED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
+/* Called after a signal stopped the program: stops `run` by the same signal. In a process group
+ * that no shell controls (an orphaned one), only SIGSTOP stops a process. Then SIGTSTP does not
+ * stop `run`, and the program continues, as it would without `run`. */
+static void child_stopped(const struct ag_supervisor *supervisor, int number) {
+    if (child_continued(supervisor)) {
         return;
     }
-    (void)raise(SIGSTOP);
-    /* `run` was continued by a SIGCONT, which was meant for the program */
-    (void)kill(supervisor->child, SIGCONT);
+    sigset_t set, before;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, number);
+    /* raised while it is blocked: if the terminal sent the same signal, the two count as one */
+    (void)raise(number);
+    (void)sigprocmask(SIG_UNBLOCK, &set, &before); /* cannot fail */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* cannot fail */
+    /* The SIGCONT that continued `run` was meant for the program. The program must get it once. */
+    const struct timespec at_once = {0};
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCONT);
+    (void)sigtimedwait(&set, NULL, &at_once); /* fails if there is none */
+    if (!child_continued(supervisor)) {
+        (void)kill(supervisor->child, SIGCONT);
+    }
 }
 
 /* Returns the status in the encoding of wait(2). */
@@ -172,7 +191,7 @@ static void look_at_child(struct ag_supervisor *supervisor) {
     struct rusage usage = {0};
     if (waitid(P_PID, (id_t)supervisor->child, &info, WSTOPPED | WNOHANG) == 0 &&
         info.si_pid != 0) {
-        child_stopped(supervisor);
+        child_stopped(supervisor, info.si_status);
     }
     /* the system call is used because waitid of glibc does not return the resource usage */
     info.si_pid = 0;

@@ -115,7 +115,7 @@ for _ in numbers:
     info = signal.sigtimedwait(numbers, 10)
     print(info.si_signo if info else "none", flush=True)
 EOF
-    numbers=(1 2 3 4 5 6 10 12 13 14 15 16 23 24 25 26 27 29 30 31 34 40 64)
+    numbers=(1 2 3 4 5 6 10 12 13 14 15 16 20 23 24 25 26 27 29 30 31 34 40 64)
     "$ALLOGRAM" run -q -o t -- python3 signals.py "${numbers[@]}" >seen &
     runner=$!
     until grep -q ready seen; do sleep 0.05; done
@@ -126,6 +126,66 @@ EOF
     [ "$(tail -n +2 seen | sort -n | paste -sd ' ')" = "${numbers[*]}" ]
     run perl -e 'alarm 1; exec @ARGV' "$ALLOGRAM" run -q -o t2 -- sleep 10
     [ "$status" -eq 142 ]
+}
+
+@test "^Z stops run when the program stops, and not before" {
+    cat >terminal.py <<'EOF'
+# Does the part of a shell: starts the command in the foreground of a new terminal, and writes the
+# command's stops and its end to `events`. ^Z is typed when the command prints "ready".
+import os, pty, signal, sys
+leader, terminal = pty.fork()
+if leader:
+    seen = b""
+    while b"over" not in seen:
+        seen += os.read(terminal, 100)
+        if b"ready" in seen:
+            os.write(terminal, b"\x1a")
+            seen = b""
+    os.waitpid(leader, 0)
+    sys.exit(0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+begun = os.pipe()
+command = os.fork()
+if command == 0:
+    os.read(begun[0], 1)
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.argv[1], sys.argv[1:])
+os.setpgid(command, command)
+os.tcsetpgrp(0, command)
+os.write(begun[1], b".")
+with open("events", "w") as events:
+    while True:
+        _, status = os.waitpid(command, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            break
+        print("stopped by", os.WSTOPSIG(status), "cleaned", os.path.exists("cleaned"), file=events)
+        os.killpg(command, signal.SIGCONT)
+    print("status", os.waitstatus_to_exitcode(status), file=events)
+os.write(1, b"over")
+EOF
+    cat >stops.py <<'EOF'
+import signal, sys, time
+n_continued = 0
+def clean(*_):
+    time.sleep(0.3)
+    open("cleaned", "w").close()
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTSTP)
+def count(*_):
+    global n_continued
+    n_continued += 1
+signal.signal(signal.SIGCONT, count)
+signal.signal(signal.SIGTSTP, signal.SIG_IGN if sys.argv[1] == "ignores" else clean)
+print("ready", flush=True)
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    time.sleep(0.01)
+sys.exit(10 + n_continued)
+EOF
+    python3 terminal.py "$ALLOGRAM" run -q -o t -- python3 stops.py ignores
+    [ "$(cat events)" = "status 10" ]
+    python3 terminal.py "$ALLOGRAM" run -q -o t2 -- python3 stops.py cleans
+    [ "$(cat events)" = $'stopped by 20 cleaned True\nstatus 11' ]
 }
 
 @test "with -q, the reader of the program's standard error gets the end of file when the program closes it" {
