@@ -30,6 +30,8 @@
 #include "foreign_allocator.h"
 #include "heaps.h"
 #include "hook/first_environment.h"
+#include "hook/import_slot.h"
+#include "hook/loaded_objects.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 #include "record/self_check.h"
@@ -100,6 +102,49 @@ static void start_self_check(void) {
     }
 }
 
+/* ---- allocations that are not recorded ---- */
+
+/* If a library is opened with RTLD_DEEPBIND, the loader searches the library and its dependencies
+ * before the agent. Then calls of malloc reach the libc, and are not recorded. */
+static struct {
+    uintptr_t functions[4]; /* of the libc, which calls of the agent's functions do not reach */
+    size_t n_first;         /* number of objects that were loaded at the start */
+    _Atomic bool is_reported;
+} passing_by;
+
+static const struct ag_runtime_definition deep_libc = {
+    .name = "libc (RTLD_DEEPBIND)",
+    .version = "",
+    .note = "calls of malloc in a library that was opened with RTLD_DEEPBIND reach the C library"};
+
+static int count_object(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)info;
+    (void)size;
+    ++*(size_t *)context;
+    return 0;
+}
+
+/* Called at the start, when ag_next has the host's functions. */
+static void watch_for_passing_by(void) {
+    passing_by.functions[0] = (uintptr_t)ag_next.malloc;
+    passing_by.functions[1] = (uintptr_t)ag_next.calloc;
+    passing_by.functions[2] = (uintptr_t)ag_next.realloc;
+    passing_by.functions[3] = (uintptr_t)ag_next.free;
+    (void)ag_objects_visit(count_object, &passing_by.n_first);
+}
+
+static void report_unrecorded(void) {
+    const struct ag_announcement announcement = {.runtime = &deep_libc};
+    ag_libc_report_namespaces();
+    if (passing_by.n_first > 0 && /* the recorder was started */
+        !atomic_load_explicit(&passing_by.is_reported, memory_order_relaxed) &&
+        ag_imports_lead_to(passing_by.functions, AG_ARRAY_SIZE(passing_by.functions),
+                           passing_by.n_first) &&
+        !atomic_exchange_explicit(&passing_by.is_reported, true, memory_order_relaxed)) {
+        ag_recorder_announce(&announcement);
+    }
+}
+
 static struct ag_static_answer own_allocator;
 
 static void note_own_allocator(void) {
@@ -115,7 +160,8 @@ static void start_recording(void) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
         return;
     }
-    ag_recorder_watch_images(ag_libc_report_namespaces);
+    watch_for_passing_by();
+    ag_recorder_watch_images(report_unrecorded);
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
@@ -190,6 +236,7 @@ void ag_libc_end(void) {
 
 __attribute__((destructor)) static void note_the_exit(void) {
     ag_libc_arenas_report();
+    report_unrecorded();
     ag_libc_end();
 }
 

@@ -229,3 +229,47 @@ void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets,
         (void)ag_objects_visit(object_rebind, &rebinding);
     }
 }
+
+struct look {
+    const uintptr_t *functions;
+    size_t n_functions, n_first;
+};
+
+static bool is_one_of(const struct look *look, uintptr_t function) {
+    for (size_t i = 0; i < look->n_functions; i++) {
+        if (look->functions[i] == function) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int object_look(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    struct look *look = context;
+    struct fixed fixed;
+    struct tables tables;
+    if (look->n_first > 0) {
+        look->n_first--;
+        return 0;
+    }
+    if (!read_object(info, &tables, &fixed)) {
+        return 0;
+    }
+    for (size_t table = 0; table < 2; table++) {
+        const ElfW(Rela) *at = tables.relocations[table];
+        for (size_t i = 0; at && i < tables.counts[table]; i++) {
+            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
+            if ((type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) &&
+                is_one_of(look, *(const uintptr_t *)(info->dlpi_addr + at[i].r_offset))) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+bool ag_imports_lead_to(const uintptr_t *functions, size_t n_functions, size_t n_first) {
+    struct look look = {functions, n_functions, n_first};
+    return ag_objects_visit(object_look, &look) != 0;
+}

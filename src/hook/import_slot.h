@@ -7,6 +7,7 @@
 #ifndef AG_IMPORT_SLOT_H
 #define AG_IMPORT_SLOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,5 +32,9 @@ struct ag_import_target {
  * last call, this function only reads the loader's counters. The function does not change objects
  * that define one of the names. */
 void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets, uint64_t *version);
+
+/* Whether an object, except for the first N_FIRST in load order, calls one of the functions by an
+ * import. Imports that are not bound yet do not count. */
+bool ag_imports_lead_to(const uintptr_t *functions, size_t n_functions, size_t n_first);
 
 #endif

@@ -596,7 +596,7 @@ static void end_change(void) {
     }
 }
 
-static void (*after_change)(void); /* set once, before the notices are installed */
+static void (*at_change)(void); /* set once, before the notices are installed */
 
 static void on_notice(enum ag_loader_state state) {
     if (ag_recorder_is_active() && ag_process_is_forked()) {
@@ -611,17 +611,18 @@ static void on_notice(enum ag_loader_state state) {
     case AG_LOADER_ADDS:
         break;
     case AG_LOADER_DELETES:
+        at_change();
         begin_unloading();
         break;
     case AG_LOADER_IS_WHOLE:
         end_change();
-        after_change();
+        at_change();
         break;
     }
 }
 
-void ag_recorder_watch_images(void (*call_after_change)(void)) {
-    after_change = call_after_change;
+void ag_recorder_watch_images(void (*call_at_change)(void)) {
+    at_change = call_at_change;
     (void)ag_loader_notice_install(on_notice); /* if it fails, see section 4 */
 }
 

@@ -203,9 +203,9 @@ void ag_recorder_unlock(void);
 void ag_recorder_images_changed(void);
 /* From now on the loader reports each change of its list, by a detour (a jump at the start) of its
  * function for debuggers (hook/loader_notice.h). Only for an agent (the library in the program)
- * that removes its detours before it is unloaded. CALL_AFTER_CHANGE: called after each change, by
- * the thread that made the change, with the loader's lock held. */
-void ag_recorder_watch_images(void (*call_after_change)(void));
+ * that removes its detours before it is unloaded. CALL_AT_CHANGE: called before objects are removed
+ * and after each change, by the thread that makes the change, with the loader's lock held. */
+void ag_recorder_watch_images(void (*call_at_change)(void));
 
 /* Appends a rare record, of a kind that record_fields.def assigns to the recorder; for a batch (a
  * record with rows), u.rows contains the rows, at most AG_WORD_RECORD_MOST_ROWS. Can be called from

@@ -191,6 +191,21 @@ int main(void) {
     return block ? 0 : 7;
 }
 """
+# Opens the library in its argument with RTLD_DEEPBIND and calls its function. With a second argument, closes the library.
+DEEP_BINDER = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    void *library = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
+    void *(*allocate)(void) = library ? (void *(*)(void))dlsym(library, "allocate") : NULL;
+    return !allocate || !allocate() || (argc > 2 && dlclose(library));
+}
+"""
+DEEP_LIBRARY = r"""
+#include <stdlib.h>
+void *allocate(void) { return malloc(100); }
+"""
 LONG_MS = 700  # the writer finds a program that runs for this time: it looks for processes every 100 ms, and examines each again 300 ms later
 
 
@@ -428,6 +443,22 @@ def second_c_library(tools):
     return failures
 
 
+def deep_binding(tools):
+    """Calls of malloc in a library that was opened with RTLD_DEEPBIND do not reach the agent. The closing line says so, also if the library was
+    closed before the end."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program, library = os.path.join(folder, "binder"), os.path.join(folder, "library.so")
+        for text, arguments in ((DEEP_BINDER, (program, "-ldl")), (DEEP_LIBRARY, (library, "-shared", "-fPIC"))):
+            subprocess.run(["gcc", "-w", "-x", "c", "-o", arguments[0], "-", *arguments[1:]], input=text.encode(), check=True)
+        for arguments in ((), ("close",)):
+            outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.allogram"), "--", program, library, *arguments])
+            failures.expect("status", outcome.status, 0)
+            failures.require("not recorded, in the closing line: %r" % outcome.stderr,
+                             b"; not recorded: allocations of libc (RTLD_DEEPBIND)\n" in outcome.stderr)
+    return failures
+
+
 def glibc_version():
     return tuple(int(number) for number in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2])
 
@@ -496,7 +527,8 @@ def main():
              "nothing is left when run returns": nothing_is_left,
              "a program that is executed at the end is recorded": executed_at_the_end,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
-             "an allocator that was not seen": unseen_allocator}
+             "an allocator that was not seen": unseen_allocator,
+             "a library opened with RTLD_DEEPBIND": deep_binding}
     results = tap.Plan(len(cases) + 1)
     for name, case in cases.items():
         results.run(name, lambda case=case: case(tools))
