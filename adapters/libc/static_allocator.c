@@ -213,6 +213,19 @@ static struct static_call *static_call_of(struct ag_kept_call *call) {
     return (struct static_call *)((char *)call - offsetof(struct static_call, kept));
 }
 
+/* The number of words above the caller's return address that are copied for the original. An
+ * allocator's function has all its arguments in registers, but a function that only has the name of
+ * one may have up to this number of words of arguments on the stack. The stack may end above the
+ * return address. */
+static size_t stack_words(const struct ag_kept_call *call) {
+    enum { STACK_WORDS = 16 }; /* as in static_entry.S */
+    const uintptr_t first = (uintptr_t)(&call->return_address + 1);
+    const size_t in_page = AG_PAGE_BYTES - 1 - (first - 1) % AG_PAGE_BYTES;
+    return in_page >= STACK_WORDS * sizeof(uintptr_t) || is_readable(first + in_page)
+               ? STACK_WORDS
+               : in_page / sizeof(uintptr_t);
+}
+
 static ag_static_first_call *_Atomic on_first_call;
 
 void ag_static_allocator_on_first_call(ag_static_first_call *call) {
@@ -235,6 +248,7 @@ bool ag_static_begin(struct ag_kept_call *call) {
             first();
         }
     }
+    call->result = stack_words(call);
     if (does == DOES_ALLOCATE_THROW) {
         noted->recorded = 0;
         ag_call_note(&operators, &noted->mark);

@@ -23,6 +23,7 @@ STANDARD = re.compile(r"_Z|mmap|munmap|mremap|s?brk\Z|fork|vfork|_Fork|_?_?[eE]x
 # Functions that allogram calls to recognize a runtime. allogram calls GC_get_version if six other names of the collector are defined.
 # If the result is not a known version, allogram uses none of the collector's names.
 CALLED_TO_KNOW_IT = ["GC_get_version"]
+SIX_WORDS = "struct six_words { long words[6]; };"  # passed on the stack
 N_BLOCKS = 1000
 OUTSIDE = 20  # blocks of the start-up code and of the C library, at most
 
@@ -43,10 +44,10 @@ def known_names():
 def function_source(names):
     """Returns C source that defines each name as a function of doubles and longs. The function adds a number that depends on every argument
     to a sum, so a changed argument or register changes the program's output."""
-    lines = ["double names_sum;"]
+    lines = [SIX_WORDS, "double names_sum;"]
     for number, name in enumerate(names):
-        lines.append("double %s(double a, long b, double c, long d, long e, long f, long g, long h, double i) "
-                     "{ return names_sum += a + 2 * c + 3 * i + (double)(b ^ d ^ e ^ f ^ g ^ h) + %d; }" % (name, number))
+        lines.append("double %s(double a, long b, double c, long d, long e, long f, long g, long h, double i, long j, struct six_words k) "
+                     "{ return names_sum += a + 2 * c + 3 * i + (double)(b ^ d ^ e ^ f ^ g ^ h) + 5 * j + 7 * k.words[0] + k.words[5] + %d; }" % (name, number))
     return "\n".join(lines)
 
 
@@ -55,15 +56,15 @@ def data_source(names, byte):
 
 
 def main_source(names, are_functions):
-    lines = ["#include <stdio.h>", "#include <stdlib.h>", "#include <unistd.h>"]
+    lines = [SIX_WORDS, "#include <stdio.h>", "#include <stdlib.h>", "#include <unistd.h>"]
     for name in names:
-        lines.append(("double %s(double, long, double, long, long, long, long, long, double);" if are_functions else
+        lines.append(("double %s(double, long, double, long, long, long, long, long, double, long, struct six_words);" if are_functions else
                       "extern unsigned char %s[4096];") % name)
     lines.append("int main(int argc, char **argv) {\n    double sum = 0;\n    if (argc > 1) (void)!read(0, &sum, 1);\n"
                  "    for (int round = 0; round < 3; round++) {")
     for number, name in enumerate(names):
         if are_functions:
-            lines.append("    sum += %s(1.5 + round, %d, 2.25, 3, 4, 5, 6, 7, sum / 1e6);" % (name, number))
+            lines.append("    sum += %s(1.5 + round, %d, 2.25, 3, 4, 5, 6, 7, sum / 1e6, 8 + round, (struct six_words){{9, [5] = round}});" % (name, number))
         else:
             lines.append("    for (int i = 0; i < 4096; i += 64) sum += %s[i] + round;" % name)
     lines.append("    }\n    for (int i = 0; i < %d; i++) { void *volatile p = malloc(100 + (size_t)i); free(p); }" % N_BLOCKS)

@@ -5,15 +5,17 @@
  * Vector registers keep their values, because the code that runs before and after the original is
  * compiled for general registers only (tools/check_vectors.py checks this). The original is called
  * with all registers as its caller had them, and its caller gets the original's results in rax and
- * rdx.
+ * rdx. The words above the caller's return address are copied, because a function that only has
+ * the name of an allocator's function may have arguments on the stack.
  *
  * The entry calls one C function before the original function and one after it. No C function calls
  * the original, so the original finds the registers and the stack as its caller left them. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define STATIC_CALL_BYTES 32 /* offset of the kept registers in struct static_call */
+#define STACK_WORDS 16       /* as in static_allocator.c */
 
     .text
-    kept_between ag_static_enter, ag_static_begin, ag_static_end, STATIC_CALL_BYTES
+    kept_between ag_static_enter, ag_static_begin, ag_static_end, STATIC_CALL_BYTES, STACK_WORDS
 
     .section .note.GNU-stack, "", @progbits

@@ -133,8 +133,10 @@
     /* Defines a function that calls begins(struct ag_kept_call *). If begins returns true, the
      * function calls the original with the caller's registers, but not with the caller's stack, and
      * then ends(struct ag_kept_call *); otherwise it continues in the original. BEGINS and ENDS may
-     * use ROOM bytes (a multiple of 16) before the struct. */
-    .macro kept_between name, begins, ends, room=0
+     * use ROOM bytes (a multiple of 16) before the struct. If WORDS (an even number) is given, the
+     * original also finds arguments on the stack: BEGINS stores in the struct's result how many of
+     * the words above the return address, at most WORDS, are copied for the original. */
+    .macro kept_between name, begins, ends, room=0, words=0
     .hidden \begins
     .hidden \ends
 kept_function \name
@@ -146,6 +148,18 @@ kept_function \name
     call \begins
     test %al, %al
     jz 1f
+    .if \words
+    mov OFFSET_RESULT(%rbp), %rcx
+    sub $8 * \words, %rsp
+    test %rcx, %rcx
+    jz 3f
+2:
+    mov 8(%rbp, %rcx, 8), %rax
+    mov %rax, -8(%rsp, %rcx, 8)
+    dec %rcx
+    jnz 2b
+3:
+    .endif
     kept_call_original
     lea -KEPT_BYTES(%rbp), %rdi
     call \ends
