@@ -23,6 +23,7 @@ static const struct {
     [AG_FINDING_TEMPORARY] = {"temporary_storm", "temporary", true},
     [AG_FINDING_FOREIGN_FREES] = {"foreign_frees", "threads", false},
     [AG_FINDING_PEAK] = {"peak_holder", "peak", true},
+    [AG_FINDING_GROWTH] = {"growth_until_exit", "peak", true},
 };
 
 /* ---- sentences ---- */
@@ -54,11 +55,16 @@ static void add_merged_words(const struct ag_finding *finding, char words[WORDS_
 }
 
 static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
+    const bool is_growth = finding->kind == AG_FINDING_GROWTH;
     struct ag_quantity blocks, bytes, earlier;
     const int used = snprintf(
-        words, WORDS_BYTES, "leaves %s blocks, %s, %s, and grew until then",
+        words, WORDS_BYTES, "%s %s blocks, %s%s, %s until %s", is_growth ? "has" : "leaves",
         ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes),
-        finding->is_collected ? "that survived the last collection" : "in use at the end");
+        finding->is_collected ? ", that survived the last collection"
+        : is_growth           ? ""
+                              : ", in use at the end",
+        is_growth ? "which grew" : "and grew",
+        is_growth ? "the program freed them at exit" : "then");
     if (finding->knows_half_way) {
         snprintf(
             words + used, WORDS_BYTES - (size_t)used,
@@ -144,6 +150,9 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
     case AG_FINDING_PEAK:
         snprintf(words, WORDS_BYTES, "has %s in use at the peak (%s of all bytes)",
                  ag_quantity_bytes(&first, finding->bytes), share);
+        break;
+    case AG_FINDING_GROWTH:
+        leak_words(finding, words);
         break;
     }
 }
@@ -270,7 +279,7 @@ static void write_numbers_json(struct ag_json *json, const struct ag_finding *fi
         finding->kind != AG_FINDING_UNSEEN_FREES) {
         ag_json_integer(json, "bytes", finding->bytes);
     }
-    if (finding->kind == AG_FINDING_LEAK) {
+    if (finding->kind == AG_FINDING_LEAK || finding->kind == AG_FINDING_GROWTH) {
         ag_json_integer_if(json, "half_way_bytes", finding->half_way_bytes,
                            finding->knows_half_way);
     }

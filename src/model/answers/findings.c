@@ -21,7 +21,8 @@
  *    outsized  1 MiB, 64 times the others     10 % of the peak
  *    storm     10000 blocks, 1000 a second    20 % of all blocks
  *    foreign   1000 blocks                    20 % of all freed blocks
- *    peak      2 MiB                          50 % of the peak
+ *    peak      2 MiB                          40 % of the peak
+ *    growth    100 blocks and 256 KiB         40 % of the bytes in use before the exit
  *    unseen    1000 repeated ghosts           5 % of all frees
  *    unseen    1000 buried blocks             5 % of all freed blocks
  *
@@ -33,7 +34,9 @@
  * millisecond, at 50 ns each; a program that avoids fewer pairs is not measurably faster. Foreign
  * (blocks that a thread frees for another): threads pass each other tens of blocks when they start
  * and end. Blocks that a garbage collector found dead do not count. Peak: an empty C program uses 2
- * MiB, and a line with 50 % has at least as many bytes as all other lines together. Unseen: section
+ * MiB. A data structure usually has at least two lines, of its elements and of the table that
+ * refers to them. So if a program keeps the same data twice, which doubles the peak, the largest
+ * line has less than half of the peak; 40 % also finds such a line. Unseen: section
  * 7.
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
@@ -81,6 +84,13 @@
  * collections do not count, because they do not look at old blocks. A heap is collected if its kind
  * is that of a collector, if the trace has collections of its runtime, or if its runtime counts its
  * allocations itself.
+ *
+ * Many programs free all their memory before they end: destructors of global objects in C++, an
+ * interpreter that closes its state. So the same conditions are also applied to the blocks that
+ * were in use when the program made its last block ("growth"). A program that builds a structure
+ * until its end and then frees it meets the conditions, too. So the finding is not called a leak,
+ * its limits are higher, it comes last, and a line that makes three quarters of all blocks in the
+ * period is left out, because such a program is in a phase in which it only builds a structure.
  *
  * 4. If the events are not read, growth can only be derived from the timeline of the process. A
  * line never has more bytes in use than the process. If the line has B bytes in use at the end, and
@@ -146,6 +156,13 @@ struct line_evidence {
     uint64_t largest_enlarged_bytes;
     /* blocks that were freed by another thread than the one that allocated them */
     uint64_t foreign_blocks;
+    struct freed_late *freed_late; /* NULL: no block was freed at exit */
+};
+/* The blocks of a line that were freed after the program had made (nearly) its last block: in all,
+ * and by the slice in which they were made. */
+struct freed_late {
+    uint64_t all_blocks, all_bytes;
+    uint64_t blocks[COURSE_SLICES], bytes[COURSE_SLICES];
 };
 struct search {
     struct ag_profile *profile;
@@ -165,9 +182,14 @@ struct search {
     /* Ghosts (frees without a recorded allocation) at an address that had a ghost before.
      * ghost_stack: the stack of most of these frees; 0: the stacks of frees are not recorded. */
     uint64_t repeated_ghosts;
-    uint64_t buried_blocks; /* blocks whose address was allocated again while they were in use */
+    uint64_t freed_late_bytes; /* of all lines */
+    uint64_t buried_blocks;    /* blocks whose address was allocated again while they were in use */
     uint32_t ghost_stack;
 };
+
+static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
+    return from > what ? from - what : 0;
+}
 
 /* ---- evidence ---- */
 
@@ -197,6 +219,9 @@ struct search {
 
 enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; each table has 128 KiB */
 
+/* Programs may make a few blocks while they free their memory at exit. */
+enum { LATE_BIRTHS = 16, LATE_PART = 1000 };
+
 struct chain { /* a chain, with the block's address and size after the newest reallocation; length:
                 * number of reallocations */
     uint64_t address, size, step_bytes, length;
@@ -208,6 +233,7 @@ struct evidence_pass {
     /* births: number of births so far. slice_births: number of births at which the current slice
      * ends */
     uint64_t births, slice_births;
+    uint64_t last_births; /* number of births after which deaths count as deaths at exit */
     size_t slice;
     struct thread {
         uint64_t serial;                      /* number of the thread's newest block */
@@ -332,6 +358,33 @@ static void count_birth(struct evidence_pass *pass, uint32_t row, const struct a
     }
 }
 
+/* ---- at a death ---- */
+
+/* Counts the blocks that are freed at exit. A death that the ledger undoes is subtracted. */
+static int count_freed_late(struct evidence_pass *pass, struct line_evidence *evidence,
+                            const struct ag_step *step, size_t slice) {
+    const bool is_undone = step->kind == AG_STEP_DEATH_UNDONE;
+    if (pass->births < pass->last_births || (step->kind != AG_STEP_DEATH && !is_undone) ||
+        (is_undone && !evidence->freed_late)) {
+        return 0;
+    }
+    if (!evidence->freed_late) {
+        evidence->freed_late = calloc(1, sizeof(*evidence->freed_late));
+        if (!evidence->freed_late) {
+            return -ENOMEM;
+        }
+    }
+    struct freed_late *late = evidence->freed_late;
+    const uint64_t blocks = is_undone ? UINT64_MAX : 1;
+    const uint64_t bytes = is_undone ? 0 - step->size : step->size;
+    late->all_blocks += blocks;
+    late->all_bytes += bytes;
+    late->blocks[slice] += blocks;
+    late->bytes[slice] += bytes;
+    pass->search->freed_late_bytes += bytes;
+    return 0;
+}
+
 /* ---- the pass ---- */
 
 static int make_step_room(struct evidence_pass *pass, const struct ag_step *step) {
@@ -355,6 +408,9 @@ static int count_step(void *context, const struct ag_step *step) {
         evidence->in_use_bytes += bytes;
         evidence->left_blocks[slice] += is_more ? 1 : UINT64_MAX;
         evidence->left_bytes[slice] += bytes;
+        if (count_freed_late(pass, evidence, step, slice) < 0) {
+            return -ENOMEM;
+        }
     }
     if (step->kind == AG_STEP_BIRTH) {
         if (row != UINT32_MAX) {
@@ -437,7 +493,9 @@ static int search_read_events(struct search *search) {
     int r = pass && search->evidence ? 0 : -ENOMEM;
     if (r == 0) {
         pass->search = search;
-        pass->slice_births = search->whole->allocated_blocks / COURSE_SLICES;
+        const uint64_t all = search->whole->allocated_blocks;
+        pass->slice_births = all / COURSE_SLICES;
+        pass->last_births = subtract_or_0(all, all / LATE_PART + LATE_BIRTHS);
         r = evidence_run(pass);
         ag_step_rows_done(&pass->rows);
         free(pass->row_reallocates);
@@ -461,6 +519,10 @@ enum {
     LEAK_LARGE_BLOCKS = 24,
     LEAK_LARGE_BYTES = 2 << 20,
     LEAK_PERCENT = 10,
+    LATE_BLOCKS = 100, /* blocks that are freed at exit */
+    LATE_BYTES = 256 << 10,
+    LATE_PERCENT = 40,
+    LATE_MOST_PERCENT = 75,
     /* least number of slices from the first left block to the end */
     LEAK_SLICES = COURSE_SLICES / 8,
     LEAK_RISE_PERCENT = 5, /* least percentage of the left bytes that was made in each quarter */
@@ -487,7 +549,7 @@ enum {
     FOREIGN_BLOCKS = 1000,
     FOREIGN_PERCENT = 20,
     PEAK_BYTES = 2 << 20,
-    PEAK_PERCENT = 50,
+    PEAK_PERCENT = 40,
     UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
     UNSEEN_PERCENT = 5,   /* percentage of all frees, or of all freed blocks */
     FOUND_MOST = 32,
@@ -627,19 +689,27 @@ static size_t slices_before_collection(const struct search *search, size_t blame
     return n;
 }
 
+/* Computes how many bytes of the blocks left at the end were made before each slice. Returns the
+ * slice in which the first left block was made. N: number of slices that are considered. */
+static size_t count_made(const struct line_evidence *evidence, size_t n,
+                         uint64_t ret_made[COURSE_SLICES + 1]) {
+    size_t first = 0;
+    ret_made[0] = 0;
+    for (size_t i = 0; i < COURSE_SLICES; i++) {
+        ret_made[i + 1] = ret_made[i] + evidence->left_bytes[i];
+    }
+    while (first < n && !is_share(ret_made[first + 1], LEAK_GROUND_PERCENT, ret_made[n])) {
+        first++;
+    }
+    return first;
+}
+
 /* N: number of slices that are considered. */
 static bool is_growing(const struct search *search, const struct line_evidence *evidence, size_t n,
                        bool is_collected) {
-    /* how many bytes of the blocks left at the end were made before each slice */
-    uint64_t made[COURSE_SLICES + 1] = {0};
-    for (size_t i = 0; i < COURSE_SLICES; i++) {
-        made[i + 1] = made[i] + evidence->left_bytes[i];
-    }
+    uint64_t made[COURSE_SLICES + 1];
+    const size_t first = count_made(evidence, n, made);
     const uint64_t end = made[n];
-    size_t first = 0;
-    while (first < n && !is_share(made[first + 1], LEAK_GROUND_PERCENT, end)) {
-        first++;
-    }
     const size_t way = n - first;
     if (way < LEAK_SLICES || !has_gained(evidence, first, n, end)) {
         return false;
@@ -689,39 +759,94 @@ static bool must_have_grown(const struct search *search, uint64_t bytes) {
                  bytes);
 }
 
+/* Adds up the blocks that survived the last collection. N: number of slices before it. */
+static void add_survivors(const struct line_evidence *evidence, size_t n,
+                          struct ag_finding *finding) {
+    finding->blocks = finding->bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        finding->blocks += evidence->left_blocks[i];
+        finding->bytes += evidence->left_bytes[i];
+    }
+}
+
+static void add_half_way(const struct line_evidence *evidence, size_t n,
+                         struct ag_finding *finding) {
+    finding->knows_half_way = true;
+    for (size_t i = 0; i < COURSE_SLICES / 2 && i < n; i++) {
+        finding->half_way_bytes += evidence->left_bytes[i];
+    }
+}
+
 static bool find_leak(struct search *search, size_t blamed_line, struct ag_finding *finding) {
     const struct ag_metrics *metrics = &search->blamed_lines[blamed_line].metrics;
     const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
     const bool is_collected = search->collected_ns[blamed_line] != NOT_COLLECTED;
     const size_t n = evidence ? slices_before_collection(search, blamed_line) : 0;
-    uint64_t blocks = is_collected ? 0 : metrics->in_use_blocks;
-    uint64_t bytes = is_collected ? 0 : metrics->in_use_bytes;
-    for (size_t i = 0; i < n && is_collected; i++) { /* the blocks that survived a collection */
-        blocks += evidence->left_blocks[i];
-        bytes += evidence->left_bytes[i];
-    }
     const struct ag_summary *whole = search->whole;
-    const bool is_much = (blocks >= LEAK_SMALL_BLOCKS && bytes >= LEAK_SMALL_BYTES) ||
-                         (blocks >= LEAK_LARGE_BLOCKS && bytes >= LEAK_LARGE_BYTES);
+    struct ag_finding found = {.kind = AG_FINDING_LEAK,
+                               .whole = whole->in_use_bytes,
+                               .blocks = is_collected ? 0 : metrics->in_use_blocks,
+                               .bytes = is_collected ? 0 : metrics->in_use_bytes,
+                               .is_collected = is_collected};
+    if (is_collected && evidence) {
+        add_survivors(evidence, n, &found);
+    }
+    const bool is_much = (found.blocks >= LEAK_SMALL_BLOCKS && found.bytes >= LEAK_SMALL_BYTES) ||
+                         (found.blocks >= LEAK_LARGE_BLOCKS && found.bytes >= LEAK_LARGE_BYTES);
     if (!is_much || !knows_leaks(search->profile) ||
-        (!is_share(bytes, LEAK_PERCENT, whole->in_use_bytes) &&
-         !is_share(blocks, LEAK_PERCENT, whole->in_use_blocks))) {
+        (!is_share(found.bytes, LEAK_PERCENT, whole->in_use_bytes) &&
+         !is_share(found.blocks, LEAK_PERCENT, whole->in_use_blocks))) {
         return false;
     }
     if (evidence ? !is_growing(search, evidence, n, is_collected)
-                 : !must_have_grown(search, bytes)) {
+                 : !must_have_grown(search, found.bytes)) {
         return false;
     }
-    *finding = (struct ag_finding){.kind = AG_FINDING_LEAK,
-                                   .part = bytes,
-                                   .whole = whole->in_use_bytes,
-                                   .blocks = blocks,
-                                   .bytes = bytes,
-                                   .is_collected = is_collected,
-                                   .knows_half_way = evidence};
-    for (size_t i = 0; i < COURSE_SLICES / 2 && i < n; i++) {
-        finding->half_way_bytes += evidence->left_bytes[i];
+    found.part = found.bytes;
+    if (evidence) {
+        add_half_way(evidence, n, &found);
     }
+    *finding = found;
+    return true;
+}
+
+/* Whether a line makes nearly all blocks in the period in which its left blocks are made. */
+static bool makes_nearly_all(const struct search *search, const struct line_evidence *evidence,
+                             size_t n, uint64_t blocks) {
+    uint64_t made[COURSE_SLICES + 1];
+    const size_t first = count_made(evidence, n, made);
+    return is_share(blocks, LATE_MOST_PERCENT,
+                    search->whole->allocated_blocks / COURSE_SLICES * (n - first));
+}
+
+/* Applies the conditions of a leak to the moment before the blocks of a line are freed at exit. */
+static bool find_growth(struct search *search, size_t blamed_line, struct ag_finding *finding) {
+    const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
+    const struct freed_late *late = evidence ? evidence->freed_late : NULL;
+    const bool is_collected = search->collected_ns[blamed_line] != NOT_COLLECTED;
+    const size_t n = slices_before_collection(search, blamed_line);
+    if (!late || late->all_bytes < evidence->in_use_bytes || !knows_leaks(search->profile)) {
+        return false;
+    }
+    struct line_evidence before = *evidence;
+    for (size_t i = 0; i < COURSE_SLICES; i++) {
+        before.left_blocks[i] += late->blocks[i];
+        before.left_bytes[i] += late->bytes[i];
+    }
+    before.course_bytes[COURSE_SLICES - 1] += late->all_bytes;
+    struct ag_finding found = {.kind = AG_FINDING_GROWTH,
+                               .whole = search->whole->in_use_bytes + search->freed_late_bytes,
+                               .is_collected = is_collected};
+    add_survivors(&before, n, &found);
+    if (found.blocks < LATE_BLOCKS || found.bytes < LATE_BYTES ||
+        !is_share(found.bytes, LATE_PERCENT, found.whole) ||
+        makes_nearly_all(search, &before, n, found.blocks) ||
+        !is_growing(search, &before, n, is_collected)) {
+        return false;
+    }
+    found.part = found.bytes;
+    add_half_way(&before, n, &found);
+    *finding = found;
     return true;
 }
 
@@ -822,10 +947,6 @@ static bool find_peak(struct search *search, size_t blamed_line, struct ag_findi
 }
 
 /* ---- threads ---- */
-
-static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
-    return from > what ? from - what : 0;
-}
 
 /* Blocks that a garbage collector found dead are recorded as freed by the thread that ran the
  * collection, although no thread freed them. The pairs of threads contain at most as many such
@@ -1045,6 +1166,7 @@ static void findings_find(struct search *search, struct ag_finding *foreign,
         found[AG_FINDING_FOREIGN_FREES].count = 1;
     }
     rule_apply(search, find_peak, &found[AG_FINDING_PEAK]);
+    rule_apply(search, find_growth, &found[AG_FINDING_GROWTH]);
     choose_findings(found, findings);
 }
 
@@ -1064,7 +1186,7 @@ static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
     if (search->watches_threads || may_find_unseen(search) || may_find_unseen_frees(search) ||
-        whole->peak_bytes >= OUTSIZED_BYTES ||
+        whole->peak_bytes >= LATE_BYTES ||
         (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES)) {
         return true;
     }
@@ -1193,6 +1315,9 @@ int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach
     }
     if (r == 0) {
         *ret_findings = findings;
+    }
+    for (size_t i = 0; search.evidence && i < search.n_blamed_lines; i++) {
+        free(search.evidence[i].freed_late);
     }
     free(search.is_taken);
     free(search.collected_ns);

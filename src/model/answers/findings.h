@@ -20,9 +20,11 @@ enum ag_finding_kind {
                                * line */
     AG_FINDING_TEMPORARY,     /* many blocks that are freed before their thread allocates again */
     AG_FINDING_FOREIGN_FREES, /* threads free many blocks that other threads allocated */
-    AG_FINDING_PEAK,          /* a line that has at least half of the bytes in use at the peak */
+    AG_FINDING_PEAK,          /* a line that has at least 40 % of the bytes in use at the peak */
+    /* memory that grew until the end of the recording, and that the program freed at exit */
+    AG_FINDING_GROWTH,
 };
-enum { AG_FINDING_KINDS = AG_FINDING_PEAK + 1 };
+enum { AG_FINDING_KINDS = AG_FINDING_GROWTH + 1 };
 struct ag_finding {
     enum ag_finding_kind kind;
     uint32_t frame;       /* a frame of the profile, with the line of the finding; UINT32_MAX: not
@@ -31,6 +33,7 @@ struct ag_finding {
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
      * Leak: in use at the end; if is_collected, those of them that survived the last collection.
+     * Growth: the same at the time of the last allocation.
      * Steps: reallocated. Outsized: the outsized blocks. Temporary: the
      * temporary blocks. Foreign frees: freed by another thread. Peak: in use at the peak. bytes is
      * 0 for unseen, unseen frees and temporary. */
@@ -39,7 +42,7 @@ struct ag_finding {
      * function, or (leak) in functions that it calls: their number and their sums. The members
      * above are of the line alone. Findings are sorted by (part + merged_part) / whole. */
     uint64_t merged_lines, merged_part, merged_blocks, merged_bytes;
-    bool is_collected; /* leak: a garbage collector frees the blocks */
+    bool is_collected; /* leak, growth: a garbage collector frees the blocks */
     bool knows_half_way;
     /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were
      * allocated; valid if knows_half_way */
