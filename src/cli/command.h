@@ -29,6 +29,7 @@ int ag_command_control(int argc, char **argv);
 int ag_command_diff(int argc, char **argv);
 int ag_command_doctor(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
+int ag_command_explain(int argc, char **argv);
 int ag_command_export(int argc, char **argv);
 int ag_command_observe(int argc, char **argv);
 int ag_command_report(int argc, char **argv);

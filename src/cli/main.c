@@ -17,6 +17,7 @@ static const struct ag_command commands[] = {
     {"observe", ag_command_observe, "observe a running program from outside, without stopping it"},
     {"control", ag_command_control, "pause, resume, reset, dump or stop a running recording"},
     {"report", ag_command_report, "tables and trees of a trace, as text or JSON"},
+    {"explain", ag_command_explain, "the most important facts of a trace, in at most 40 lines"},
     {"view", ag_command_view, "a trace as one self-contained HTML page"},
     {"diff", ag_command_diff, "what grew and what shrank between two traces"},
     {"export", ag_command_export, "a trace in the format of another tool"},

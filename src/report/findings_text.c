@@ -9,7 +9,7 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-enum { WORDS_BYTES = 512, INDENT = 12, WHERE_COLUMNS = 40, NAME_COLUMNS = 48 };
+enum { WORDS_BYTES = AG_FINDING_WORDS_BYTES, INDENT = 12, WHERE_COLUMNS = 40, NAME_COLUMNS = 48 };
 
 static const struct {
     const char *name, *view;
@@ -180,8 +180,7 @@ static void write_options(const struct ag_finding *finding, const struct ag_fram
     snprintf(options + used, WORDS_BYTES - used, "%s'", length <= NAME_MOST ? "$" : "");
 }
 
-/* The path as a word of a shell command: unchanged, or in single quotes. */
-static const char *shell_word(const char *path, char *word, size_t word_bytes) {
+const char *ag_report_shell_word(const char *path, char *word, size_t word_bytes) {
     if (path[0] != '\0' && path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789_-+./%@=:,")] == '\0') {
         return path;
@@ -203,18 +202,14 @@ static const char *shell_word(const char *path, char *word, size_t word_bytes) {
 
 /* ---- text ---- */
 
-struct described {
-    const struct ag_frame *frame; /* NULL: no line is known */
-    char words[WORDS_BYTES], options[WORDS_BYTES];
-};
-
-static void describe(struct ag_view *view, const struct ag_finding *finding,
-                     struct described *described) {
-    described->frame =
-        finding->frame != UINT32_MAX ? ag_profile_frame(view->profile, finding->frame) : NULL;
-    write_words(finding, described->words);
-    add_merged_words(finding, described->words);
-    write_options(finding, described->frame, described->options);
+void ag_finding_describe(struct ag_profile *profile, const struct ag_finding *finding,
+                         struct ag_finding_words *ret_words) {
+    ret_words->kind = kinds[finding->kind].name;
+    ret_words->frame =
+        finding->frame != UINT32_MAX ? ag_profile_frame(profile, finding->frame) : NULL;
+    write_words(finding, ret_words->words);
+    add_merged_words(finding, ret_words->words);
+    write_options(finding, ret_words->frame, ret_words->options);
 }
 
 static int find(struct ag_view *view, struct ag_findings *findings) {
@@ -224,7 +219,7 @@ static int find(struct ag_view *view, struct ag_findings *findings) {
 }
 
 static void write_finding(struct ag_page *page, const struct ag_finding *finding,
-                          const struct described *described) {
+                          const struct ag_finding_words *described) {
     struct ag_frame_text name;
     struct ag_fitted where = {.text = ""}, function = {.text = ""};
     char line[sizeof where.text + sizeof function.text + WORDS_BYTES + 32];
@@ -250,13 +245,14 @@ int ag_findings_text(struct ag_view *view) {
     struct ag_page *page = view->page;
     const int r = find(view, &findings);
     for (size_t i = 0; i < findings.count && r == 0; i++) {
-        struct described described;
+        struct ag_finding_words described;
         char file[1024];
-        describe(view, &findings.rows[i], &described);
+        ag_finding_describe(view->profile, &findings.rows[i], &described);
         write_finding(page, &findings.rows[i], &described);
-        ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s %s\n",
-                      shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
-                      described.options);
+        ag_page_print(
+            page, AG_STYLE_DIM, "            -> allogram report %s %s\n",
+            ag_report_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
+            described.options);
     }
     if (r == 0 && findings.is_partial && ag_profile_identity(view->profile)->n_processes <= 1) {
         ag_page_end_line(page);
@@ -270,7 +266,7 @@ int ag_findings_text(struct ag_view *view) {
 
 /* ---- JSON ---- */
 
-static void write_numbers_json(struct ag_json *json, const struct ag_finding *finding) {
+void ag_finding_numbers_json(struct ag_json *json, const struct ag_finding *finding) {
     const double share =
         finding->whole > 0 ? 100.0 * (double)finding->part / (double)finding->whole : 0;
     ag_json_percent(json, "share_percent", share);
@@ -315,14 +311,14 @@ int ag_findings_json(struct ag_view *view) {
     }
     ag_json_open(json, "findings", '[');
     for (size_t i = 0; i < findings.count; i++) {
-        struct described described;
-        describe(view, &findings.rows[i], &described);
+        struct ag_finding_words described;
+        ag_finding_describe(view->profile, &findings.rows[i], &described);
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, "kind", kinds[findings.rows[i].kind].name);
+        ag_json_string(json, "kind", described.kind);
         if (described.frame != NULL) {
             ag_json_frame(json, described.frame);
         }
-        write_numbers_json(json, &findings.rows[i]);
+        ag_finding_numbers_json(json, &findings.rows[i]);
         ag_json_string(json, "text", described.words);
         ag_json_string(json, "options", described.options);
         ag_json_close(json, '}');

@@ -25,6 +25,7 @@ struct ag_page {
     FILE *out;
     unsigned columns; /* AG_PAGE_LEAST_COLUMNS <= columns <= AG_PAGE_MOST_COLUMNS */
     bool has_colour;
+    bool has_no_limit_option; /* the command has no --limit, so no text mentions it */
     size_t taken; /* columns written on the current line; maintained by the functions below,
                    * initially 0 */
 };

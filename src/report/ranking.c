@@ -50,9 +50,9 @@ void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *wh
         return;
     }
     struct ag_quantity count, share;
-    ag_page_print(page, AG_STYLE_DIM, "  %s %s, %s; --limit=0 shows all\n",
-                  ag_quantity_count(&count, n_hidden), what,
-                  ag_quantity_share(&share, part, whole));
+    ag_page_print(page, AG_STYLE_DIM, "  %s %s, %s%s\n", ag_quantity_count(&count, n_hidden), what,
+                  ag_quantity_share(&share, part, whole),
+                  page->has_no_limit_option ? "" : "; --limit=0 shows all");
 }
 
 uint64_t ag_ranking_sum(const struct ag_ranking *ranking, uint64_t from) {

@@ -92,4 +92,10 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          struct ag_profile *before, struct ag_profile *after,
                          char ret_message[512]);
 
+/* Writes what a reader needs to know first, in at most AG_EXPLAIN_LINES lines of text or
+ * AG_EXPLAIN_BYTES bytes of JSON: `allogram explain`. 0 or negative errno. */
+enum { AG_EXPLAIN_LINES = 40, AG_EXPLAIN_BYTES = 5000 };
+int ag_report_explain(FILE *out, const struct ag_report_options *options,
+                      struct ag_profile *profile);
+
 #endif

@@ -63,7 +63,7 @@ static int write_apart_json(struct ag_view *view) {
 
 /* The sums of the summary as metrics. For a sampled trace: the sums of the profile, which also have
  * variances. */
-static struct ag_metrics all_of(const struct ag_view *view) {
+struct ag_metrics ag_summary_metrics(const struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     struct ag_metrics all = *ag_profile_total(view->profile);
     if (!ag_profile_identity(view->profile)->is_sampled) {
@@ -78,7 +78,7 @@ int ag_summary_view_json(struct ag_view *view) {
     struct ag_json *json = view->json;
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
-    const struct ag_metrics all = all_of(view);
+    const struct ag_metrics all = ag_summary_metrics(view);
     ag_json_metric(view, "allocated_blocks", &all, AG_METRIC_ALLOCATED_BLOCKS);
     ag_json_metric(view, "allocated_bytes", &all, AG_METRIC_ALLOCATED_BYTES);
     ag_json_metric(view, "freed_blocks", &all, AG_METRIC_FREED_BLOCKS);
@@ -172,7 +172,7 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     struct ag_page *page = view->page;
     struct ag_frame_text left, right;
     struct ag_quantity number, other;
-    const struct ag_metrics all = all_of(view);
+    const struct ag_metrics all = ag_summary_metrics(view);
     write_pair(
         view, amount_line(&left, "  ", LEFT_NAME, "allocated", &all, AG_METRIC_ALLOCATED_BYTES),
         amount_line(&right, "", RIGHT_NAME, "in use at the end", &all, AG_METRIC_IN_USE_BYTES));
@@ -273,7 +273,7 @@ static void write_course(struct ag_view *view) {
  * are on the heaps of processes. Most blocks of such a trace belong to the runtime itself, for
  * example to its compiler, so the table of functions says more about the program than the table of
  * sites. Returns 0 or a negative errno. */
-static int has_words_apart(struct ag_view *view, bool *ret_has) {
+int ag_summary_has_words_apart(struct ag_view *view, bool *ret_has) {
     const struct ag_functions *functions;
     const struct ag_site_row *sites;
     size_t n_sites, most = 0;
@@ -307,27 +307,30 @@ static int write_functions(struct ag_view *view) {
     return r;
 }
 
+int ag_summary_facts_text(struct ag_view *view) {
+    if (!ag_profile_has_only_samples(view->profile)) {
+        write_facts(view, ag_profile_summary(view->profile));
+    }
+    int r = ag_mappings_summary_text(view);
+    write_runtimes(view);
+    r = r < 0 ? r : ag_gc_summary_text(view);
+    return r < 0 ? r : ag_cpu_summary_text(view);
+}
+
 int ag_summary_view_text(struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
-    const bool has_blocks = !ag_profile_has_only_samples(view->profile);
-    if (has_blocks) {
-        write_facts(view, summary);
+    const int facts_r = ag_summary_facts_text(view);
+    if (facts_r < 0) {
+        return facts_r;
     }
-    int apart_r = ag_mappings_summary_text(view);
-    write_runtimes(view);
-    apart_r = apart_r < 0 ? apart_r : ag_gc_summary_text(view);
-    apart_r = apart_r < 0 ? apart_r : ag_cpu_summary_text(view);
-    if (apart_r < 0) {
-        return apart_r;
-    }
-    if (has_blocks &&
+    if (!ag_profile_has_only_samples(view->profile) &&
         !view->options->has_stack_filter) { /* the timeline is not filtered by stacks */
         write_course(view);
     }
     bool has_words = false;
     struct ag_view table = *view;
     table.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
-    int r = has_words_apart(view, &has_words);
+    int r = ag_summary_has_words_apart(view, &has_words);
     if (r == 0 && has_words && view->options->by == AG_BY_FUNCTION) {
         r = write_functions(&table);
     } else if (r == 0 && summary->allocated_blocks > 0) {

@@ -30,6 +30,25 @@ typedef int ag_view_write(struct ag_view *view);
 ag_view_write ag_summary_view_text, ag_summary_view_json;
 ag_view_write ag_sites_view_text, ag_sites_view_json;
 ag_view_write ag_findings_text, ag_findings_json; /* the end of the summary */
+/* Write the facts of the summary, which precede its table: sums, runtimes, collections. */
+ag_view_write ag_summary_facts_text;
+struct ag_metrics ag_summary_metrics(const struct ag_view *view); /* the sums of the summary */
+/* Whether most of the words that functions allocate are in no block of the trace (summary_view.c).
+ * Then the table of functions says more than the table of lines. 0 or a negative errno. */
+int ag_summary_has_words_apart(struct ag_view *view, bool *ret_has);
+struct ag_finding;
+enum { AG_FINDING_WORDS_BYTES = 512 };
+struct ag_finding_words {
+    const char *kind;                     /* "growing_leak" */
+    const struct ag_frame *frame;         /* NULL: no line is known */
+    char words[AG_FINDING_WORDS_BYTES];   /* the reason */
+    char options[AG_FINDING_WORDS_BYTES]; /* options of `report` that show more */
+};
+void ag_finding_describe(struct ag_profile *profile, const struct ag_finding *finding,
+                         struct ag_finding_words *ret_words);
+void ag_finding_numbers_json(struct ag_json *json, const struct ag_finding *finding);
+/* Returns the path as a word of a shell command: unchanged, or in single quotes in WORD. */
+const char *ag_report_shell_word(const char *path, char *word, size_t word_bytes);
 enum ag_sites_shown {
     AG_SITES_ALL,
     AG_SITES_WITH_OWN, /* without functions that allocate nothing themselves */

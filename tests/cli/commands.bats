@@ -14,7 +14,7 @@ one_line() {
 }
 
 @test "every documented command exists" {
-    for command in run attach observe control report view diff export dump check doctor; do
+    for command in run attach observe control report explain view diff export dump check doctor; do
         run "$ALLOGRAM" "$command" --help
         [[ $output != *"unknown command"* ]]
     done
@@ -76,7 +76,7 @@ one_line() {
 }
 
 @test "COMMAND --help writes to standard output, the same text as help COMMAND" {
-    for command in run attach observe control view export check dump doctor; do
+    for command in run attach observe control explain view export check dump doctor; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
         [ -z "$output" ]
         run diff <("$ALLOGRAM" "$command" --help) <("$ALLOGRAM" help "$command")

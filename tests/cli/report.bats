@@ -421,3 +421,52 @@ PYTHON
         jq -es '[.[] | [.stacks[]?.in_use_bytes] | add] | .[0] == .[1]' auto.json none.json
     done
 }
+
+# ---- explain ----
+
+# Checks the bounds of `explain` for a trace. The text and the JSON must also have the same number of findings as the report.
+bounded() {
+    "$ALLOGRAM" explain "$1" >text || return 1
+    [ "$(wc -l <text)" -le 40 ] && [ "$(wc -l <text)" -ge 3 ] || { cat text; return 1; }
+    "$ALLOGRAM" explain --json "$1" >json || return 1
+    [ "$(wc -c <json)" -le 5000 ] || { cat json; return 1; }
+    python3 -c '
+import json, sys
+short, whole = json.load(open("json")), json.load(sys.stdin)
+assert short["schema"] == "allogram-explain/1"
+assert short["n_findings"] == len(whole["findings"]), "findings"
+for short_finding, finding in zip(short["findings"], whole["findings"]):
+    assert all(short_finding.get(key) == finding.get(key) for key in ("kind", "line", "blocks", "text")), finding
+for key, value in short["summary"].items():
+    assert key == "lost_events" or value == whole[key], key
+assert short["summary"]["lost_events"] == whole["lost_events"]["total"]
+' < <("$ALLOGRAM" report --json "$1")
+}
+
+@test "explain has at most 40 lines or 5000 bytes, and the numbers of the report, for every trace" {
+    for trace in *.allogram "$SOURCE"/tests/golden/trace/*.allogram; do
+        bounded "$trace" || { echo "$trace"; return 1; }
+    done
+}
+
+@test "explain keeps its bounds for cut and damaged traces, and says what is missing" {
+    for trace in jq.allogram "$SOURCE/tests/golden/trace/trace-v1-sealed.allogram"; do
+        size=$(stat -c %s "$trace")
+        for part in 3 5 8 9; do
+            head -c $((size * part / 10)) "$trace" >cut.allogram
+            "$ALLOGRAM" report cut.allogram >whole 2>/dev/null || continue # the heading itself is cut
+            bounded cut.allogram
+            grep -q '^\(damaged\|missing\|cut\|running\)' text
+            python3 -c 'import json; assert json.load(open("json"))["n_missing"] > 0'
+        done
+    done
+}
+
+@test "explain refuses no trace, two traces and options of report that it does not have" {
+    for words in "" "jq.allogram jq.allogram" "jq.allogram --view=leaks"; do
+        # shellcheck disable=SC2086 # the words are separate
+        run "$ALLOGRAM" explain $words
+        [ "$status" -eq 2 ]
+        one_line
+    done
+}
