@@ -1,14 +1,42 @@
 # bash completion for allogram.
 #
-# Commands and options come from allogram's own --help.
+# Commands and options come from allogram's own --help, and the values of options from --values-of=OPTION.
+
+_allogram_complete_from() {
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
+}
+
+# The processes of this user.
+_allogram_pids() {
+    local process
+    for process in /proc/[0-9]*; do
+        [[ -O $process ]] && printf '%s ' "${process#/proc/}"
+    done
+}
 
 _allogram() {
-    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]:-} i
+    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]:-} option= values i
     COMPREPLY=()
 
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "$(allogram --help 2>/dev/null |
-            sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')" -- "$current")
+        _allogram_complete_from "$(allogram --help 2>/dev/null | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')" "$current"
+        return
+    fi
+
+    # --option=value is three words: --option, =, value. The third is missing or empty if the value is.
+    if [[ $current == = ]]; then
+        option=${COMP_WORDS[COMP_CWORD - 1]} current=
+    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == = ]]; then
+        option=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if [[ $option == --* ]]; then
+        values=$(allogram "$command" --values-of="${option#--}" 2>/dev/null)
+        if [[ $values ]]; then
+            _allogram_complete_from "$values" "$current"
+        else
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        fi
         return
     fi
 
@@ -30,13 +58,26 @@ _allogram() {
     fi
 
     if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(allogram "$command" --help 2>/dev/null |
-            sed -n -E 's/^  (-[a-z], )?(--[a-z-]+=?).*/\2/p')" -- "$current")
+        _allogram_complete_from "$(allogram "$command" --help 2>/dev/null |
+            sed -n -E 's/^  (-[a-z], )?(--[a-z-]+=?).*/\2/p')" "$current"
         [[ ${COMPREPLY[0]:-} == *= ]] && compopt -o nospace
         return
     fi
-    compopt -o filenames
-    mapfile -t COMPREPLY < <(compgen -f -X '!*.allogram' -- "$current"; compgen -d -- "$current")
+    case $command in
+    attach | observe) _allogram_complete_from "$(_allogram_pids)" "$current" ;;
+    control)
+        if ((COMP_CWORD == 2)); then
+            _allogram_complete_from "$(_allogram_pids)" "$current"
+        else
+            _allogram_complete_from "pause resume reset dump stop" "$current"
+        fi
+        ;;
+    doctor) ;;
+    *)
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -X '!*.allogram' -- "$current"; compgen -d -- "$current")
+        ;;
+    esac
 }
 
 complete -F _allogram allogram

@@ -1,4 +1,4 @@
-# fish completion for allogram. Commands and options come from allogram's own --help.
+# fish completion for allogram. Commands and options come from allogram's own --help, and the values of options from --values-of=OPTION.
 
 function __allogram_commands
     allogram --help 2>/dev/null | sed -n '/^commands/,/^$/s/^  \([a-z]*\)  *\(.*\)/\1\t\2/p'
@@ -9,6 +9,27 @@ function __allogram_options
     allogram $words[2] --help 2>/dev/null | sed -n -E 's/^  (-[a-z], )?(--[a-z-]+=?).*/\2/p'
 end
 
+# The processes of this user.
+function __allogram_pids
+    for process in (string match -r '^/proc/[0-9]+$' -- /proc/*)
+        test -O $process; and string replace /proc/ '' -- $process
+    end
+end
+
 complete -c allogram -n 'test (count (commandline -opc)) -eq 1' -f -a '(__allogram_commands)'
 complete -c allogram -n 'test (count (commandline -opc)) -gt 1' -a '(__allogram_options)'
+complete -c allogram -n '__fish_seen_subcommand_from attach observe control' -f -a '(__allogram_pids)'
+complete -c allogram -n '__fish_seen_subcommand_from control' -f -a 'pause resume reset dump stop'
 complete -c allogram -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand)'
+
+# Options with a list of values. fish completes --option=VALUE only for options that it knows.
+function __allogram_values
+    set -l words (commandline -opc)
+    allogram $words[2] --values-of=$argv[1] 2>/dev/null
+end
+
+for option in report:view report:sort report:by report:fold report:state report:color diff:sort diff:by diff:fold diff:color export:to export:metric \
+        run:mode run:follow run:adapters attach:mode attach:adapters
+    set -l parts (string split : $option)
+    complete -c allogram -n "__fish_seen_subcommand_from $parts[1]" -x -l $parts[2] -a "(__allogram_values $parts[2])"
+end

@@ -37,6 +37,7 @@ int ag_command_diff(int argc, char **argv) {
         .usage = "diff BEFORE AFTER [OPTIONS]",
         .about = "Shows what grew and what shrank from one trace to another: after minus before.",
         .table = table,
+        .write_values = ag_report_request_values,
         .n_table = ag_report_request_choose(names, table),
     };
     if (!ag_options_read(&options, argc, argv, ag_report_request_set, &request)) {

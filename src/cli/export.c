@@ -62,17 +62,35 @@ struct request { /* what the command line requests */
     bool is_merged;
 };
 
-static int wrong_metric(const char *value) {
-    char names[256] = "";
+static void write_metrics(char *names, size_t n_bytes) {
+    names[0] = '\0';
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
         const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, " %s", ag_metric_name(metric));
+        snprintf(names + used, n_bytes - used, " %s", ag_metric_name(metric));
     }
     for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_ACC_WORDS;
          metric++) {
         const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, " %s", ag_call_metric_name(metric));
+        snprintf(names + used, n_bytes - used, " %s", ag_call_metric_name(metric));
     }
+}
+
+static void write_values(int id, char ret_values[AG_OPTION_VALUES_BYTES]) {
+    static const char before[] = "the formats are ";
+    char message[512];
+    (void)ag_export_check("", message); /* the message lists all formats */
+    const char *names = strstr(message, before);
+    if (id == OPTION_TO) {
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "%s",
+                       names != NULL ? names + sizeof before - 1 : "");
+    } else if (id == OPTION_METRIC) {
+        write_metrics(ret_values, AG_OPTION_VALUES_BYTES);
+    }
+}
+
+static int wrong_metric(const char *value) {
+    char names[AG_OPTION_VALUES_BYTES];
+    write_metrics(names, sizeof names);
     struct ag_nearest_name nearest;
     ag_nearest_name_start(&nearest, value);
     ag_nearest_name_offer_list(&nearest, names);
@@ -258,6 +276,7 @@ int ag_command_export(int argc, char **argv) {
         .about = "Writes a trace in the format of another tool; its sums equal those of a report.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
+        .write_values = write_values,
     };
     if (!ag_options_read(&options, argc, argv, set_option, &request)) {
         return options.status;

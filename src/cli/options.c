@@ -60,6 +60,28 @@ static void print_help(const struct ag_options *options) {
     print_option(&(struct ag_option){'h', "help", NULL, "this text"});
 }
 
+/* Prints the values of the option NAME, one per line, for shell completions. Names in capitals,
+ * such as LIST in auto|none|LIST, stand for values that are not listed. */
+static void print_values(const struct ag_options *options, const char *name) {
+    for (size_t i = 0; i < options->n_rows; i++) {
+        const struct ag_option *row = &options->rows[i];
+        char values[AG_OPTION_VALUES_BYTES] = "", *rest = values;
+        if (strcmp(row->name, name) != 0 || row->argument == NULL) {
+            continue;
+        }
+        if (strchr(row->argument, '|') != NULL) {
+            (void)snprintf(values, sizeof values, "%s", row->argument);
+        } else if (options->write_values != NULL) {
+            options->write_values(row->id, values);
+        }
+        for (char *value; (value = strsep(&rest, " |")) != NULL;) {
+            if (*value != '\0' && (*value < 'A' || *value > 'Z')) {
+                puts(value);
+            }
+        }
+    }
+}
+
 static void options_add(struct ag_options *options, struct ag_option row) {
     if (options->n_rows < AG_OPTIONS_MOST) {
         options->rows[options->n_rows++] = row;
@@ -201,6 +223,11 @@ bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_optio
     options->argv = argv;
     options->status = AG_EXIT_OK;
     options_make_rows(options);
+    static const char values_of[] = "--values-of="; /* not in the help: for completions/ */
+    if (argc == 2 && strncmp(argv[1], values_of, sizeof values_of - 1) == 0) {
+        print_values(options, argv[1] + sizeof values_of - 1);
+        return false;
+    }
     optind = 0; /* a GNU extension: resets the scan */
     opterr = 0; /* getopt_long prints no messages: this file prints them */
     const char *value = NULL;

@@ -46,7 +46,7 @@ enum {
     { AG_OPTION_OF_DECODERS, NULL, NULL, NULL }
 #define AG_OPTIONS_OF_LINKS \
     { AG_OPTION_OF_LINKS, NULL, NULL, NULL }
-enum { AG_OPTIONS_MOST = 64 };
+enum { AG_OPTIONS_MOST = 64, AG_OPTION_VALUES_BYTES = 512 };
 
 struct ag_options {
     /* set by the command */
@@ -57,6 +57,10 @@ struct ag_options {
     size_t n_table;
     bool ends_at_operand; /* the first operand ends the options, as `run` requires */
     int usage_status;     /* exit status of a usage error; 0: AG_EXIT_USAGE */
+    /* Writes the values that the option ID can have, separated by blanks, for shell completions;
+     * nothing if they cannot be listed. NULL: only options such as --mode=exact|sample have a list,
+     * which is the name of their value. */
+    void (*write_values)(int id, char ret_values[AG_OPTION_VALUES_BYTES]);
     /* set by ag_options_read */
     int status; /* exit status, if the command must end */
     /* internal: the table with the options of the runtimes */

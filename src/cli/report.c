@@ -98,6 +98,7 @@ int ag_command_report(int argc, char **argv) {
         .about = "Prints tables and trees of one or several traces, as text or as JSON.",
     };
     options.table = ag_report_request_options(&options.n_table);
+    options.write_values = ag_report_request_values;
     if (!ag_options_read(&options, argc, argv, ag_report_request_set, &request)) {
         return options.status;
     }

@@ -369,6 +369,32 @@ size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_
     return count;
 }
 
+void ag_report_request_values(int id, char ret_values[AG_OPTION_VALUES_BYTES]) {
+    char message[512];
+    switch (id) {
+    case OPTION_VIEW: {
+        static const char before[] = "the views are ";
+        (void)ag_report_check_view("", message); /* the message lists all views */
+        const char *names = strstr(message, before);
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "%s",
+                       names != NULL ? names + sizeof before - 1 : "");
+        break;
+    }
+    case OPTION_SORT:
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "%s %s", metrics, call_metrics);
+        break;
+    case OPTION_BY:
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "%s", groups);
+        break;
+    case OPTION_STATE:
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "open closed ghost");
+        break;
+    case OPTION_COLOR:
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "auto always never");
+        break;
+    }
+}
+
 void ag_report_request_start(struct ag_report_request *request, const char *command) {
     *request = (struct ag_report_request){
         .report = {.size = sizeof request->report,

@@ -40,6 +40,8 @@ const struct ag_option *ag_report_request_options(size_t *ret_count);
 /* Copies the options with these NAMES (terminated by NULL) to RET_OPTIONS, for a command that has
  * fewer options than `report`. Returns their number. */
 size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options);
+/* See write_values of struct ag_options. */
+void ag_report_request_values(int id, char ret_values[AG_OPTION_VALUES_BYTES]);
 ag_option_set ag_report_request_set; /* REQUEST is a struct ag_report_request */
 int ag_report_request_finish(struct ag_report_request *request);
 

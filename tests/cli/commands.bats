@@ -75,6 +75,71 @@ one_line() {
     done
 }
 
+# The values that bash, zsh and fish offer after the words, one per line, sorted.
+bash_values() {
+    . "$SOURCE/completions/allogram.bash"
+    compopt() { :; }
+    COMP_WORDS=(allogram "$@") COMP_CWORD=$#
+    _allogram || true
+    printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+
+fish_values() {
+    fish --no-config -c "source $SOURCE/completions/allogram.fish; complete -C 'allogram $*'" | cut -f 1 | sed 's/^--[a-z-]*=//' | sort
+}
+
+# The words that the message of an unknown value lists.
+names_in_message() {
+    "$ALLOGRAM" "$@" 2>&1 | sed 's/.* are //; s/[;,].*//' | tr ' ' '\n' | sort
+}
+
+@test "the shells complete the views and formats that allogram itself lists" {
+    PATH=$(dirname "$ALLOGRAM"):$PATH
+    views=$(names_in_message report x.allogram --view=?)
+    formats=$(names_in_message export x.allogram --to=?)
+    [[ $views == *leaks* && $formats == *pprof* ]]
+    [ "$(bash_values report --view =)" = "$views" ]
+    [ "$(bash_values export --to = '')" = "$formats" ]
+    [ "$(bash_values report --fold = n)" = none ]
+    [ "$(bash_values report --sort = temp)" = temporary_blocks ]
+    if command -v fish; then
+        [ "$(fish_values report --view=)" = "$views" ]
+        [ "$(fish_values export --to=)" = "$formats" ]
+        [ "$(fish_values run --mode=)" = "$(printf 'exact\nsample')" ]
+    fi
+}
+
+@test "bash and fish complete processes, actions and traces" {
+    PATH=$(dirname "$ALLOGRAM"):$PATH
+    cd "$BATS_TEST_TMPDIR"
+    touch one.allogram other.txt
+    [ "$(bash_values report o)" = one.allogram ]
+    bash_values attach '' | grep -qx "$$"
+    [ "$(bash_values control "$$" re)" = "$(printf 'reset\nresume')" ]
+    if command -v fish; then
+        fish_values attach '' | grep -qx "$$"
+        fish_values control "$$ re" | grep -qx resume
+        fish_values report o | grep -qx one.allogram
+    fi
+}
+
+@test "zsh completes views, processes and traces" {
+    command -v zsh || skip "no zsh"
+    PATH=$(dirname "$ALLOGRAM"):$PATH
+    cd "$BATS_TEST_TMPDIR"
+    touch one.allogram other.txt
+    # The functions that zsh has only inside a completion print what they are given.
+    zsh_values() {
+        zsh -f -c 'compadd() { print -l -- ${@:#-*} }; _files() { print -l -- ${~2}(N) }; compset() { : }; _describe() { : }
+            words=("$@") CURRENT=$#; functions[_complete]="$(<$SOURCE/completions/_allogram)"; _complete' zsh "$@" | sort -u
+    }
+    [ "$(zsh_values allogram report --view=)" = "$(names_in_message report x.allogram --view=?)" ]
+    [ "$(zsh_values allogram run --mode=)" = "$(printf 'exact\nsample')" ]
+    zsh_values allogram attach '' | grep -qx "$$"
+    zsh_values allogram control "$$" '' | grep -qx resume
+    [ "$(zsh_values allogram report '')" = one.allogram ]
+}
+
 @test "COMMAND --help writes to standard output, the same text as help COMMAND" {
     for command in run attach observe control explain view export check dump doctor; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
