@@ -20,6 +20,7 @@
 #include "cli/message.h"
 #include "cli/observe_memory.h"
 #include "cli/observe_report.h"
+#include "cli/observe_rss.h"
 #include "cli/options.h"
 #include "observe/observation.h"
 #include "remote/machine_link.h"
@@ -37,6 +38,7 @@ enum {
     OPTION_ALLOCATORS,
     OPTION_PROCESSES,
     OPTION_MEMORY,
+    OPTION_RSS,
     OPTION_PERF_MAP,
     OPTION_LIVE,
     OPTION_JSON,
@@ -64,6 +66,7 @@ static const struct ag_option table[] = {
      "what the memory of an Erlang node consists of, with its\nowners: processes, binaries, ETS "
      "tables, code ..."},
     AG_OPTIONS_OF_LINKS,
+    {OPTION_RSS, "rss", NULL, "only what the resident memory consists of: heap, stacks, files ..."},
     {OPTION_PERF_MAP, "perf-map", NULL,
      "write a perf map of the runtime's code, so that perf\nnames its functions"},
     {OPTION_LIVE, "live", NULL, "refresh the tables, like top"},
@@ -77,7 +80,7 @@ struct request {
     struct ag_observe_selection selection;
     const char *output;
     bool json, live, writes_perf_map;
-    bool shows_memory;
+    bool shows_memory, shows_rss;
     const char *link_option;  /* the given option of a link to a NODE; NULL: none was given */
     const char *kind_option;  /* its value */
     const char *other_option; /* an option that is not valid for a NODE; NULL: not given */
@@ -92,12 +95,16 @@ static int set_option(void *context, int id, const char *value) {
         request->kind_option = value;
         return AG_EXIT_OK;
     }
-    if (id != OPTION_DURATION && id != OPTION_LIMIT && id != OPTION_JSON && id != OPTION_MEMORY) {
+    if (id != OPTION_DURATION && id != OPTION_LIMIT && id != OPTION_JSON && id != OPTION_MEMORY &&
+        id != OPTION_RSS) {
         request->other_option = ag_option_name(table, id);
     }
     switch (id) {
     case OPTION_MEMORY:
         request->shows_memory = true;
+        break;
+    case OPTION_RSS:
+        request->shows_rss = true;
         break;
     case OPTION_DURATION:
         if (!ag_parse_time(value, &request->options.duration_ns)) {
@@ -342,6 +349,15 @@ int ag_command_observe(int argc, char **argv) {
     if (request.link_option != NULL) {
         return ag_fail(AG_EXIT_USAGE, "observe: --%s is only for a NODE, or with --memory",
                        request.link_option);
+    }
+    if (request.shows_rss && request.other_option != NULL) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "observe: --rss and --%s cannot be combined; run observe twice",
+                       request.other_option);
+    }
+    if (request.shows_rss) {
+        return ag_observe_rss(&(struct ag_rss_request){
+            .pid = request.options.pid, .limit = request.selection.limit, .json = request.json});
     }
     request.options.what = request.selection.what;
     if (request.live) {

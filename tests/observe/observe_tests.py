@@ -228,6 +228,33 @@ def mappings_that_stay_are_counted_to_the_byte():
     assert "give_back" not in by, by
 
 
+@test
+def resident_memory_is_divided_into_classes():
+    mib = 1 << 20
+    with tempfile.NamedTemporaryFile() as file, Target("resident", file.name) as target:
+        result = observe(target.pid, "--rss")
+        with open(f"/proc/{target.pid}/smaps_rollup", encoding="ascii") as rollup:
+            rss = next(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Rss:"))
+        with open(f"/proc/{target.pid}/status", encoding="ascii") as status:
+            page_tables = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmPTE:"))
+        text = subprocess.run([ALLOGRAM, "observe", str(target.pid), "--rss"], capture_output=True, text=True, check=True).stdout
+        both = subprocess.run([ALLOGRAM, "observe", str(target.pid), "--rss", "--gc"], capture_output=True, text=True, check=False)
+        path = os.path.realpath(file.name)
+    classes = {row["class"]: row["bytes"] for row in result["classes"]}
+    assert result["rss_bytes"] == rss == sum(classes.values()), (rss, result)
+    assert result["page_table_bytes"] == page_tables and result["hugetlb_bytes"] == 0, result
+    for row in result["classes"]:
+        assert sum(mapping["bytes"] for mapping in row["mappings"]) == row["bytes"], row
+    of_file = {row["class"]: mapping["bytes"] for row in result["classes"] for mapping in row["mappings"] if mapping["path"] == path}
+    assert of_file == {"files": 5 * mib, "private_file_copies": 3 * mib}, of_file
+    # Apart from the planted parts, each class has the pages that libc and the loader use.
+    planted = {"heap": 17, "stacks": 4, "anonymous": 20, "shared_memory": 6, "private_file_copies": 5, "jit": 1, "agent": 0}
+    for name, size in planted.items():
+        assert 0 <= classes[name] - size * mib <= 256 << 10, (name, classes)
+    assert "resident" in text and "thread arenas" in text and path in text, text
+    assert both.returncode == 2 and "cannot be combined" in both.stderr, both.stderr
+
+
 def check_generated(way):
     seen = []
     for _ in range(2):

@@ -1,0 +1,13 @@
+/* resident_look.h: reads what the resident memory of a process consists of, mapping by mapping. */
+#ifndef AG_RESIDENT_LOOK_H
+#define AG_RESIDENT_LOOK_H
+
+#include "schema/resident_mapping.h"
+
+/* Reads the resident memory of process PID, which goes on running meanwhile. The caller calls
+ * ag_resident_look_done. Returns 0; -ESRCH: the process is gone or is a zombie; -EACCES; or another
+ * negative errno. */
+int ag_resident_look_read(uint32_t pid, struct ag_resident_look *ret_look);
+void ag_resident_look_done(struct ag_resident_look *look);
+
+#endif
