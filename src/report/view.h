@@ -93,6 +93,7 @@ ag_view_write ag_timeline_view_text, ag_timeline_view_json;
 ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
 ag_view_write ag_mappings_view_text, ag_mappings_view_json;
+ag_view_write ag_rss_view_text, ag_rss_view_json;
 /* Write the summary's line about memory that the program mapped itself, if this memory explains why
  * the process had much more resident memory than blocks. */
 ag_view_write ag_mappings_summary_text, ag_mappings_summary_json;

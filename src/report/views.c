@@ -47,6 +47,7 @@ static const struct view_row {
     {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS},
     {"mappings", ag_mappings_view_text, ag_mappings_view_json, AG_METRIC_PEAK_BYTES,
      NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
+    {"rss", ag_rss_view_text, ag_rss_view_json, AG_METRIC_IN_USE_BYTES, NAMES_CODE | SHOWS_BLOCKS},
     {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES,
      SHOWS_BLOCKS},
 };

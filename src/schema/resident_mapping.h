@@ -18,7 +18,8 @@ enum ag_resident_flags {
     /* anonymous memory that begins where the writable segment of a loaded file ends: its
      * zero-initialized data (.bss) */
     AG_RESIDENT_STATIC_DATA = 32,
-    AG_RESIDENT_HEAP = 64, /* [heap] (brk), or the arena of a thread of glibc's malloc */
+    AG_RESIDENT_HEAP = 64,       /* [heap] (brk), or the arena of a thread of glibc's malloc */
+    AG_RESIDENT_NORESERVE = 128, /* mapped with MAP_NORESERVE */
 };
 struct ag_resident_mapping {
     uint64_t low, high;       /* [low, high) */
@@ -26,10 +27,15 @@ struct ag_resident_mapping {
     uint64_t anonymous_bytes; /* the part of rss_bytes that is not shared with a file */
     uint32_t flags;           /* enum ag_resident_flags */
     const char *path;         /* "" for anonymous memory; may be a name such as "[vdso]" */
+    /* which pages are resident, as in the field of the record resident_mapping
+     * (record_fields.def); NULL: not known */
+    const uint8_t *pages;
+    size_t pages_length;
 };
 struct ag_resident_look {                 /* all zero: empty */
     struct ag_resident_mapping *mappings; /* those with resident pages, in the order of addresses */
     size_t n_mappings;
+    uint64_t page_bytes;
     uint64_t rss_bytes; /* sum over the mappings */
     /* not in rss_bytes: page tables; pages of hugetlbfs; memory that was swapped out */
     uint64_t page_table_bytes, hugetlb_bytes, swap_bytes;

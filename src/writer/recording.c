@@ -61,6 +61,7 @@
 #include "base/descriptor.h"
 #include "chunk_words.h"
 #include "process_watch.h"
+#include "resident_look.h"
 #include "session_clock.h"
 
 /* What decoded words are added to, as flags (section 3). */
@@ -871,6 +872,36 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
     }
 }
 
+void ag_recording_look(struct ag_recording *recording, uint64_t time_ns,
+                       const struct ag_resident_look *look) {
+    struct ag_blob *blob = &recording->look;
+    const struct ag_record head = {.kind = AG_RECORD_RESIDENT_LOOK,
+                                   .u.resident_look = {.time_ns = time_ns,
+                                                       .page_bytes = look->page_bytes,
+                                                       .rss_bytes = look->rss_bytes,
+                                                       .page_table_bytes = look->page_table_bytes,
+                                                       .hugetlb_bytes = look->hugetlb_bytes,
+                                                       .swap_bytes = look->swap_bytes}};
+    ag_blob_done(blob);
+    *blob = (struct ag_blob){0};
+    (void)ag_record_append(blob, &head); /* an error stays in the blob */
+    for (size_t i = 0; i < look->n_mappings; i++) {
+        const struct ag_resident_mapping *mapping = &look->mappings[i];
+        const struct ag_record record = {
+            .kind = AG_RECORD_RESIDENT_MAPPING,
+            .u.resident_mapping = {
+                .low = mapping->low,
+                .high = mapping->high,
+                .rss_bytes = mapping->rss_bytes,
+                .anonymous_bytes = mapping->anonymous_bytes,
+                .flags = mapping->flags,
+                .path = {.data = mapping->path, .length = (uint32_t)strlen(mapping->path)},
+                .pages = {.data = (const char *)mapping->pages,
+                          .length = (uint32_t)mapping->pages_length}}};
+        (void)ag_record_append(blob, &record);
+    }
+}
+
 /* ---- life ---- */
 
 uint64_t ag_recording_bytes(const struct ag_recording *recording) {
@@ -954,6 +985,7 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         ag_stack_harvest_done(&recording->stacks);
         ag_blob_done(&recording->records);
         ag_blob_done(&recording->samples);
+        ag_blob_done(&recording->look);
         ag_blob_done(&recording->counters);
         free(recording);
     }

@@ -48,6 +48,7 @@
 #include "base/descriptor.h"
 #include "counter_harvest.h"
 #include "cut_files.h"
+#include "resident_look.h"
 #include "snapshot.h"
 #include "trace_index.h"
 #include "writer_state.h"
@@ -917,6 +918,74 @@ static uint64_t rss_pause_ns(const struct ag_writer *writer) {
     return pause_ns > session_ns / TIMELINE_POINTS ? pause_ns : session_ns / TIMELINE_POINTS;
 }
 
+/* Whether the trace has all blocks of the process. A forked child has those of its parent, and a
+ * process that allogram attached to, or whose recording was paused or delayed, has blocks that were
+ * allocated meanwhile: their memory would be shown as free. */
+static bool has_all_blocks(const struct ag_writer *writer, const struct ag_recording *recording) {
+    const struct ag_process_slot *slot = ag_session_slot(writer->session, recording->slot);
+    return slot->identity == slot->family &&
+           atomic_load_explicit(&writer->session->header->paused, memory_order_relaxed) ==
+               AG_PAUSE_NONE;
+}
+
+static bool is_attached(const struct ag_resident_look *look) {
+    bool has_library = false;
+    for (size_t i = 0; i < look->n_mappings && !has_library; i++) {
+        has_library = strstr(look->mappings[i].path, "/liballogram-attached") != NULL;
+    }
+    return has_library;
+}
+
+/* Looks at what the resident memory of a process consists of. The latest look is kept, and looks
+ * are only taken while the resident memory is near its largest size: a program that frees most of
+ * its blocks, but whose resident memory stays, is shown as it was after it freed them. So a look is
+ * taken when the memory is larger by a sixteenth than in all earlier looks, and again from time to
+ * time while it is not smaller by a sixteenth. Looks take at most a twentieth of the writer's time,
+ * because each one takes time in proportion to the memory. A process that is smaller than 8 MiB is
+ * looked at only after 250 ms, so that short processes cost nothing. Looks are of use only together
+ * with the table of live blocks, which a sampled recording does not have. */
+static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slot *watched,
+                           uint64_t rss_bytes, uint64_t now_ns) {
+    enum { LOOK_PAUSE = 20, LOOK_PART = 16, LOOK_STEP_BYTES = 256 << 10, FIRST_BYTES = 8 << 20 };
+    const uint64_t least_pause_ns = 250000000u;
+    struct ag_recording *recording = watched->recording;
+    const uint64_t session_ns = ag_session_clock_now_ns(writer->session);
+    const uint64_t pause_ns =
+        session_ns / LOOK_PART > least_pause_ns ? session_ns / LOOK_PART : least_pause_ns;
+    const uint64_t part = recording->looked_bytes / LOOK_PART;
+    const bool is_first = recording->looked_ns == 0;
+    const uint64_t step = is_first ? (uint64_t)FIRST_BYTES : part + LOOK_STEP_BYTES;
+    const uint64_t since_ns =
+        is_first ? session_ns > recording->start_ns ? session_ns - recording->start_ns : 0
+                 : now_ns - recording->looked_ns;
+    const bool is_larger = rss_bytes > recording->looked_bytes + step,
+               is_due = rss_bytes >= recording->looked_bytes - part && since_ns >= pause_ns;
+    struct ag_resident_look look;
+    if (!has_all_blocks(writer, recording)) {
+        recording->next_look_ns = UINT64_MAX;
+    }
+    if ((!is_larger && !is_due) || now_ns < recording->next_look_ns || watched->watch.pid == 0 ||
+        writer->session->mode == AG_MODE_SAMPLE) {
+        return;
+    }
+    if (ag_resident_look_read(watched->watch.pid, &look) == 0) {
+        if (is_attached(&look)) {
+            ag_resident_look_done(&look);
+            recording->next_look_ns = UINT64_MAX;
+            return;
+        }
+        /* the pages are read after the sizes, so the moment is between the two */
+        const uint64_t time_ns = ag_session_clock_now_ns(writer->session);
+        ag_resident_look_read_pages(watched->watch.pid, &look);
+        ag_recording_look(recording, time_ns, &look);
+        recording->looked_bytes =
+            rss_bytes > recording->looked_bytes ? rss_bytes : recording->looked_bytes;
+        ag_resident_look_done(&look);
+    }
+    recording->looked_ns = ag_monotonic_ns();
+    recording->next_look_ns = recording->looked_ns + LOOK_PAUSE * (recording->looked_ns - now_ns);
+}
+
 static void measure(struct ag_writer *writer, uint64_t now_ns) {
     for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
@@ -929,6 +998,7 @@ static void measure(struct ag_writer *writer, uint64_t now_ns) {
         if (rss_bytes > 0) {
             ag_recording_resident(watched->recording, ag_session_clock_now_ns(writer->session),
                                   rss_bytes);
+            look_at_memory(writer, watched, rss_bytes, ag_monotonic_ns());
         }
     }
 }

@@ -208,6 +208,53 @@ static int take_sample(struct ag_definitions *definitions, const struct ag_recor
     return AG_ARRAY_ADD(definitions->samples, definitions->n_samples, sample);
 }
 
+/* Keeps the look with the most resident memory, and with it the mappings that follow it. */
+static void take_look(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_resident_look_record *taken = &record->u.resident_look;
+    definitions->takes_mappings =
+        taken->rss_bytes > definitions->look.rss_bytes && taken->page_bytes > 0;
+    if (definitions->takes_mappings) {
+        struct ag_resident_mapping *mappings = definitions->look.mappings;
+        for (size_t i = 0; i < definitions->look.n_mappings; i++) {
+            free((uint8_t *)mappings[i].pages);
+        }
+        definitions->look_ns = taken->time_ns;
+        definitions->look = (struct ag_resident_look){.mappings = mappings,
+                                                      .page_bytes = taken->page_bytes,
+                                                      .rss_bytes = taken->rss_bytes,
+                                                      .page_table_bytes = taken->page_table_bytes,
+                                                      .hugetlb_bytes = taken->hugetlb_bytes,
+                                                      .swap_bytes = taken->swap_bytes};
+    }
+}
+
+static int take_look_mapping(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_resident_mapping_record *taken = &record->u.resident_mapping;
+    struct ag_resident_look *look = &definitions->look;
+    struct ag_resident_mapping mapping = {.low = taken->low,
+                                          .high = taken->high,
+                                          .rss_bytes = taken->rss_bytes,
+                                          .anonymous_bytes = taken->anonymous_bytes,
+                                          .flags = taken->flags};
+    if (!definitions->takes_mappings || taken->low >= taken->high) {
+        return 0;
+    }
+    mapping.path = definitions_keep_text(definitions, taken->path);
+    uint8_t *pages = taken->pages.length > 0 ? malloc(taken->pages.length) : NULL;
+    if (pages) {
+        memcpy(pages, taken->pages.data, taken->pages.length);
+        mapping.pages = pages;
+        mapping.pages_length = taken->pages.length;
+    }
+    const int r = (pages == NULL && taken->pages.length > 0) || mapping.path == NULL
+                      ? -ENOMEM
+                      : AG_ARRAY_ADD(look->mappings, look->n_mappings, mapping);
+    if (r < 0) {
+        free(pages);
+    }
+    return r;
+}
+
 static int take_collection(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_bytes process = record->u.gc.process;
     const struct ag_model_collection made = {
@@ -414,6 +461,11 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return 0;
     case AG_RECORD_RESIDENT:
         return take_sample(definitions, record);
+    case AG_RECORD_RESIDENT_LOOK:
+        take_look(definitions, record);
+        return 0;
+    case AG_RECORD_RESIDENT_MAPPING:
+        return take_look_mapping(definitions, record);
     case AG_RECORD_LOST:
         take_lost(definitions, record);
         return 0;
@@ -617,6 +669,10 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->threads);
     free(definitions->runtimes);
     free(definitions->samples);
+    for (size_t i = 0; i < definitions->look.n_mappings; i++) {
+        free((uint8_t *)definitions->look.mappings[i].pages);
+    }
+    free(definitions->look.mappings);
     free(definitions->functions);
     free(definitions->collections);
     free(definitions->types);

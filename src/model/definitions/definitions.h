@@ -13,6 +13,7 @@
 #include "model/definitions/code_places.h"
 #include "model/definitions/stack_nodes.h"
 #include "model/profile.h"
+#include "schema/resident_mapping.h"
 #include "table/text_store.h"
 
 enum { AG_MODEL_VIAS = 256 };
@@ -102,6 +103,10 @@ struct ag_definitions {
     uint32_t end_how, wait_status, wait_status_known;
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
+    /* the resident memory at look_ns (in session time); no mappings: not in the trace */
+    struct ag_resident_look look;
+    uint64_t look_ns;
+    bool takes_mappings; /* while records are read: the mappings are those of `look` */
     struct ag_profile_cost cost;
     struct ag_profile_observed observed;
     struct ag_profile_sampler sampler;

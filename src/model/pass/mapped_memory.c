@@ -270,6 +270,14 @@ void ag_mapped_memory_restart(struct ag_mapped_memory *memory, uint64_t time_ns)
     note_peak(memory, time_ns);
 }
 
+void ag_mapped_memory_ranges(const struct ag_mapped_memory *memory, ag_mapped_range_visit *visit,
+                             void *context) {
+    for (const struct range *range = memory->first[0]; range; range = range->next[0]) {
+        const struct ag_stack_sum *sum = &memory->rows[range->mapping->row].sum;
+        visit(context, range->low, range->high, sum->stack, sum->via);
+    }
+}
+
 int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack_sum **ret_stacks,
                           struct ag_live_sum **ret_live, size_t *ret_count,
                           struct ag_summary *summary) {

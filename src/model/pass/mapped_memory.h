@@ -35,6 +35,12 @@ int ag_mapped_memory_unmap(struct ag_mapped_memory *memory, uint64_t call_time_n
 /* Sets the counts of mappings made and unmapped to 0, and forgets the peak so far. Mappings that
  * exist stay mapped. */
 void ag_mapped_memory_restart(struct ag_mapped_memory *memory, uint64_t time_ns);
+/* Calls VISIT for each mapped range [low, high), in the order of addresses, with the stack and via
+ * that mapped it. */
+typedef void ag_mapped_range_visit(void *context, uint64_t low, uint64_t high, uint32_t stack,
+                                   uint32_t via);
+void ag_mapped_memory_ranges(const struct ag_mapped_memory *memory, ag_mapped_range_visit *visit,
+                             void *context);
 /* Copies the sums of each stack and via to new arrays, which the caller frees, and sets the members
  * of *summary that describe allocated, freed and used memory, and the peak. Returns 0 or -ENOMEM;
  * then no array was made. */

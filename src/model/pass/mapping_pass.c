@@ -22,7 +22,6 @@
 #include <sys/mman.h>
 
 #include "model/pass/chunk_feed.h"
-#include "model/pass/mapped_memory.h"
 
 struct mapping_pass {
     struct ag_definitions *definitions;
@@ -30,6 +29,7 @@ struct mapping_pass {
     struct ag_mapped_memory *memory;
     uint32_t unmapped_via, unmapped_stream; /* via and stream of the last record, if that record is
                                              * an UNMAP */
+    uint64_t until_ns;                      /* later records are left out */
     bool has_restarted;
     int r;
 };
@@ -119,7 +119,7 @@ static void visit_map(void *context, const struct ag_feed_map *map) {
     const struct ag_model_heap *heap = ag_definitions_heap_of_via(pass->definitions, via);
     uint32_t unmapped_via = UINT32_MAX;
     restart_at(pass, map->time_ns);
-    if (pass->r < 0) {
+    if (pass->r < 0 || map->time_ns > pass->until_ns) {
         return;
     }
     if (map->kind == AG_RECORD_MAP && heap && heap->is_backing) {
@@ -135,6 +135,41 @@ static void visit_map(void *context, const struct ag_feed_map *map) {
     pass->unmapped_stream = map->stream;
 }
 
+/* Applies the records to pass->memory. The results for blocks are not used, so no filter applies to
+ * them. */
+static int apply_maps(const struct ag_trace_file *file, struct mapping_pass *pass,
+                      struct ag_ledger *ledger) {
+    const struct ag_pass_options of_maps = {.from_ns = pass->options->from_ns,
+                                            .to_ns = pass->options->to_ns,
+                                            .tail_ns = UINT64_MAX,
+                                            .thread = -1,
+                                            .n_threads = pass->options->n_threads,
+                                            .counts_older = pass->options->counts_older,
+                                            .visit_map = visit_map,
+                                            .visit_context = pass};
+    const int r =
+        pass->memory && ledger ? ag_event_pass(file, pass->definitions, &of_maps, ledger) : -ENOMEM;
+    return r < 0 ? r : pass->r;
+}
+
+int ag_mapping_pass_at(const struct ag_trace_file *file, struct ag_definitions *definitions,
+                       const struct ag_pass_options *options, uint64_t at_ns,
+                       ag_mapped_range_visit *visit, void *context) {
+    struct mapping_pass pass = {.definitions = definitions,
+                                .options = options,
+                                .memory = ag_mapped_memory_new(),
+                                .unmapped_via = UINT32_MAX,
+                                .until_ns = at_ns};
+    struct ag_ledger *ledger = ag_ledger_new();
+    const int r = apply_maps(file, &pass, ledger);
+    if (r == 0) {
+        ag_mapped_memory_ranges(pass.memory, visit, context);
+    }
+    (void)ag_ledger_free(ledger);
+    (void)ag_mapped_memory_free(pass.memory);
+    return r;
+}
+
 int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                     const struct ag_pass_options *options, struct ag_ledger *ledger,
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,
@@ -142,18 +177,9 @@ int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *def
     struct mapping_pass pass = {.definitions = definitions,
                                 .options = options,
                                 .memory = ag_mapped_memory_new(),
-                                .unmapped_via = UINT32_MAX};
-    /* The results for blocks are not used, so no filter applies to them. */
-    const struct ag_pass_options of_maps = {.from_ns = options->from_ns,
-                                            .to_ns = options->to_ns,
-                                            .tail_ns = UINT64_MAX,
-                                            .thread = -1,
-                                            .n_threads = options->n_threads,
-                                            .counts_older = options->counts_older,
-                                            .visit_map = visit_map,
-                                            .visit_context = &pass};
-    int r = pass.memory ? ag_event_pass(file, definitions, &of_maps, ledger) : -ENOMEM;
-    r = r < 0 ? r : pass.r;
+                                .unmapped_via = UINT32_MAX,
+                                .until_ns = UINT64_MAX};
+    int r = apply_maps(file, &pass, ledger);
     r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
     if (r == 0) {
         restart_at(&pass, UINT64_MAX);

@@ -4,6 +4,7 @@
 #define AG_MAPPING_PASS_H
 
 #include "model/pass/event_pass.h"
+#include "model/pass/mapped_memory.h"
 #include "model/pass/sampled_pass.h"
 
 /* The via of a mapping is the function that made it: mmap, mremap, brk or sbrk. Mappings of files,
@@ -18,5 +19,10 @@ int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *def
                     const struct ag_pass_options *options, struct ag_ledger *ledger,
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,
                     struct ag_live_sum **ret_live);
+/* Visits the ranges that are mapped at AT_NS (in session time), with the stacks and vias of
+ * ag_mapping_pass. Returns 0 or -ENOMEM. */
+int ag_mapping_pass_at(const struct ag_trace_file *file, struct ag_definitions *definitions,
+                       const struct ag_pass_options *options, uint64_t at_ns,
+                       ag_mapped_range_visit *visit, void *context);
 
 #endif

@@ -1,0 +1,498 @@
+/* resident_parts.c: divides the resident memory of a process at one moment into parts.
+ *
+ * 1. Input. The trace has a look at the resident memory (records resident_look and
+ *    resident_mapping): the mappings, and which pages of anonymous memory were resident. The events
+ *    say which blocks were in use at this moment, and which memory the program had mapped itself.
+ *
+ * 2. Pages. Of each resident page, the bytes of blocks are `live` (or managed_in_use). What the
+ *    allocator adds to a block is `rounding`: the bytes up to the next block, if these are at most
+ *    16 bytes and a quarter of the block, because no common allocator has size classes that are
+ *    further apart; else the bytes that glibc would add. The rest of a page with blocks is
+ *    `pinned_free`. It is charged to the blocks on this page in proportion to their bytes. A page
+ *    without a block is `returnable` if it is in a heap of malloc: the allocator could give it
+ *    back to the kernel, as malloc_trim does.
+ *
+ * 3. Heaps. No allocator is asked where its memory is. A mapping is memory of malloc if it is
+ *    [heap] or an arena of glibc (the writer marks these), or if a block is in it and the program
+ *    did not map it. A block that contains other blocks is memory that a runtime took for its heap:
+ *    the part that is in no inner block is managed_free.
+ *
+ * 4. Other mappings are divided by what the kernel says about them (resident_classes.h). Anonymous
+ *    memory that nobody is known to have mapped is the agent's if it was mapped with MAP_NORESERVE,
+ *    as the agent maps its memory; otherwise it is unknown. */
+#include "model/answers/resident_parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/varint.h"
+#include "model/answers/program_mappings.h"
+#include "model/answers/resident_classes.h"
+#include "model/pass/mapping_pass.h"
+#include "model/profile_state.h"
+#include "table/array.h"
+
+static const struct {
+    const char *name, *words;
+} names[AG_RESIDENT_PARTS] = {
+    [AG_PART_LIVE] = {"live", "blocks in use, as requested"},
+    [AG_PART_ROUNDING] = {"rounding", "headers and rounding of blocks"},
+    [AG_PART_PINNED_FREE] = {"pinned_free", "free bytes on pages with blocks in use"},
+    [AG_PART_RETURNABLE] = {"returnable", "free pages that malloc could give back"},
+    [AG_PART_PROGRAM_MAPPINGS] = {"program_mappings", "mapped by the program itself"},
+    [AG_PART_MANAGED_IN_USE] = {"managed_in_use", "objects in heaps of garbage collectors"},
+    [AG_PART_MANAGED_FREE] = {"managed_free", "the rest of these heaps"},
+    [AG_PART_STACKS] = {"stacks", "stacks of threads"},
+    [AG_PART_FILES] = {"files", "pages of files: programs, libraries, data"},
+    [AG_PART_COPIES] = {"private_file_copies", "changed copies of file pages, static data"},
+    [AG_PART_JIT] = {"jit", "generated code"},
+    [AG_PART_AGENT] = {"agent", "allogram in the process"},
+    [AG_PART_UNKNOWN] = {"unknown", ""},
+};
+
+const char *ag_resident_part_name(enum ag_resident_part part) {
+    return names[part].name;
+}
+
+const char *ag_resident_part_words(enum ag_resident_part part) {
+    return names[part].words;
+}
+
+struct block { /* [low, high) */
+    uint64_t low, high;
+    uint32_t row; /* of the profile; UINT32_MAX: none */
+    bool is_managed;
+};
+struct range { /* memory that the program mapped, or a block that contains others: [low, high) */
+    uint64_t low, high;
+    uint32_t row; /* of the profile of mappings */
+};
+struct share { /* of a row */
+    uint64_t live_bytes, live_blocks;
+    uint64_t pinned_bytes, pinning_blocks, pinning_bytes; /* of pages with free bytes */
+    uint32_t last_pinning; /* 1 + number of the last block that was counted in pinning_blocks */
+};
+struct division {
+    struct ag_profile *profile, *mappings;
+    struct ag_resident_parts *parts;
+    uint64_t moment_ns;              /* since the start of the recording */
+    struct ag_index_map row_of_key;  /* stack | via << 32 -> row of the profile */
+    struct ag_index_map mapping_key; /* the same of the profile of mappings */
+    struct block *blocks;            /* sorted, disjoint */
+    struct range *containers;        /* sorted, disjoint: blocks that contain blocks */
+    struct range *ranges;            /* sorted, disjoint: memory that the program mapped */
+    size_t n_blocks, n_containers, n_ranges;
+    struct share *shares;       /* by row of the profile */
+    struct share *range_shares; /* by row of the profile of mappings; live_bytes, live_blocks */
+    size_t next_block, next_container, next_range; /* the first that end after the current page */
+    int error;
+};
+
+/* ---- blocks and mappings at the moment ---- */
+
+static int index_rows(const struct ag_profile *profile, struct ag_index_map *map) {
+    int r = 0;
+    for (size_t i = 0; i < profile->n_rows && r >= 0; i++) {
+        const struct ag_stack_row *row = &profile->rows[i];
+        r = ag_index_map_insert_first(map, row->stack | (uint64_t)row->via << 32, (uint32_t)i);
+    }
+    return r;
+}
+
+static void take_block(void *context, const struct ag_block_row *row) {
+    struct division *division = context;
+    const struct ag_model_heap *heap =
+        ag_definitions_heap_of_via(&division->profile->definitions, row->via);
+    const bool is_here = heap == NULL || strcmp(heap->domain, "cpu") == 0;
+    if (row->allocated_ns > division->moment_ns || row->freed_ns <= division->moment_ns ||
+        row->size == 0 || row->address + row->size < row->address || !is_here) {
+        return;
+    }
+    const uint32_t at =
+        ag_index_map_find(&division->row_of_key, row->stack | (uint64_t)row->via << 32);
+    const struct block block = {.low = row->address,
+                                .high = row->address + row->size,
+                                .row = at == AG_INDEX_NONE ? UINT32_MAX : at,
+                                .is_managed = heap != NULL && strcmp(heap->kind, "malloc") != 0};
+    if (AG_ARRAY_ADD(division->blocks, division->n_blocks, block) < 0) {
+        division->error = -ENOMEM;
+    }
+}
+
+static void take_range(void *context, uint64_t low, uint64_t high, uint32_t stack, uint32_t via) {
+    struct division *division = context;
+    const uint32_t row = ag_index_map_find(&division->mapping_key, stack | (uint64_t)via << 32);
+    const struct range range = {low, high, row == AG_INDEX_NONE ? UINT32_MAX : row};
+    if (AG_ARRAY_ADD(division->ranges, division->n_ranges, range) < 0) {
+        division->error = -ENOMEM;
+    }
+}
+
+static int by_low(const void *left, const void *right) {
+    const struct block *a = left, *b = right;
+    if (a->low != b->low) {
+        return a->low < b->low ? -1 : 1;
+    }
+    return (a->high < b->high) - (a->high > b->high); /* a container before what is in it */
+}
+
+/* Sorts the blocks and makes them disjoint. A block in which another begins is a container. */
+static int settle_blocks(struct division *division) {
+    struct block *blocks = division->blocks;
+    size_t n = 0;
+    qsort(blocks, division->n_blocks, sizeof *blocks, by_low);
+    for (size_t i = 0; i < division->n_blocks; i++) {
+        const struct block block = blocks[i];
+        struct range *container =
+            division->n_containers > 0 ? &division->containers[division->n_containers - 1] : NULL;
+        const bool is_container = i + 1 < division->n_blocks && blocks[i + 1].low < block.high &&
+                                  blocks[i + 1].high <= block.high;
+        if (is_container) {
+            const struct range range = {block.low, block.high, UINT32_MAX};
+            if (container != NULL && container->high >= block.high) {
+                continue;
+            }
+            if (AG_ARRAY_ADD(division->containers, division->n_containers, range) < 0) {
+                return -ENOMEM;
+            }
+        } else if (n == 0 || block.low >= blocks[n - 1].high) {
+            blocks[n++] = block;
+        } else if (block.high > blocks[n - 1].high) { /* overlaps: an order of events was unclear */
+            blocks[n] = block;
+            blocks[n].low = blocks[n - 1].high;
+            n++;
+        }
+    }
+    division->n_blocks = n;
+    return 0;
+}
+
+/* ---- pages ---- */
+
+/* Returns the end of the memory that belongs to a block: see section 2. */
+static uint64_t end_with_rounding(const struct division *division, size_t at) {
+    enum { HEADER = 8, ALIGNMENT = 16, LEAST = 32 };
+    const struct block *block = &division->blocks[at];
+    const uint64_t size = block->high - block->low;
+    const uint64_t next = at + 1 < division->n_blocks ? division->blocks[at + 1].low : UINT64_MAX;
+    if (block->is_managed) {
+        return block->high;
+    }
+    if (next - block->high <= ALIGNMENT + size / 4) {
+        return next;
+    }
+    uint64_t whole = (size + HEADER + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    whole = whole < LEAST ? LEAST : whole;
+    const uint64_t end = block->low - HEADER + whole;
+    return end > block->high ? end : block->high;
+}
+
+static uint64_t overlap(uint64_t low, uint64_t high, uint64_t page, uint64_t page_end) {
+    const uint64_t from = low > page ? low : page, to = high < page_end ? high : page_end;
+    return to > from ? to - from : 0;
+}
+
+/* The range that contains the address; NULL: none. ADDRESS never decreases between two calls with
+ * the same NEXT. */
+static const struct range *range_at(const struct range *ranges, size_t n, size_t *next,
+                                    uint64_t address) {
+    while (*next < n && ranges[*next].high <= address) {
+        (*next)++;
+    }
+    return *next < n && ranges[*next].low <= address ? &ranges[*next] : NULL;
+}
+
+/* Counts the blocks on a page, and charges its free bytes to them. Returns the number of bytes that
+ * it counted; 0: there is no block on the page. */
+static uint64_t count_blocks(struct division *division, uint64_t page, uint64_t page_end) {
+    uint64_t *bytes = division->parts->bytes;
+    uint64_t live = 0, managed = 0, rounding = 0;
+    while (division->next_block < division->n_blocks &&
+           division->blocks[division->next_block].high <= page) {
+        division->next_block++;
+    }
+    const size_t first = division->next_block;
+    if (first > 0) { /* the rounding of the block before may extend into this page */
+        rounding += overlap(page, end_with_rounding(division, first - 1), page, page_end);
+    }
+    size_t end = first;
+    for (; end < division->n_blocks && division->blocks[end].low < page_end; end++) {
+        const struct block *block = &division->blocks[end];
+        const uint64_t part = overlap(block->low, block->high, page, page_end);
+        live += block->is_managed ? 0 : part;
+        managed += block->is_managed ? part : 0;
+        rounding += overlap(block->high, end_with_rounding(division, end), page, page_end);
+        if (block->row != UINT32_MAX) {
+            division->shares[block->row].live_bytes += part;
+            division->shares[block->row].live_blocks +=
+                block->low >= page; /* counted on its first page */
+        }
+    }
+    bytes[AG_PART_LIVE] += live;
+    bytes[AG_PART_MANAGED_IN_USE] += managed;
+    bytes[AG_PART_ROUNDING] += rounding;
+    if (first == end) {
+        return rounding;
+    }
+    const uint64_t free_bytes = page_end - page - live - managed - rounding;
+    bytes[managed > live ? AG_PART_MANAGED_FREE : AG_PART_PINNED_FREE] += free_bytes;
+    uint64_t left = free_bytes;
+    for (size_t i = first; i < end && managed <= live && free_bytes > 0; i++) {
+        const struct block *block = &division->blocks[i];
+        const uint64_t part = overlap(block->low, block->high, page, page_end);
+        const uint64_t charge = i + 1 == end ? left : free_bytes * part / (live + managed);
+        left -= charge;
+        if (block->row != UINT32_MAX) {
+            struct share *share = &division->shares[block->row];
+            share->pinned_bytes += charge;
+            share->pinning_bytes += part;
+            share->pinning_blocks += share->last_pinning != i + 1;
+            share->last_pinning = (uint32_t)(i + 1);
+        }
+    }
+    return page_end - page;
+}
+
+static void count_page(struct division *division, uint64_t page, uint64_t page_end,
+                       enum ag_resident_part others) {
+    const uint64_t counted = count_blocks(division, page, page_end);
+    const uint64_t rest = page_end - page - counted;
+    const struct range *range = range_at(division->ranges, division->n_ranges,
+                                         &division->next_range, page),
+                       *container = range_at(division->containers, division->n_containers,
+                                             &division->next_container, page);
+    if (container == NULL && range != NULL) {
+        others = AG_PART_PROGRAM_MAPPINGS;
+        if (range->row != UINT32_MAX) {
+            division->range_shares[range->row].live_bytes += rest;
+        }
+    } else if (container != NULL) {
+        others = AG_PART_MANAGED_FREE;
+    }
+    division->parts->bytes[others] += rest;
+}
+
+/* To which part the pages of a mapping belong that have no block and were not mapped by the
+ * program. */
+static enum ag_resident_part part_of_others(const struct division *division,
+                                            const struct ag_resident_mapping *mapping) {
+    bool has_malloc = (mapping->flags & AG_RESIDENT_HEAP) != 0, has_managed = false;
+    size_t low = 0, high = division->n_blocks;
+    while (low < high) { /* the first block that ends in the mapping or after it */
+        const size_t middle = low + (high - low) / 2;
+        if (division->blocks[middle].high <= mapping->low) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (size_t i = low;
+         i < division->n_blocks && division->blocks[i].low < mapping->high && !has_malloc; i++) {
+        has_malloc = !division->blocks[i].is_managed;
+        has_managed |= division->blocks[i].is_managed;
+    }
+    return has_malloc                               ? AG_PART_RETURNABLE
+           : has_managed                            ? AG_PART_MANAGED_FREE
+           : mapping->flags & AG_RESIDENT_NORESERVE ? AG_PART_AGENT
+                                                    : AG_PART_UNKNOWN;
+}
+
+static void count_pages(struct division *division, const struct ag_resident_mapping *mapping,
+                        uint64_t page_bytes) {
+    const enum ag_resident_part others = part_of_others(division, mapping);
+    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
+    uint64_t page = mapping->low, gap, n, counted = 0;
+    while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
+           (at = ag_varint_get(at, end, &n)) != NULL) {
+        const uint64_t left = (mapping->high - page) / page_bytes;
+        if (gap > left || n > left - gap) {
+            break; /* damage that no checksum found */
+        }
+        page += gap * page_bytes;
+        for (uint64_t i = 0; i < n; i++, page += page_bytes) {
+            count_page(division, page, page + page_bytes, others);
+        }
+        counted += n * page_bytes;
+    }
+    /* pages may come and go between the two readings of the kernel's numbers */
+    division->parts->bytes[AG_PART_UNKNOWN] +=
+        mapping->rss_bytes > counted ? mapping->rss_bytes - counted : 0;
+}
+
+/* ---- mappings ---- */
+
+static void count_mapping(struct division *division, const struct ag_resident_mapping *mapping,
+                          uint64_t page_bytes) {
+    static const enum ag_resident_part parts[AG_RESIDENT_CLASSES] = {
+        [AG_RESIDENT_OF_HEAP] = AG_PART_UNKNOWN, [AG_RESIDENT_OF_ANONYMOUS] = AG_PART_UNKNOWN,
+        [AG_RESIDENT_OF_SHARED] = AG_PART_FILES, [AG_RESIDENT_OF_STACKS] = AG_PART_STACKS,
+        [AG_RESIDENT_OF_FILES] = AG_PART_FILES,  [AG_RESIDENT_OF_COPIES] = AG_PART_COPIES,
+        [AG_RESIDENT_OF_JIT] = AG_PART_JIT,      [AG_RESIDENT_OF_AGENT] = AG_PART_AGENT,
+    };
+    uint64_t bytes[AG_RESIDENT_CLASSES];
+    ag_resident_mapping_divide(mapping, bytes);
+    if (mapping->pages != NULL &&
+        bytes[AG_RESIDENT_OF_HEAP] + bytes[AG_RESIDENT_OF_ANONYMOUS] > 0) {
+        count_pages(division, mapping, page_bytes);
+        return;
+    }
+    for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
+        enum ag_resident_part part = parts[k];
+        const bool may_be_mapped = k == AG_RESIDENT_OF_SHARED || k == AG_RESIDENT_OF_ANONYMOUS;
+        const struct range *range = bytes[k] > 0 && may_be_mapped
+                                        ? range_at(division->ranges, division->n_ranges,
+                                                   &division->next_range, mapping->low)
+                                        : NULL;
+        if (range != NULL) {
+            part = AG_PART_PROGRAM_MAPPINGS;
+            if (range->row != UINT32_MAX) {
+                division->range_shares[range->row].live_bytes += bytes[k];
+            }
+        }
+        division->parts->bytes[part] += bytes[k];
+    }
+}
+
+static int divide(struct division *division) {
+    const struct ag_resident_look *look = &division->profile->definitions.look;
+    struct ag_resident_parts *parts = division->parts;
+    uint64_t until = 0;
+    for (size_t i = 0; i < look->n_mappings; i++) {
+        const struct ag_resident_mapping *mapping = &look->mappings[i];
+        if (mapping->low >= until) { /* the kernel sorts them by address */
+            count_mapping(division, mapping, look->page_bytes);
+            until = mapping->high;
+        }
+    }
+    for (int k = 0; k < AG_RESIDENT_PARTS; k++) {
+        parts->rss_bytes += parts->bytes[k];
+    }
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static int by_bytes(const void *left, const void *right) {
+    const struct ag_resident_site *a = left, *b = right;
+    return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+}
+
+/* Sums the shares of the rows by their blamed lines. */
+static int make_sites(struct ag_profile *profile, const struct share *shares,
+                      enum ag_resident_part part, struct ag_resident_parts *parts) {
+    const struct ag_blamed_line *lines;
+    size_t n_lines, n = 0;
+    const int r = ag_profile_blamed_lines(profile, &lines, &n_lines);
+    struct ag_resident_site *sites = r < 0 ? NULL : calloc(n_lines + 1, sizeof *sites);
+    if (sites == NULL) {
+        return r < 0 ? r : -ENOMEM;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        struct ag_resident_site *site = &sites[profile->line_of_row[i]];
+        const bool is_pinned = part == AG_PART_PINNED_FREE;
+        site->bytes += is_pinned ? shares[i].pinned_bytes : shares[i].live_bytes;
+        site->blocks += is_pinned ? shares[i].pinning_blocks : shares[i].live_blocks;
+        site->block_bytes += is_pinned ? shares[i].pinning_bytes : shares[i].live_bytes;
+    }
+    for (size_t i = 0; i < n_lines; i++) {
+        sites[i].frame = ag_profile_frame(profile, lines[i].frame);
+        if (sites[i].bytes > 0) {
+            sites[n++] = sites[i];
+        }
+    }
+    qsort(sites, n, sizeof *sites, by_bytes);
+    parts->sites[part] = sites;
+    parts->n_sites[part] = n;
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static int check(const struct ag_profile *profile, char message[512]) {
+    const struct ag_profile_identity *identity = &profile->identity;
+    const char *why = NULL;
+    int r = -ENOTSUP;
+    if (profile->n_parts > 0) {
+        why = "shows one process; leave --merge out";
+    } else if (identity->is_sampled || identity->filter != NULL) {
+        why = "needs all blocks; record with --mode=exact and without --filter";
+    } else if (profile->is_filtered || profile->has_window) {
+        why = "shows the whole process at its peak; leave out the options that select a part";
+    } else if (profile->definitions.look.n_mappings == 0) {
+        why = "this trace does not have the resident memory of the process: it ended too soon, has "
+              "blocks that were allocated before the recording (attach, --delay, a forked child), "
+              "or its /proc could not be read";
+        r = -ENODATA;
+    }
+    if (why != NULL) {
+        (void)snprintf(message, 512, "%s", why);
+    }
+    return why != NULL ? r : 0;
+}
+
+static int collect(struct division *division, char message[512]) {
+    struct ag_profile *profile = division->profile;
+    int r = ag_profile_mappings(profile, &division->mappings, message);
+    r = r < 0 ? r : index_rows(profile, &division->row_of_key);
+    r = r < 0 ? r : index_rows(division->mappings, &division->mapping_key);
+    r = r < 0 ? r
+              : ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, take_block, division);
+    r = r < 0 ? r
+              : ag_mapping_pass_at(division->mappings->file, &division->mappings->definitions,
+                                   &division->mappings->pass, profile->definitions.look_ns,
+                                   take_range, division);
+    r = r < 0 ? r : division->error;
+    r = r < 0 ? r : settle_blocks(division);
+    division->shares = calloc(profile->n_rows + 1, sizeof *division->shares);
+    division->range_shares =
+        calloc(r < 0 ? 1 : division->mappings->n_rows + 1, sizeof *division->range_shares);
+    return r < 0 ? r : division->shares && division->range_shares ? 0 : -ENOMEM;
+}
+
+int ag_profile_resident_parts(struct ag_profile *profile, struct ag_resident_parts *ret_parts,
+                              char ret_message[512]) {
+    ret_message[0] = '\0';
+    int r = check(profile, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    const struct ag_resident_look *look = &profile->definitions.look;
+    const uint64_t start_ns = profile->definitions.start_ns, look_ns = profile->definitions.look_ns;
+    struct ag_resident_parts parts = {.moment_ns = look_ns > start_ns ? look_ns - start_ns : 0,
+                                      .page_table_bytes = look->page_table_bytes,
+                                      .hugetlb_bytes = look->hugetlb_bytes,
+                                      .swap_bytes = look->swap_bytes};
+    struct division division = {.profile = profile, .parts = &parts, .moment_ns = parts.moment_ns};
+    r = collect(&division, ret_message);
+    r = r < 0 ? r : divide(&division);
+    r = r < 0 ? r : make_sites(profile, division.shares, AG_PART_LIVE, &parts);
+    r = r < 0 ? r : make_sites(profile, division.shares, AG_PART_PINNED_FREE, &parts);
+    r = r < 0 ? r
+              : make_sites(division.mappings, division.range_shares, AG_PART_PROGRAM_MAPPINGS,
+                           &parts);
+    ag_index_map_done(&division.row_of_key);
+    ag_index_map_done(&division.mapping_key);
+    free(division.blocks);
+    free(division.containers);
+    free(division.ranges);
+    free(division.shares);
+    free(division.range_shares);
+    if (r < 0) {
+        ag_resident_parts_done(&parts);
+        if (ret_message[0] == '\0') {
+            (void)snprintf(ret_message, 512, "%s", strerror(-r));
+        }
+        return r;
+    }
+    *ret_parts = parts;
+    return 0;
+}
+
+void ag_resident_parts_done(struct ag_resident_parts *parts) {
+    for (int k = 0; k < AG_RESIDENT_PARTS; k++) {
+        free(parts->sites[k]);
+    }
+    *parts = (struct ag_resident_parts){0};
+}

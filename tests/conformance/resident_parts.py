@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""--view=rss: fragmented.c has known blocks in use, free memory that these blocks pin, free memory that malloc_trim gives back, and a mapping
+of its own. The program itself measures its resident memory, and what malloc_trim gives back."""
+
+import json
+import sys
+
+import recorded
+import tap
+
+MIB = 1 << 20
+
+
+def near(number, expected, margin):
+    return abs(number - expected) <= margin
+
+
+def site(classes, name, function):
+    found = [row for row in classes[name]["sites"] if row["function"] == function]
+    return found[0] if found else {"bytes": 0, "blocks": 0, "block_bytes": 0}
+
+
+def look_after_frees(tools, folder, seconds):
+    outcome, traces = recorded.record(tools, [tools.program("fragmented"), str(seconds)], folder, ())
+    view = recorded.report(tools, traces[0], "--view=rss")
+    return json.loads(outcome.stdout.decode()), view, traces[0]
+
+
+def divided(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for seconds in 2, 10, 30: # on a busy machine, the writer may not look within the time that the program waits
+            truth, view, trace = look_after_frees(tools, folder, seconds)
+            classes = {row["class"]: row for row in view["classes"]}
+            if site(classes, "live", "fill_more")["bytes"] == 0:
+                break
+        total = sum(row["bytes"] for row in view["classes"])
+        failures.expect("sum", total, view["rss_bytes"])
+        failures.fail_unless("resident: %d, %s" % (total, truth), near(total, truth["resident_bytes"], MIB))
+        failures.fail_unless("unknown: %s" % classes["unknown"], classes["unknown"]["bytes"] <= total // 100)
+        returnable = classes["returnable"]["bytes"]
+        failures.fail_unless("returnable: %d, %s" % (returnable, truth), near(returnable, truth["trimmed_bytes"], MIB))
+        first = classes["pinned_free"]["sites"][0]
+        failures.expect("the first line that pins memory", first["function"], "keep_small")
+        failures.fail_unless("its blocks: %s" % first, first["blocks"] == 8001 and near(first["block_bytes"], 24 * 8001, 0))
+        failures.fail_unless("what they pin: %s" % first, near(first["bytes"], 8000 * 4048, MIB))
+        large, mapped = site(classes, "live", "keep_large"), site(classes, "program_mappings", "map_some")
+        failures.fail_unless("large block: %s" % large, near(large["bytes"], 3 * MIB, 8192))
+        failures.fail_unless("mapping: %s" % mapped, near(mapped["bytes"], 10 * MIB, 8192))
+        text = recorded.run([tools.allogram, "report", trace, "--view=rss"])
+        failures.require("text: %s" % text.stdout, text.status == 0 and b"keep_small" in text.stdout and b"returnable" in text.stdout)
+        part = recorded.run([tools.allogram, "report", trace, "--view=rss", "--focus=main"])
+        failures.require("a filter is refused: %s" % part.stderr, part.status != 0 and b"whole process" in part.stderr)
+    return failures
+
+
+def main():
+    tools = recorded.tools_of_arguments()
+    results = tap.Plan(1)
+    results.run("resident memory is divided into its parts", lambda: divided(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
