@@ -21,6 +21,7 @@ packages_of() {
             libxxhash-dev libiberty-dev zlib1g-dev
         echo erlang-base? erlang-dev? # the tracer of Erlang nodes
         echo ocaml-nox? ocaml-findlib? # the OCaml library
+        echo libncurses-dev?          # the screen of --live
         echo clang? libbpf-dev?       # the BPF program that reads Erlang nodes from outside
         node_packages
         ;;

@@ -27,17 +27,34 @@ static int agent_place_take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES
     return 0;
 }
 
+/* Looks for the file NAME in the FOLDERS, which are relative to the folder of this program. */
+static bool find_beside_program(const char *const *folders, size_t n_folders, const char *name,
+                                char ret_own[PATH_MAX], char ret_path[PATH_MAX]) {
+    char candidate[2 * PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", ret_own, PATH_MAX - 1);
+    ret_own[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(ret_own, '/');
+    for (size_t i = 0; slash != NULL && i < n_folders; i++) {
+        snprintf(candidate, sizeof candidate, "%.*s/%s/%s", (int)(slash - ret_own), ret_own,
+                 folders[i], name);
+        if (realpath(candidate, ret_path) != NULL && access(ret_path, R_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define INSTALLED_FOLDERS \
+    ".", "../lib/allogram", "../lib/x86_64-linux-gnu/allogram", "../lib64/allogram"
+
 int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]) {
-    static const char *const places[] = {
-        "liballogram-agent.so",
-        "../lib/allogram/liballogram-agent.so",
-        "../lib/x86_64-linux-gnu/allogram/liballogram-agent.so",
-        "../lib64/allogram/liballogram-agent.so",
+    static const char *const folders[] = {
+        INSTALLED_FOLDERS,
         /* this path and the next path exist in a build tree */
-        "../../adapters/libc/liballogram-agent.so",
-        "../adapters/libc/liballogram-agent.so",
+        "../../adapters/libc",
+        "../adapters/libc",
     };
-    char own[PATH_MAX], candidate[2 * PATH_MAX], resolved[PATH_MAX];
+    char own[PATH_MAX], resolved[PATH_MAX];
     const char *given = getenv("ALLOGRAM_AGENT");
     if (given != NULL && given[0] != '\0') {
         if (realpath(given, resolved) == NULL) {
@@ -46,20 +63,24 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
         }
         return agent_place_take(resolved, ret_path, ret_message);
     }
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length > 0 ? length : 0] = '\0';
-    const char *slash = strrchr(own, '/');
-    for (size_t i = 0; slash != NULL && i < AG_ARRAY_SIZE(places); i++) {
-        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)(slash - own), own, places[i]);
-        if (realpath(candidate, resolved) != NULL && access(resolved, R_OK) == 0) {
-            return agent_place_take(resolved, ret_path, ret_message);
-        }
+    if (find_beside_program(folders, AG_ARRAY_SIZE(folders), "liballogram-agent.so", own,
+                            resolved)) {
+        return agent_place_take(resolved, ret_path, ret_message);
     }
     snprintf(ret_message, 512,
              "liballogram-agent.so is neither in the folder of %.300s nor in ../lib/allogram; "
              "set ALLOGRAM_AGENT to its path",
              own);
     return -ENOENT;
+}
+
+bool ag_agent_place_find_own(const char *name, const char *built,
+                             char ret_path[AG_AGENT_PLACE_BYTES]) {
+    const char *const folders[] = {INSTALLED_FOLDERS, built};
+    char own[PATH_MAX], resolved[PATH_MAX];
+    const bool is_found = find_beside_program(folders, AG_ARRAY_SIZE(folders), name, own, resolved);
+    (void)snprintf(ret_path, AG_AGENT_PLACE_BYTES, "%s", is_found ? resolved : "");
+    return is_found;
 }
 
 int ag_agent_place_find_attached(const char *name, char ret_path[AG_AGENT_PLACE_BYTES],

@@ -3,6 +3,8 @@
 #ifndef AG_AGENT_PLACE_H
 #define AG_AGENT_PLACE_H
 
+#include <stdbool.h>
+
 enum { AG_AGENT_PLACE_BYTES = 4096 };
 
 /* Finds the preloaded agent: the file that $ALLOGRAM_AGENT names; if the variable is not set,
@@ -19,5 +21,10 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
 #define AG_AGENT_ATTACHED_RUNTIMES "liballogram-attached-runtimes.so"
 int ag_agent_place_find_attached(const char *name, char ret_path[AG_AGENT_PLACE_BYTES],
                                  char ret_message[512]);
+/* Finds a library that allogram itself loads, in the same places relative to the folder of this
+ * program. BUILT: its folder in the build tree, relative to that of this program. Returns false if
+ * the library was not found. */
+bool ag_agent_place_find_own(const char *name, const char *built,
+                             char ret_path[AG_AGENT_PLACE_BYTES]);
 
 #endif

@@ -39,6 +39,7 @@
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/launch.h"
+#include "cli/live.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/recording_options.h"
@@ -53,6 +54,7 @@ enum {
     OPTION_DURATION = AG_OPTION_LONG_ONLY,
     OPTION_PROCESS,
     OPTION_TRACE,
+    OPTION_LIVE,
     BACKGROUND_TRIES = 100,
     BACKGROUND_NAP_MS = 100,
 };
@@ -73,6 +75,8 @@ static const struct ag_option table[] = {
     {AG_OPTION_FREE_STACKS, "free-stacks", NULL,
      "record the stack of every free too, for report --view=blocks"},
     {AG_OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
+    {OPTION_LIVE, "live", NULL,
+     "show the views of `allogram report` on this terminal until the\nrecording ends"},
     {'q', "quiet", NULL, "print nothing but failures"},
     AG_OPTIONS_OF_LINKS,
     {OPTION_PROCESS, "process", "WHICH",
@@ -90,7 +94,8 @@ struct request {
     const char *adapters;       /* value of --adapters */
     uint64_t duration_ns;       /* 0: no limit */
     struct ag_link_attach link; /* the options for a NODE */
-    bool is_quiet;
+    bool is_quiet, is_live;
+    struct ag_live live;
     pid_t pid;
     int claim; /* lock that keeps other allogram commands from attaching, held until the hooks are
                 * on; -1: none */
@@ -164,6 +169,10 @@ static int set_option(void *context, int id, const char *value) {
     case 'q':
         request->is_quiet = true;
         return AG_EXIT_OK;
+    case OPTION_LIVE:
+        request->is_live = request->session.has_requests = true;
+        request->process_option = "live";
+        return AG_EXIT_OK;
     case OPTION_DURATION:
         return ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0
                    ? AG_EXIT_OK
@@ -201,10 +210,12 @@ static void wait_for_end(struct request *request) {
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
         }
+        (void)ag_live_step(&request->live);
         const struct timespec rest = rest_until_look(request->duration_ns, passed_ns);
         struct pollfd fds[] = {{.fd = supervisor->signal_fd, .events = POLLIN},
-                               {.fd = pidfd, .events = POLLIN}};
-        if (ppoll(fds, 2, &rest, NULL) < 0 && errno != EINTR) {
+                               {.fd = pidfd, .events = POLLIN},
+                               {.fd = request->live.control_fd, .events = POLLIN}};
+        if (ppoll(fds, AG_ARRAY_SIZE(fds), &rest, NULL) < 0 && errno != EINTR) {
             break;
         }
         struct signalfd_siginfo info;
@@ -213,6 +224,8 @@ static void wait_for_end(struct request *request) {
                 info.ssi_signo == SIGQUIT) {
                 ag_end_guard_note((int)info.ssi_signo);
                 is_over = true;
+            } else if (info.ssi_signo == SIGTSTP) {
+                ag_supervisor_stop(supervisor, SIGTSTP);
             }
         }
         is_over |= fds[1].revents != 0 || ag_attach_is_gone(request->attach);
@@ -285,7 +298,12 @@ static int record_process(struct request *request, struct ag_session *session, c
         set_urgency(false);
         ag_attach_claim_end(&request->claim);
         say_times(request, "attached to", &request->in, &request->on);
+        r = ag_live_start(&request->live, ag_session_requests(session), trace);
+        if (r < 0) {
+            ag_say("cannot show the screen: %s; the recording continues without it", strerror(-r));
+        }
         wait_for_end(request);
+        ag_live_stop(&request->live);
         set_urgency(true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
@@ -396,8 +414,10 @@ static void end_by_force(void *context, bool is_held) {
 /* Blocks the signals that end the command. From here on the command reads them from a descriptor,
  * so that it can undo every change to the process before it ends. */
 static int begin_signals(struct request *request) {
-    request->supervisor =
-        (struct ag_supervisor){.child = request->pid, .report_fd = -1, .signal_fd = -1};
+    request->supervisor = (struct ag_supervisor){.child = request->pid,
+                                                 .report_fd = -1,
+                                                 .signal_fd = -1,
+                                                 .live = request->is_live ? &request->live : NULL};
     const int r = ag_supervisor_take_signals(&request->supervisor, AG_SIGNALS_OF_COMMAND);
     return r < 0 ? r : ag_end_guard_begin("attach", end_by_force, request);
 }
@@ -407,6 +427,10 @@ static int attach_to_process(struct request *request) {
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
     ag_launch_guard_standard();
+    if (request->is_live && ag_live_open(&request->live, /* takes_output= */ false, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+    }
+    request->live.is_quiet = request->is_quiet;
     const int r = begin_signals(request);
     if (r < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot receive signals: %s", strerror(-r));
@@ -477,6 +501,7 @@ int ag_command_attach(int argc, char **argv) {
                                           .is_attached = true,
                                           .no_children = true},
                               .adapters = "auto",
+                              .live = AG_LIVE_NONE,
                               .claim = -1};
     struct ag_options options = {
         .usage = "attach PID|NODE [OPTIONS]",
@@ -502,6 +527,8 @@ int ag_command_attach(int argc, char **argv) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to --mode=exact",
                        request.sampling_option);
     }
-    const int status = parse_pid(&request, options.operands[0], &request.pid);
-    return status == AG_EXIT_OK ? attach_to_process(&request) : status;
+    int status = parse_pid(&request, options.operands[0], &request.pid);
+    status = status == AG_EXIT_OK ? attach_to_process(&request) : status;
+    ag_live_stop(&request.live); /* after a failure */
+    return status;
 }

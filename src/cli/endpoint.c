@@ -114,23 +114,6 @@ static void answer_file(int client, int fd, uint64_t bytes) {
 
 /* ---- pages ---- */
 
-/* Requests that the writer writes a trace of the first process to PATH. Returns whether the trace
- * was written. */
-static bool take_snapshot(const struct server *server, const char *path) {
-    struct ag_snapshot_requests *requests = server->requests;
-    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_relaxed) + 1;
-    (void)snprintf(requests->path, sizeof(requests->path), "%s", path);
-    /* release: synchronizes with the writer's acquire, so that the writer sees the whole path */
-    atomic_store_explicit(&requests->n_asked, asked, memory_order_release);
-    for (int ms = 0; ms < SNAPSHOT_PATIENCE_MS && !is_over; ms++) {
-        if (atomic_load_explicit(&requests->n_done, memory_order_acquire) == asked) {
-            return access(path, R_OK) == 0;
-        }
-        (void)poll(NULL, 0, 1);
-    }
-    return false;
-}
-
 /* Runs `allogram export`. Returns whether it succeeded. */
 static bool export_pprof(const char *trace, const char *output, const char *metric,
                          uint64_t from_ns) {
@@ -156,11 +139,12 @@ static bool export_pprof(const char *trace, const char *output, const char *metr
 static void answer_profile(struct server *server, int client, const char *metric, bool is_growth) {
     char trace[128], profile[128];
     struct stat status;
+    uint64_t until_ns = 0;
     (void)snprintf(trace, sizeof(trace), "%s/now.allogram", server->folder);
     (void)snprintf(profile, sizeof(profile), "%s/now.pb.gz", server->folder);
     (void)unlink(trace);
     (void)unlink(profile); /* both files may remain from a request that failed */
-    if (!take_snapshot(server, trace)) {
+    if (!ag_snapshot_take(server->requests, trace, SNAPSHOT_PATIENCE_MS, &is_over, &until_ns)) {
         answer_text(client, "503 Service Unavailable",
                     "no snapshot: the program has not started yet, or has ended\n");
     } else if (!export_pprof(trace, profile, metric, is_growth ? server->growth_ns : 0)) {
@@ -171,7 +155,7 @@ static void answer_profile(struct server *server, int client, const char *metric
         const int fd = open(profile, O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && fstat(fd, &status) == 0) {
             answer_file(client, fd, (uint64_t)status.st_size);
-            server->growth_ns = is_growth ? server->requests->until_ns : server->growth_ns;
+            server->growth_ns = is_growth ? until_ns : server->growth_ns;
         }
         if (fd >= 0) {
             (void)close(fd); /* nothing was written */

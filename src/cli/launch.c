@@ -128,6 +128,19 @@ static int execute_program(const struct ag_launch *launch) {
     return errno;
 }
 
+/* Takes the terminal from the program, which leaves it to the screen of --live. */
+static void replace_terminal(int output_fd) {
+    const int null_fd = isatty(STDIN_FILENO) ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    if (null_fd >= 0) {
+        (void)dup2(null_fd, STDIN_FILENO); /* cannot fail, here and below */
+    }
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (isatty(fd)) {
+            (void)dup2(output_fd, fd);
+        }
+    }
+}
+
 static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int status_fd) {
     char go = 0;
     ssize_t n = 0;
@@ -142,6 +155,9 @@ static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int s
     ag_cut_files_unguard();
     if (error == 0) {
         restore_limits(launch);
+        if (launch->output_fd >= 0) {
+            replace_terminal(launch->output_fd);
+        }
         error = execute_program(launch);
     }
     /* the error cannot be reported in another way */

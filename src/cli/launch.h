@@ -22,6 +22,9 @@ struct ag_launch {
     /* values of --trace and --process: functions and processes of Erlang nodes that are counted;
      * "": all */
     const char *functions, *processes;
+    /* replaces standard output and standard error if they are terminals; standard input that is a
+     * terminal is then replaced by /dev/null. -1: nothing is replaced. */
+    int output_fd;
     /* set by ag_launch_prepare */
     pid_t pid;
     /* after a byte is written, the child executes the program; if the descriptor is closed without

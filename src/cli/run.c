@@ -25,6 +25,7 @@
 #include "cli/command.h"
 #include "cli/endpoint.h"
 #include "cli/launch.h"
+#include "cli/live.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
@@ -43,6 +44,7 @@ enum {
     OPTION_STAMP_EVERY,
     OPTION_DUMP_AT,
     OPTION_SERVE,
+    OPTION_LIVE,
     OPTION_CALLS,
     OPTION_PROCESS,
     OPTION_TRACE,
@@ -76,6 +78,8 @@ static const struct ag_option option_table[] = {
      "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
      "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
+    {OPTION_LIVE, "live", NULL,
+     "show the views of `allogram report` on this terminal while the\nprogram runs; what the program writes to the terminal meanwhile is\nin the view output, and on the terminal when the screen is closed;\nits input from the terminal is empty"},
     {AG_OPTION_DELAY, "delay", "TIME",
      "start recording after this time: seconds, or a number with ms,\ns, m, h"},
     {AG_OPTION_DURATION, "duration", "TIME",
@@ -92,7 +96,7 @@ struct run_request {
     /* name of a given option that is valid only in sample mode; NULL: none was given */
     const char *sampling_option;
     const char *adapters; /* value of --adapters: the runtimes to record; NULL: all */
-    bool serves;
+    bool serves, is_live;
     uint16_t port;
     bool has_calls;
     /* values of --trace and --process, joined by commas; "": not given */
@@ -313,6 +317,9 @@ static int set_option(struct run_request *request, int id, const char *name, con
         return add_dump(request, name, value);
     case OPTION_SERVE:
         return set_port(request, name, value);
+    case OPTION_LIVE:
+        request->is_live = request->session.has_requests = true;
+        return 0;
     case AG_OPTION_DELAY:
     case AG_OPTION_DURATION:
     case AG_OPTION_SIGNAL:
@@ -393,6 +400,9 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
     ag_supervisor_step_back(supervisor, request->is_quiet);
     const bool has_report = ag_supervisor_watch(supervisor);
     ag_endpoint_stop(endpoint);
+    if (supervisor->live) {
+        ag_live_stop(supervisor->live);
+    }
     if (has_report && is_refused(supervisor, launch)) {
         (void)unlink(supervisor->report.registered ? supervisor->report.path : first_trace);
         if (!request->is_quiet) {
@@ -432,7 +442,7 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
  * Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                           struct run_request *request, const char *program,
-                          struct ag_endpoint *endpoint) {
+                          struct ag_endpoint *endpoint, struct ag_live *live) {
     char first_trace[FIRST_TRACE_BYTES], message[512];
     struct ag_supervisor supervisor = {.session = session,
                                        .child = launch->pid,
@@ -440,7 +450,8 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                                        .signal_fd = -1,
                                        .dumps = request->session.dumps,
                                        .n_dumps = request->session.n_dumps,
-                                       .times = &request->times};
+                                       .times = &request->times,
+                                       .live = live->terminal_fd >= 0 ? live : NULL};
     if (ag_session_first_trace(session, (uint32_t)launch->pid, program, first_trace, message) < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
@@ -459,12 +470,18 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
     const int error = ag_launch_go(launch);
     if (error > 0) {
         ag_endpoint_stop(endpoint);
+        ag_live_stop(live);
+        supervisor.live = NULL;
         supervisor.child_ended = true;
         /* waits for the writer, which ends after the child */
         (void)ag_supervisor_watch(&supervisor);
         ag_session_remove_empty_trace(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));
+    }
+    r = ag_live_start(live, ag_session_requests(session), first_trace);
+    if (r < 0) {
+        ag_say("cannot show the screen: %s; the recording continues without it", strerror(-r));
     }
     return accompany(&supervisor, request, program, launch, first_trace, endpoint);
 }
@@ -491,12 +508,19 @@ static int run_program(struct run_request *request, char **arguments) {
                                .processes = request->processes};
     struct ag_session *session = NULL;
     struct ag_endpoint endpoint = {.listen_fd = -1};
+    struct ag_live live = AG_LIVE_NONE;
     ag_launch_guard_standard();
     ag_launch_lift_limits(&launch);
     if (request->serves && ag_endpoint_open(&endpoint, request->port, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
+    if (request->is_live && ag_live_open(&live, /* takes_output= */ true, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s", message);
+    }
+    live.is_quiet = request->is_quiet;
+    launch.output_fd = live.program_fd;
     if (ag_session_create(&request->session, &session, message) < 0) {
+        ag_live_stop(&live);
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
     launch.session_path = ag_session_path(session);
@@ -505,8 +529,9 @@ static int run_program(struct run_request *request, char **arguments) {
         ag_session_remove(session);
         status = ag_fail(AG_EXIT_OWN_FAILURE, "cannot start %s: %s", arguments[0], strerror(-r));
     } else {
-        status = start_and_wait(session, &launch, request, arguments[0], &endpoint);
+        status = start_and_wait(session, &launch, request, arguments[0], &endpoint, &live);
     }
+    ag_live_stop(&live);             /* after a failure */
     (void)ag_session_close(session); /* returns NULL */
     return status;
 }

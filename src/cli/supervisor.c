@@ -9,7 +9,8 @@
  * kill(0, ...), has reached the program, too. SIGSEGV, SIGBUS and SIGFPE are not passed on, because
  * the kernel sends them for faults of `run` itself. When the program has stopped, `run` stops
  * itself, so that the shell sees what it would see without `run`. A program may ignore SIGTSTP
- * (^Z), or restore the terminal before it stops, so SIGTSTP alone does not stop `run`.
+ * (^Z), or restore the terminal before it stops, so SIGTSTP alone does not stop `run`. With
+ * --live, `run` gives the terminal back before it stops itself.
  *
  * The writer is the process that makes the traces from the live segment, the memory that is shared
  * with the program. After SIGTERM or SIGINT, the writer ends only when the program has ended. For
@@ -51,10 +52,11 @@ static const int also_passed_on[] = {SIGILL,    SIGTRAP, SIGABRT, SIGPIPE, SIGST
                                      SIGVTALRM, SIGSYS,  SIGXFSZ, SIGTSTP};
 
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet) {
-    int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
+    int keep[AG_SESSION_MAX_DESCRIPTORS + 2 + AG_LIVE_DESCRIPTORS];
     size_t count = ag_session_descriptors(supervisor->session, keep);
     keep[count++] = supervisor->report_fd;
     keep[count++] = supervisor->signal_fd;
+    count += supervisor->live ? ag_live_descriptors(supervisor->live, keep + count) : 0;
     ag_background_close_all_but(keep, count);
     /* if this process kept the output open, a reader of the program's output would not see its
      * end */
@@ -143,6 +145,22 @@ static void sleep_ms(long ms) {
     (void)nanosleep(&time, NULL); /* a signal may end the wait early */
 }
 
+void ag_supervisor_stop(const struct ag_supervisor *supervisor, int number) {
+    sigset_t set, before;
+    if (supervisor->live) {
+        ag_live_leave(supervisor->live);
+    }
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, number);
+    /* raised while it is blocked: if the terminal sent the same signal, the two count as one */
+    (void)raise(number);
+    (void)sigprocmask(SIG_UNBLOCK, &set, &before); /* cannot fail */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* cannot fail */
+    if (supervisor->live) {
+        ag_live_return(supervisor->live);
+    }
+}
+
 /* Whether the child was continued. */
 static bool child_continued(const struct ag_supervisor *supervisor) {
     sleep_ms(STOP_SETTLES_MS); /* a SIGCONT to the process group may still be on its way */
@@ -158,15 +176,10 @@ static void child_stopped(const struct ag_supervisor *supervisor, int number) {
     if (child_continued(supervisor)) {
         return;
     }
-    sigset_t set, before;
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, number);
-    /* raised while it is blocked: if the terminal sent the same signal, the two count as one */
-    (void)raise(number);
-    (void)sigprocmask(SIG_UNBLOCK, &set, &before); /* cannot fail */
-    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* cannot fail */
+    ag_supervisor_stop(supervisor, number);
     /* The SIGCONT that continued `run` was meant for the program. The program must get it once. */
     const struct timespec at_once = {0};
+    sigset_t set;
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGCONT);
     (void)sigtimedwait(&set, NULL, &at_once); /* fails if there is none */
@@ -291,6 +304,9 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_s
     for (size_t i = 0; i < AG_ARRAY_SIZE(handled); i++) {
         (void)sigaddset(&set, handled[i]);
     }
+    if (supervisor->live) {
+        (void)sigaddset(&set, SIGTSTP);
+    }
     for (size_t i = 0; which == AG_SIGNALS_FOR_CHILD && i < AG_ARRAY_SIZE(also_passed_on); i++) {
         (void)sigaddset(&set, also_passed_on[i]);
     }
@@ -331,9 +347,14 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
             }
             timeout_ms = (int)(give_up_ms - now);
         }
-        struct pollfd fds[] = {{.fd = supervisor->signal_fd, .events = POLLIN},
-                               {.fd = supervisor->report_fd, .events = POLLIN}};
-        if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR) {
+        const int live_ms = supervisor->live ? ag_live_step(supervisor->live) : -1;
+        timeout_ms =
+            live_ms >= 0 && (timeout_ms < 0 || live_ms < timeout_ms) ? live_ms : timeout_ms;
+        struct pollfd fds[] = {
+            {.fd = supervisor->signal_fd, .events = POLLIN},
+            {.fd = supervisor->report_fd, .events = POLLIN},
+            {.fd = supervisor->live ? supervisor->live->control_fd : -1, .events = POLLIN}};
+        if (poll(fds, AG_ARRAY_SIZE(fds), timeout_ms) < 0 && errno != EINTR) {
             break;
         }
         if (fds[1].revents && !ag_supervisor_read_report(supervisor)) {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cli/live.h"
 #include "cli/recording_times.h"
 #include "writer/snapshot.h"
 #include "writer/writer.h"
@@ -21,6 +22,7 @@ struct ag_supervisor {
     const struct ag_dump_when *dumps;
     size_t n_dumps;
     struct ag_recording_times *times; /* NULL: everything is recorded */
+    struct ag_live *live;             /* the screen of --live; NULL: none */
     /* gave_up: after the child had ended, a signal ended the wait for the writer */
     bool child_ended, gave_up;
     unsigned n_restarts;
@@ -45,6 +47,9 @@ bool ag_supervisor_read_report(struct ag_supervisor *supervisor);
  * a negative errno. */
 enum ag_taken_signals { AG_SIGNALS_OF_COMMAND, AG_SIGNALS_FOR_CHILD };
 int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_signals which);
+/* Stops this process by the signal NUMBER, which the calling thread blocks, and gives the terminal
+ * back meanwhile. Returns when the process has been continued. */
+void ag_supervisor_stop(const struct ag_supervisor *supervisor, int number);
 /* Closes what this process shares with the program: standard input and output, the other inherited
  * descriptors, and standard error if IS_QUIET is true, because nothing will be printed. */
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_quiet);

@@ -21,10 +21,11 @@
  *    come meanwhile are answered by the next snapshot. A process has at most DUMPS_MOST dumps. A
  *    dump that cannot be written is removed without a message, and its number is skipped.
  *
- * 4. Requests. `run`, its writer and its endpoint (the server of `run --serve`) share a page,
- *    struct ag_snapshot_requests: to request a trace of the first process, one of these processes
- *    writes the file's name and increments a counter. Requests of other processes go through the
- *    live segment (session_control.c); the answer is the number of the dump.
+ * 4. Requests. The command, its writer, its endpoint (the server of `run --serve`) and its screen
+ *    (--live) share a page, struct ag_snapshot_requests: to request a trace of the first process,
+ *    one of these processes writes the file's name and increments a counter (ag_snapshot_take).
+ *    Requests of other processes go through the live segment (session_control.c); the answer is the
+ *    number of the dump.
  *
  * 5. Inside the recording program. A program that records itself has no writer process. To make a
  *    snapshot, it maps its live file (the file of the live segment) again, privately, so that
@@ -62,9 +63,60 @@ enum {
      * goes on */
     FREEZING_PATIENCE_MS = 20 * 1000,
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
+    ASKER_NAP_MS = 10,
+    SOON_NS = 100 * 1000 * 1000,
     PEAK_LEAST_BYTES = 1 << 20,
     PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the peak that was dumped last */
 };
+
+/* ---- in the process that requests a trace ---- */
+
+/* Waits until no other process requests a trace. A process that was killed meanwhile does not
+ * count. Returns false if there is no time left. */
+static bool become_asker(struct ag_snapshot_requests *requests, uint64_t end_ns,
+                         const volatile sig_atomic_t *is_over) {
+    const int32_t own = (int32_t)getpid();
+    while (ag_monotonic_ns() < end_ns && !(is_over && *is_over)) {
+        int32_t asker = atomic_load_explicit(&requests->asker, memory_order_relaxed);
+        const bool is_free = asker == 0 || (kill(asker, 0) < 0 && errno == ESRCH);
+        /* acquire: pairs with the release of the previous asker, whose path this process
+         * overwrites */
+        if (is_free &&
+            atomic_compare_exchange_strong_explicit(&requests->asker, &asker, own,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            return true;
+        }
+        (void)poll(NULL, 0, ASKER_NAP_MS);
+    }
+    return false;
+}
+
+bool ag_snapshot_take(struct ag_snapshot_requests *requests, const char *path, unsigned patience_ms,
+                      const volatile sig_atomic_t *is_over, uint64_t *ret_until_ns) {
+    const uint64_t begin_ns = ag_monotonic_ns(),
+                   end_ns = begin_ns + patience_ms * UINT64_C(1000000);
+    if (!become_asker(requests, end_ns, is_over)) {
+        return false;
+    }
+    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_relaxed) + 1;
+    (void)snprintf(requests->path, sizeof(requests->path), "%s", path);
+    /* release: synchronizes with the writer's acquire, so that the writer sees the whole path */
+    atomic_store_explicit(&requests->n_asked, asked, memory_order_release);
+    bool is_done = false;
+    for (uint64_t now_ns = begin_ns; !is_done && now_ns < end_ns && !(is_over && *is_over);) {
+        is_done = atomic_load_explicit(&requests->n_done, memory_order_acquire) == asked;
+        if (!is_done) {
+            /* most traces are complete after some ms */
+            (void)poll(NULL, 0, now_ns - begin_ns < SOON_NS ? 1 : ASKER_NAP_MS);
+            now_ns = ag_monotonic_ns();
+        }
+    }
+    if (is_done && ret_until_ns) {
+        *ret_until_ns = requests->until_ns;
+    }
+    atomic_store_explicit(&requests->asker, 0, memory_order_release);
+    return is_done && access(path, R_OK) == 0;
+}
 
 /* ---- in the child ---- */
 
@@ -285,7 +337,10 @@ static void serve_request(struct ag_writer *writer, uint32_t index) {
     requests->until_ns = ag_session_clock_now_ns(writer->session) - watched->recording->start_ns;
     requests->n_begun = asked;
     watched->dumps.is_for_request = true;
-    watched->dumps.writer = snapshot_begin(writer, index, requests->path);
+    /* a copy, because the next request may overwrite the path if this asker is killed */
+    char path[sizeof(requests->path)];
+    (void)snprintf(path, sizeof(path), "%s", requests->path);
+    watched->dumps.writer = snapshot_begin(writer, index, path);
 }
 
 static void answer_control(struct ag_segment_header *header, uint32_t number) {

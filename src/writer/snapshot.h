@@ -3,6 +3,7 @@
 #ifndef AG_SNAPSHOT_H
 #define AG_SNAPSHOT_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,9 +23,11 @@ struct ag_dump_when {
 };
 enum { AG_DUMPS_MOST = 8 };
 
-/* A page that `run`, its writer (the process that makes the traces) and its endpoint (the server of
- * `run --serve`) share, for requests to the writer. Only one process requests a trace at a time. */
+/* A page that the command, its writer (the process that makes the traces), its endpoint (the server
+ * of `run --serve`) and its screen (--live) share, for requests to the writer. Only one process
+ * requests a trace at a time: the process whose pid is in `asker`. */
 struct ag_snapshot_requests {
+    _Atomic int32_t asker;      /* pid of the process that requests a trace; 0: none */
     _Atomic uint32_t n_signals; /* received signals; each requests a dump of the first process */
     _Atomic uint32_t n_asked;   /* requested traces of the first process; `path` is set first */
     /* n_asked of the last request that the writer began; for the writer only */
@@ -33,6 +36,13 @@ struct ag_snapshot_requests {
     uint64_t until_ns;       /* moment of the last trace, in ns since the process started */
     char path[4096];         /* path of the requested trace */
 };
+
+/* Requests that the writer writes a trace of the first process to PATH, which must not exist, and
+ * waits until the trace is complete, at most PATIENCE_MS, or until *is_over is true (NULL: it never
+ * is). Returns whether the trace was written. Then *ret_until_ns (may be NULL) is the moment of the
+ * trace, in ns since the process started. */
+bool ag_snapshot_take(struct ag_snapshot_requests *requests, const char *path, unsigned patience_ms,
+                      const volatile sig_atomic_t *is_over, uint64_t *ret_until_ns);
 
 /* ---- the writer's part ---- */
 

@@ -1,0 +1,57 @@
+/* live.h: --live of `run` and `attach`: what the command does for the screen (live/live_screen.h),
+ * which is a process of its own. The command restores the terminal if the screen is killed, and the
+ * screen restores it if the command is killed.
+ *
+ *     ag_live_open(&live, "run", message)    // before the program starts: checks the terminal
+ *     ag_live_start(&live, requests, trace)
+ *     ag_live_step(&live)                    // whenever live.control_fd is readable, and in time
+ *     ag_live_leave(&live); raise(SIGSTOP); ag_live_return(&live);
+ *     ag_live_stop(&live)
+ *
+ * All functions but ag_live_open do nothing if live->terminal_fd is -1. */
+#ifndef AG_LIVE_H
+#define AG_LIVE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <termios.h>
+
+struct ag_snapshot_requests;
+
+enum { AG_LIVE_DESCRIPTORS = 3, AG_LIVE_PATH_BYTES = 256 };
+struct ag_live {
+    int terminal_fd; /* -1: there is no screen */
+    int control_fd;  /* socket to the screen; -1: the screen is not shown */
+    /* A file without a name gets what the program writes to the terminal. program_fd is for the
+     * program, output_fd reads what was not yet written to the terminal; -1: there is no such
+     * file. */
+    int program_fd, output_fd;
+    pid_t screen; /* pid of the screen's process; 0: none */
+    bool is_quiet;
+    struct termios before;         /* the settings of the terminal without the screen */
+    char folder[64];               /* for the traces that the screen reads */
+    char name[AG_LIVE_PATH_BYTES]; /* of the last such trace */
+};
+#define AG_LIVE_NONE                                                           \
+    (struct ag_live) {                                                         \
+        .terminal_fd = -1, .control_fd = -1, .program_fd = -1, .output_fd = -1 \
+    }
+
+/* Finds the terminal, and checks whether it can show the screen. TAKES_OUTPUT: makes the file for
+ * the output of the program. Returns 0, or a negative errno with one line in ret_message. */
+int ag_live_open(struct ag_live *live, bool takes_output, char ret_message[512]);
+/* Shows the screen. TRACE: the path of the trace. Returns 0 or a negative errno. */
+int ag_live_start(struct ag_live *live, struct ag_snapshot_requests *requests, const char *trace);
+/* Notices the end of the screen. When the screen is closed, writes the program's output to the
+ * terminal. Returns after how many ms the next call is due; -1: when control_fd is readable. */
+int ag_live_step(struct ag_live *live);
+/* Gives the terminal back before the command stops, and shows the screen again when the command has
+ * been continued and is in the foreground. */
+void ag_live_leave(struct ag_live *live);
+void ag_live_return(struct ag_live *live);
+/* Ends the screen, restores the terminal, and writes the rest of the program's output to it. */
+void ag_live_stop(struct ag_live *live);
+/* Stores the descriptors that must stay open. Returns their number. */
+size_t ag_live_descriptors(const struct ag_live *live, int ret_fds[AG_LIVE_DESCRIPTORS]);
+
+#endif
