@@ -2,7 +2,9 @@
 """--view=rss: fragmented.c has known blocks in use, free memory that these blocks pin, free memory that malloc_trim gives back, and a mapping
 of its own. The program itself measures its resident memory, and what malloc_trim gives back."""
 
+import glob
 import json
+import os
 import sys
 
 import recorded
@@ -20,10 +22,11 @@ def site(classes, name, function):
     return found[0] if found else {"bytes": 0, "blocks": 0, "block_bytes": 0}
 
 
-def look_after_frees(tools, folder, seconds):
-    outcome, traces = recorded.record(tools, [tools.program("fragmented"), str(seconds)], folder, ())
-    view = recorded.report(tools, traces[0], "--view=rss")
-    return json.loads(outcome.stdout.decode()), view, traces[0]
+def look_after_frees(tools, folder, seconds, **how):
+    before = set(recorded.traces_in(folder))
+    outcome, traces = recorded.record(tools, [tools.program("fragmented"), str(seconds)], folder, **how)
+    trace = (set(traces) - before).pop()
+    return json.loads(outcome.stdout.decode()), recorded.report(tools, trace, "--view=rss"), trace
 
 
 def divided(tools):
@@ -54,9 +57,25 @@ def divided(tools):
     return failures
 
 
+def of_library(tools, library):
+    """An allocator in a library maps its memory itself. This memory counts as malloc's, and only that of map_some as the program's."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, view, _ = look_after_frees(tools, folder, 2, env={"LD_PRELOAD": library})
+        classes = {row["class"]: row for row in view["classes"]}
+        failures.expect("sum", sum(row["bytes"] for row in view["classes"]), view["rss_bytes"])
+        mapped = classes["program_mappings"]
+        failures.fail_unless("mapped: %s" % mapped, near(mapped["bytes"], 10 * MIB, MIB // 4))
+        failures.fail_unless("unknown: %s" % classes["unknown"], classes["unknown"]["bytes"] <= view["rss_bytes"] // 100)
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    results = tap.Plan(1)
+    libraries = sorted(glob.glob("/usr/lib/*-linux-gnu/libjemalloc.so.2"))
+    results = tap.Plan(1 + len(libraries))
+    for library in libraries:
+        results.run("memory of " + os.path.basename(library), lambda library=library: of_library(tools, library))
     results.run("resident memory is divided into its parts", lambda: divided(tools))
     return results.status()
 

@@ -13,9 +13,9 @@
  *    back to the kernel, as malloc_trim does.
  *
  * 3. Heaps. No allocator is asked where its memory is. A mapping is memory of malloc if it is
- *    [heap] or an arena of glibc (the writer marks these), or if a block is in it and the program
- *    did not map it. A block that contains other blocks is memory that a runtime took for its heap:
- *    the part that is in no inner block is managed_free.
+ *    [heap] or an arena of glibc (the writer marks these), or if a block is in it, or in another
+ *    mapping that the same stack or library made. A block that contains other blocks is memory that
+ *    a runtime took for its heap: the part that is in no inner block is managed_free.
  *
  * 4. Other mappings are divided by what the kernel says about them (resident_classes.h). Anonymous
  *    memory that nobody is known to have mapped is the agent's if it was mapped with MAP_NORESERVE,
@@ -73,6 +73,7 @@ struct share { /* of a row */
     uint64_t live_bytes, live_blocks;
     uint64_t pinned_bytes, pinning_blocks, pinning_bytes; /* of pages with free bytes */
     uint32_t last_pinning; /* 1 + number of the last block that was counted in pinning_blocks */
+    bool has_blocks;       /* of a mapping: a block of malloc is in memory that this stack mapped */
 };
 struct division {
     struct ag_profile *profile, *mappings;
@@ -263,15 +264,78 @@ static void count_page(struct division *division, uint64_t page, uint64_t page_e
                                          &division->next_range, page),
                        *container = range_at(division->containers, division->n_containers,
                                              &division->next_container, page);
-    if (container == NULL && range != NULL) {
-        others = AG_PART_PROGRAM_MAPPINGS;
-        if (range->row != UINT32_MAX) {
-            division->range_shares[range->row].live_bytes += rest;
-        }
-    } else if (container != NULL) {
+    struct share *share =
+        range != NULL && range->row != UINT32_MAX ? &division->range_shares[range->row] : NULL;
+    if (container != NULL) {
         others = AG_PART_MANAGED_FREE;
+    } else if (share != NULL && share->has_blocks) {
+        others = AG_PART_RETURNABLE;
+    } else if (range != NULL) {
+        others = AG_PART_PROGRAM_MAPPINGS;
+        if (share != NULL) {
+            share->live_bytes += rest;
+        }
     }
     division->parts->bytes[others] += rest;
+}
+
+/* Returns the first block that ends after ADDRESS. */
+static size_t find_block(const struct division *division, uint64_t address) {
+    size_t low = 0, high = division->n_blocks;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (division->blocks[middle].high <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Returns the library that called mmap; 0: it was called by no library, but by the program's file,
+ * or the caller is unknown. */
+static uint32_t library_of_row(const struct ag_profile *mappings, size_t row) {
+    const struct ag_definitions *definitions = &mappings->definitions;
+    const struct ag_stack_nodes *nodes = &definitions->nodes;
+    const uint32_t node = mappings->row_nodes[row];
+    const uint32_t image = AG_IS_ROOT(node) ? 0 : nodes->sites[nodes->nodes[node].site].image;
+    for (size_t i = 0; i < definitions->n_images && image != 0; i++) {
+        const struct ag_model_image *known = &definitions->images[i];
+        if (known->image == image) {
+            const char *path = ag_text(&definitions->texts, known->path);
+            return definitions->exe && strcmp(path, definitions->exe) == 0 ? 0 : image;
+        }
+    }
+    return 0;
+}
+
+/* An allocator that is a library of the program (jemalloc, mimalloc, tcmalloc) maps memory like the
+ * program itself. The stacks that mapped memory in which there are blocks of malloc are the
+ * allocator's, and so are the others in which the same library called mmap. */
+static void find_mappings_of_malloc(struct division *division) {
+    for (size_t i = 0; i < division->n_ranges; i++) {
+        const struct range *range = &division->ranges[i];
+        const size_t at = find_block(division, range->low);
+        if (range->row != UINT32_MAX && at < division->n_blocks &&
+            division->blocks[at].low < range->high && !division->blocks[at].is_managed) {
+            division->range_shares[range->row].has_blocks = true;
+        }
+    }
+    struct ag_index_map libraries = {0};
+    const size_t n_rows = division->mappings->n_rows;
+    for (size_t i = 0; i < n_rows; i++) {
+        const uint32_t library = library_of_row(division->mappings, i);
+        if (division->range_shares[i].has_blocks && library != 0) {
+            /* without memory for the map, the library's other mappings count as the program's */
+            (void)ag_index_map_insert_first(&libraries, library, 0);
+        }
+    }
+    for (size_t i = 0; i < n_rows; i++) {
+        division->range_shares[i].has_blocks |=
+            ag_index_map_find(&libraries, library_of_row(division->mappings, i)) != AG_INDEX_NONE;
+    }
+    ag_index_map_done(&libraries);
 }
 
 /* To which part the pages of a mapping belong that have no block and were not mapped by the
@@ -279,16 +343,7 @@ static void count_page(struct division *division, uint64_t page, uint64_t page_e
 static enum ag_resident_part part_of_others(const struct division *division,
                                             const struct ag_resident_mapping *mapping) {
     bool has_malloc = (mapping->flags & AG_RESIDENT_HEAP) != 0, has_managed = false;
-    size_t low = 0, high = division->n_blocks;
-    while (low < high) { /* the first block that ends in the mapping or after it */
-        const size_t middle = low + (high - low) / 2;
-        if (division->blocks[middle].high <= mapping->low) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    for (size_t i = low;
+    for (size_t i = find_block(division, mapping->low);
          i < division->n_blocks && division->blocks[i].low < mapping->high && !has_malloc; i++) {
         has_malloc = !division->blocks[i].is_managed;
         has_managed |= division->blocks[i].is_managed;
@@ -359,6 +414,7 @@ static int divide(struct division *division) {
     const struct ag_resident_look *look = &division->profile->definitions.look;
     struct ag_resident_parts *parts = division->parts;
     uint64_t until = 0;
+    find_mappings_of_malloc(division);
     for (size_t i = 0; i < look->n_mappings; i++) {
         const struct ag_resident_mapping *mapping = &look->mappings[i];
         if (mapping->low >= until) { /* the kernel sorts them by address */
