@@ -41,6 +41,10 @@ enum {
     /* how long to wait for the writer after the child has ended; the writer needs some
      * milliseconds, or longer if it has to read a large trace again to complete it */
     REPORT_PATIENCE_MS = 120 * 1000,
+    /* How long to wait for the end of the writer after its report that the session is over; the
+     * writer needs some milliseconds. If a process has joined the session after the report, the
+     * writer goes on until that process ends. */
+    WRITER_PATIENCE_MS = 1000,
     STOP_SETTLES_MS = 20,
 };
 
@@ -326,7 +330,7 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_s
 }
 
 bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
-    uint64_t give_up_ms = 0;
+    uint64_t ended_ms = 0, over_ms = 0; /* when the child, or the session, was over; 0: not yet */
     reap_child(supervisor); /* finds children that ended before signal_fd was opened */
     while (!supervisor->gave_up) {
         const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);
@@ -340,12 +344,15 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
                                                        ag_supervisor_now_ms())
                              : -1;
         if (supervisor->child_ended) {
-            give_up_ms = give_up_ms ? give_up_ms : ag_supervisor_now_ms() + REPORT_PATIENCE_MS;
-            const uint64_t now = ag_supervisor_now_ms();
-            if (now >= give_up_ms) {
+            const uint64_t now_ms = ag_supervisor_now_ms();
+            ended_ms = ended_ms ? ended_ms : now_ms;
+            over_ms = over_ms || !has_report ? over_ms : now_ms;
+            const uint64_t give_up_ms =
+                over_ms ? over_ms + WRITER_PATIENCE_MS : ended_ms + REPORT_PATIENCE_MS;
+            if (now_ms >= give_up_ms) {
                 break;
             }
-            timeout_ms = (int)(give_up_ms - now);
+            timeout_ms = (int)(give_up_ms - now_ms);
         }
         const int live_ms = supervisor->live ? ag_live_step(supervisor->live) : -1;
         timeout_ms =
