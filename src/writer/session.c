@@ -281,6 +281,42 @@ void ag_session_remove_empty_folder(const char *folder, uint64_t id, uint32_t ow
     }
 }
 
+/* Was the live file PATH left by an `attach` that was killed before its writer began? Then it holds
+ * no events, and nobody will ever remove it. All others keep their file: a live file that a killed
+ * writer has left completes its trace. Whoever uses a live file holds a lock on it: the command
+ * that created it, its writer, and each process that records. */
+static bool is_abandoned(const char *path) {
+    struct ag_segment_header header = {0};
+    struct flock any = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    const bool is = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+                    fcntl(fd, F_OFD_GETLK, &any) == 0 && any.l_type == F_UNLCK &&
+                    pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+                    header.magic == AG_SEGMENT_MAGIC && header.version == AG_SEGMENT_VERSION &&
+                    header.keeper == AG_KEEPER_ATTACH && header.has_locks == 1 &&
+                    atomic_load_explicit(&header.writer_pid, memory_order_relaxed) == 0;
+    ag_descriptor_close(fd);
+    return is;
+}
+
+/* Removes the abandoned live files of this user in FOLDER. */
+static void remove_abandoned(const char *folder) {
+    static const char mark[] = AG_LIVE_FOLDER_MARK; /* begins with a slash */
+    char path[4096];
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        if (strncmp(entry->d_name, mark + 1, sizeof(mark) - 2) == 0 &&
+            ag_session_find_live(folder, strtoull(entry->d_name + sizeof(mark) - 2, NULL, 16),
+                                 geteuid(), path) &&
+            is_abandoned(path)) {
+            ag_session_remove_path(path);
+        }
+    }
+    if (listing) {
+        (void)closedir(listing); /* nothing was written */
+    }
+}
+
 static int open_live(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
     uint64_t random[2];
     live_folder(folder, session->id, session->path);
@@ -330,6 +366,17 @@ static bool try_locks(const struct ag_session *session) {
     const bool is_kept = ag_session_is_locked(session, identity, AG_LOCK_OWN);
     (void)munmap(page, PAGE_BYTES); /* our own mapping: cannot fail */
     return is_kept && !ag_session_is_locked(session, identity, AG_LOCK_OWN);
+}
+
+/* Locks the place of the identity 0, which no process has, as long as this process, or a child that
+ * inherits the descriptor, lives. */
+static void lock_as_keeper(const struct ag_session *session) {
+    struct flock lock = {.l_type = F_RDLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = ag_life_lock_place(/* identity= */ 0, AG_LOCK_OWN),
+                         .l_len = 1};
+    /* without this lock the header does not say that the file has locks */
+    (void)fcntl(session->fd, F_OFD_SETLK, &lock);
 }
 
 static int make_in(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
@@ -509,6 +556,9 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     char output_folder[4096];
     ag_trace_pattern_folder(session->trace_pattern, output_folder);
     const char *folder = options->live_directory;
+    if (options->keeper != AG_KEEPER_NONE) {
+        remove_abandoned(folder ? folder : SHARED_MEMORY_FOLDER);
+    }
     r = -ENOSPC;
     if (folder || room_bytes(SHARED_MEMORY_FOLDER) >= ROOM_WANTED_BYTES) {
         r = make_in(session, folder ? folder : SHARED_MEMORY_FOLDER, options->keeper);
@@ -535,6 +585,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         goto failed;
     }
     session->has_locks = try_locks(session);
+    lock_as_keeper(session);
     write_header(session, options);
     if (options->is_attached) {
         populate_first(session);

@@ -62,6 +62,58 @@ static void a_session_that_cannot_be_created_closes_its_file_once(void **state) 
     assert_int_equal(n_wrong_closes, 0);
 }
 
+/* ---- live files of killed commands ---- */
+
+/* Creates a session in a process that is killed before its writer begins, or, if HAD_WRITER, after
+ * a writer was killed. */
+static void leave_live_file(const struct ag_session_options *options, bool had_writer) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct ag_session *made = NULL;
+        char message[512];
+        if (ag_session_create(options, &made, message) == 0 && had_writer) {
+            atomic_store(&made->header->writer_pid, (uint32_t)getpid());
+        }
+        (void)kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void count_live(const char *path, void *context) {
+    *(int *)context += strstr(path, "/.allogram-live.") != NULL;
+}
+
+static int n_live_files(const char *in) {
+    int n = 0;
+    fake_session_files(in, count_live, &n);
+    return n;
+}
+
+static void a_live_file_that_nobody_uses_is_removed_by_the_next_session(void **state) {
+    char place[] = "/dev/shm/test_live_XXXXXX", pattern[128], message[512];
+    struct ag_session *first = NULL, *second = NULL;
+    (void)state;
+    assert_non_null(mkdtemp(place));
+    (void)snprintf(pattern, sizeof(pattern), "%s/%%p.allogram", place);
+    const struct ag_session_options attach = {.size = sizeof(attach),
+                                              .output_pattern = pattern,
+                                              .live_directory = place,
+                                              .keeper = AG_KEEPER_ATTACH};
+    struct ag_session_options run = attach;
+    run.keeper = AG_KEEPER_RUN;
+    assert_int_equal(ag_session_create(&attach, &first, message), 0); /* stays in use */
+    leave_live_file(&attach, /* had_writer= */ false);
+    assert_int_equal(n_live_files(place), 2);
+    leave_live_file(&attach, /* had_writer= */ true); /* removes the one before */
+    assert_int_equal(n_live_files(place), 2);
+    leave_live_file(&run, /* had_writer= */ false);
+    assert_int_equal(ag_session_create(&attach, &second, message), 0);
+    /* the two sessions in use, and the two files that may hold events */
+    assert_int_equal(n_live_files(place), 4);
+    (void)ag_session_close(first);
+    assert_int_equal(fake_session_end(place, &second), 0);
+}
+
 /* ---- a session in its own folder ---- */
 
 static char folder[64];
@@ -898,6 +950,7 @@ static void a_snapshot_shows_one_moment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_that_cannot_be_created_closes_its_file_once),
+        cmocka_unit_test(a_live_file_that_nobody_uses_is_removed_by_the_next_session),
         cmocka_unit_test_setup_teardown(one_thread_is_recorded_whole, begin, end),
         cmocka_unit_test_setup_teardown(threads_that_free_each_others_blocks_leave_no_ghosts, begin,
                                         end),
