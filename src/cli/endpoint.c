@@ -1,14 +1,15 @@
-/* endpoint.c: an HTTP server with three pages, for `go tool pprof` and other tools for Go programs.
+/* endpoint.c: an HTTP server with the page of `allogram view` on the recording so far, and with
+ * three profiles for `go tool pprof` and other tools for Go programs.
  *
  * 1. Access. The server listens only on 127.0.0.1, and every request needs the token that `run`
  *    printed, as ?token= or as a bearer token. Other users of the machine, and web pages in a
  *    browser of this user, can connect to the port, but do not know the token.
  *
  * 2. Content. For each request the writer (the process that makes the traces) writes a snapshot of
- *    the program's first process (writer/snapshot.c) in a private folder, and a child exports it to
- *    pprof with `allogram export`. So the server returns exactly what `allogram export` writes. The
- *    page `growth` shows the memory that was allocated since the last request for `growth` and is
- *    still in use.
+ *    the program's first process (writer/snapshot.c) in a private folder. A child exports it to
+ *    pprof with `allogram export`, or makes the page with `allogram view`. So the server returns
+ *    exactly what these commands write. The page `growth` shows the memory that was allocated since
+ *    the last request for `growth` and is still in use.
  *
  * 3. Load. The server answers one request at a time. All clients are polled together, and the bytes
  *    and the time of each request are limited, so a client that connects and sends nothing does not
@@ -38,6 +39,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/descriptor.h"
 #include "cli/background.h"
 
 enum {
@@ -88,6 +90,58 @@ static bool send_all(int client, const char *bytes, size_t length) {
     return true;
 }
 
+/* The address of a page contains the token, so no browser may store it or pass it on. */
+static const char page_headers[] =
+    "Content-Type: text/html; charset=utf-8\r\n"
+    "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n";
+
+/* The page "/" shows the page "/view" in a frame, and replaces it by a new one from time to time.
+ * What the user has selected is in the fragment of the frame's address, which the new page gets.
+ * The pause is thirty times as long as the server needed, so that the server uses some 3 % of a
+ * CPU. When the recording has ended, the last page stays. */
+static const char live_page[] =
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>allogram</title><style>"
+    "html,body{margin:0;height:100%}body{display:flex;flex-direction:column;font:14px sans-serif}"
+    "p{margin:4px 12px}iframe{flex:1;border:0}</style>"
+    "<p><button id=\"pause\" aria-pressed=\"false\">pause</button> "
+    "<span id=\"state\" role=\"status\">waiting for the first numbers</span></p>"
+    "<iframe id=\"view\" title=\"the recording so far\"></iframe><script>\n"
+    "const [pause, state, view] = ['pause', 'state', 'view'].map(id => "
+    "document.getElementById(id));\n"
+    "let paused = false, url = null, shown = '';\n"
+    "pause.onclick = () => { paused = !paused; pause.setAttribute('aria-pressed', paused); "
+    "state.textContent = (paused ? 'paused' : 'live') + shown; };\n"
+    "view.onload = () => { document.title = view.contentDocument.title || 'allogram'; };\n"
+    "async function refresh() {\n"
+    "  const begin = performance.now();\n"
+    "  if (!paused) try {\n"
+    "    const answer = await fetch('/view' + location.search);\n"
+    "    const text = await answer.text();\n"
+    "    if (!answer.ok) state.textContent = text;\n"
+    "    else if (!paused) {\n"
+    "      const before = url;\n"
+    "      url = URL.createObjectURL(new Blob([text], {type: 'text/html'}));\n"
+    "      view.src = url + view.contentWindow.location.hash;\n"
+    "      if (before) URL.revokeObjectURL(before);\n"
+    "      shown = ', as of ' + new Date().toLocaleTimeString();\n"
+    "      state.textContent = 'live' + shown;\n"
+    "    }\n"
+    "  } catch { state.textContent = 'no connection: the recording has ended' + shown; }\n"
+    "  setTimeout(refresh, Math.max(5000, 30 * (performance.now() - begin)));\n"
+    "}\n"
+    "refresh();\n"
+    "</script></html>\n";
+
+static void answer_live_page(int client) {
+    char head[512];
+    const int length = snprintf(head, sizeof(head),
+                                "HTTP/1.1 200 OK\r\n%sContent-Length: %zu\r\n"
+                                "Connection: close\r\n\r\n",
+                                page_headers, sizeof(live_page) - 1);
+    (void)(send_all(client, head, (size_t)length) &&
+           send_all(client, live_page, sizeof(live_page) - 1));
+}
+
 static void answer_text(int client, const char *status, const char *text) {
     char head[256];
     const int length = snprintf(head, sizeof(head),
@@ -97,13 +151,12 @@ static void answer_text(int client, const char *status, const char *text) {
     (void)(send_all(client, head, (size_t)length) && send_all(client, text, strlen(text)));
 }
 
-static void answer_file(int client, int fd, uint64_t bytes) {
-    char head[256];
+static void answer_file(int client, int fd, uint64_t bytes, const char *headers) {
+    char head[512];
     const int length = snprintf(head, sizeof(head),
-                                "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
-                                "Content-Disposition: attachment; filename=\"profile.pb.gz\"\r\n"
+                                "HTTP/1.1 200 OK\r\n%s"
                                 "Content-Length: %llu\r\nConnection: close\r\n\r\n",
-                                (unsigned long long)bytes);
+                                headers, (unsigned long long)bytes);
     off_t at = 0;
     bool goes_on = send_all(client, head, (size_t)length);
     while (goes_on && (uint64_t)at < bytes) {
@@ -114,20 +167,14 @@ static void answer_file(int client, int fd, uint64_t bytes) {
 
 /* ---- pages ---- */
 
-/* Runs `allogram export`. Returns whether it succeeded. */
-static bool export_pprof(const char *trace, const char *output, const char *metric,
-                         uint64_t from_ns) {
-    char metric_option[64], from_option[64];
-    (void)snprintf(metric_option, sizeof(metric_option), "--metric=%s", metric);
-    (void)snprintf(from_option, sizeof(from_option), "--from=%lluns", (unsigned long long)from_ns);
+/* Runs allogram in the private folder with WORDS, which end with NULL. Returns whether it
+ * succeeded. */
+static bool run_allogram(const struct server *server, const char *const *words) {
     const pid_t child = fork();
     if (child == 0) {
-        const char *const words[] = {
-            "allogram",   "export",        trace,
-            "--to=pprof", "--allow-empty", "-o",
-            output,       metric_option,   from_ns > 0 ? from_option : NULL,
-            NULL};
-        (void)execv("/proc/self/exe", (char *const *)(uintptr_t)words);
+        if (chdir(server->folder) == 0) {
+            (void)execv("/proc/self/exe", (char *const *)(uintptr_t)words);
+        }
         _exit(127);
     }
     int status = -1;
@@ -136,33 +183,64 @@ static bool export_pprof(const char *trace, const char *output, const char *metr
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void answer_profile(struct server *server, int client, const char *metric, bool is_growth) {
-    char trace[128], profile[128];
+/* Takes a snapshot, runs allogram with WORDS, which reads the snapshot and writes the file OUTPUT
+ * in the private folder, and sends this file. Returns whether it was sent; then *ret_until_ns is
+ * the moment of the snapshot. */
+static bool answer_made(const struct server *server, int client, const char *const *words,
+                        const char *output, const char *headers, uint64_t *ret_until_ns) {
+    char trace[512], made[512];
     struct stat status;
-    uint64_t until_ns = 0;
-    (void)snprintf(trace, sizeof(trace), "%s/now.allogram", server->folder);
-    (void)snprintf(profile, sizeof(profile), "%s/now.pb.gz", server->folder);
+    bool is_sent = false;
+    (void)snprintf(trace, sizeof(trace), "%s/%s", server->folder, server->endpoint->name);
+    (void)snprintf(made, sizeof(made), "%s/%s", server->folder, output);
     (void)unlink(trace);
-    (void)unlink(profile); /* both files may remain from a request that failed */
-    if (!ag_snapshot_take(server->requests, trace, SNAPSHOT_PATIENCE_MS, &is_over, &until_ns)) {
+    (void)unlink(made); /* both files may remain from a request that failed */
+    if (!ag_snapshot_take(server->requests, trace, SNAPSHOT_PATIENCE_MS, &is_over, ret_until_ns)) {
         answer_text(client, "503 Service Unavailable",
                     "no snapshot: the program has not started yet, or has ended\n");
-    } else if (!export_pprof(trace, profile, metric, is_growth ? server->growth_ns : 0)) {
+    } else if (!run_allogram(server, words)) {
         answer_text(client, "500 Internal Server Error",
                     "the snapshot could not be exported: is there room in the folder for "
                     "temporary files?\n");
     } else {
-        const int fd = open(profile, O_RDONLY | O_CLOEXEC);
+        const int fd = open(made, O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && fstat(fd, &status) == 0) {
-            answer_file(client, fd, (uint64_t)status.st_size);
-            server->growth_ns = is_growth ? until_ns : server->growth_ns;
+            answer_file(client, fd, (uint64_t)status.st_size, headers);
+            is_sent = true;
         }
-        if (fd >= 0) {
-            (void)close(fd); /* nothing was written */
-        }
+        ag_descriptor_close(fd);
     }
     (void)unlink(trace);
-    (void)unlink(profile); /* if the snapshot failed, neither file exists */
+    (void)unlink(made); /* if the snapshot failed, neither file exists */
+    return is_sent;
+}
+
+static void answer_profile(struct server *server, int client, const char *metric, bool is_growth) {
+    static const char output[] = "now.pb.gz";
+    char metric_option[64], from_option[64];
+    uint64_t until_ns = 0;
+    const uint64_t from_ns = is_growth ? server->growth_ns : 0;
+    (void)snprintf(metric_option, sizeof(metric_option), "--metric=%s", metric);
+    (void)snprintf(from_option, sizeof(from_option), "--from=%lluns", (unsigned long long)from_ns);
+    const char *const words[] = {"allogram",   "export",        server->endpoint->name,
+                                 "--to=pprof", "--allow-empty", "-o",
+                                 output,       metric_option,   from_ns > 0 ? from_option : NULL,
+                                 NULL};
+    if (answer_made(server, client, words, output,
+                    "Content-Type: application/octet-stream\r\n"
+                    "Content-Disposition: attachment; filename=\"profile.pb.gz\"\r\n",
+                    &until_ns)) {
+        server->growth_ns = is_growth ? until_ns : server->growth_ns;
+    }
+}
+
+/* The page of `allogram view` on the recording so far. */
+static void answer_view(struct server *server, int client) {
+    static const char output[] = "now.html";
+    uint64_t unused;
+    const char *const words[] = {"allogram",  "view", server->endpoint->name, "-o", output,
+                                 "--no-open", NULL};
+    (void)answer_made(server, client, words, output, page_headers, &unused);
 }
 
 /* ---- requests ---- */
@@ -246,9 +324,19 @@ static void answer_request(struct server *server, int client, char *request) {
             return;
         }
     }
-    answer_text(client, "404 Not Found",
-                "/debug/pprof/heap    in use now\n/debug/pprof/allocs  allocated so far\n"
-                "/debug/pprof/growth  in use now, allocated since the last request for growth\n");
+    if (strcmp(path, "/") == 0) {
+        answer_live_page(client);
+        return;
+    }
+    if (strcmp(path, "/view") == 0) {
+        answer_view(server, client);
+        return;
+    }
+    answer_text(
+        client, "404 Not Found",
+        "/                    the page of allogram view, refreshed\n"
+        "/view                the same page, once\n/debug/pprof/heap    in use now\n/debug/pprof/allocs  allocated so far\n"
+        "/debug/pprof/growth  in use now, allocated since the last request for growth\n");
 }
 
 /* ---- clients ---- */
@@ -378,7 +466,10 @@ int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_messa
     return 0;
 }
 
-int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_requests *requests) {
+int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_requests *requests,
+                      const char *trace) {
+    const char *slash = strrchr(trace, '/');
+    (void)snprintf(endpoint->name, sizeof(endpoint->name), "%s", slash ? slash + 1 : trace);
     const pid_t parent = getpid(), child = fork();
     if (child == 0) {
         serve(endpoint, requests, parent);

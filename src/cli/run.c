@@ -77,7 +77,7 @@ static const struct ag_option option_table[] = {
     {OPTION_DUMP_AT, "dump-at", "WHEN",
      "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
-     "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
+     "on loopback while the program runs: the page of `allogram view`,\nand for pprof /debug/pprof/heap, allocs, growth; 0: any free port;\nthe token is printed once"},
     {OPTION_LIVE, "live", NULL,
      "show the views of `allogram report` on this terminal while the\nprogram runs; what the program writes to the terminal meanwhile is\nin the view output, and on the terminal when the screen is closed;\nits input from the terminal is empty"},
     {AG_OPTION_DELAY, "delay", "TIME",
@@ -425,17 +425,20 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
 
 /* Starts the pprof endpoint, if --serve was given, and prints its address with the token. The token
  * is not printed again. A failure does not affect the recording. */
-static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session) {
+static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session,
+                           const char *trace) {
     if (endpoint->listen_fd < 0) {
         return;
     }
-    const int r = ag_endpoint_start(endpoint, ag_session_requests(session));
+    const int r = ag_endpoint_start(endpoint, ag_session_requests(session), trace);
     if (r < 0) {
         ag_say("cannot start the pprof endpoint: %s; recording continues without it", strerror(-r));
         return;
     }
-    ag_say("pprof endpoint: go tool pprof http://127.0.0.1:%u/debug/pprof/heap?token=%s",
-           endpoint->port, endpoint->token);
+    ag_say(
+        "pprof endpoint: go tool pprof http://127.0.0.1:%u/debug/pprof/heap?token=%s (the page for a "
+        "browser: the same address without debug/pprof/heap)",
+        endpoint->port, endpoint->token);
 }
 
 /* Creates the trace, starts the writer and the program, and waits until the program has ended.
@@ -465,7 +468,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         ag_session_remove_empty_trace(first_trace);
         return ag_fail(AG_EXIT_OWN_FAILURE, "cannot start the writer: %s", strerror(-r));
     }
-    start_endpoint(endpoint, session);
+    start_endpoint(endpoint, session, first_trace);
     ag_recording_times_start(&request->times, session, ag_supervisor_now_ms());
     const int error = ag_launch_go(launch);
     if (error > 0) {

@@ -1,10 +1,12 @@
 // page_tests.mjs NODE_MODULES ALLOGRAM PROGRAMS: tests the page of `allogram view` in headless Chromium, and
 // prints TAP. PROGRAMS is the folder of built test programs. Tests that cannot run on this machine are skipped.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const [, , packages, allogram, programs] = process.argv;
@@ -125,7 +127,68 @@ const historyIsThere = (page) => page.waitForFunction(() => window.allogram.trac
 
 // ---- the tests ----
 
+// A running program (commanded.c), which `run --serve` records.
+class Served {
+  async start(name) {
+    this.trace = join(folder, `${name}.allogram`);
+    this.run = spawn(allogram, ["run", "-q", "--serve=0", "-o", this.trace, "--", join(programs, "commanded")]);
+    const errors = createInterface({ input: this.run.stderr })[Symbol.asyncIterator]();
+    this.answers = createInterface({ input: this.run.stdout })[Symbol.asyncIterator]();
+    for (let line; !this.url && !(line = await errors.next()).done;) this.url = /(http:\S+)/.exec(line.value)?.[1].replace("debug/pprof/heap", "");
+  }
+
+  async do(...commands) {
+    for (const command of commands) {
+      this.run.stdin.write(`${command}\n`);
+      equal((await this.answers.next()).value, "ok", "answer of the program");
+    }
+  }
+
+  async end() {
+    const ended = once(this.run, "exit");
+    this.run.stdin.end();
+    await ended;
+  }
+}
+
 const tests = {
+  async "the served page is that of the running recording"(browser) {
+    const served = new Served();
+    await served.start("served");
+    await served.do("alloc 3000 100", "free 1000", "temporary 50 70");
+    const page = await browser.newPage();
+    const complaints = [];
+    page.on("pageerror", (error) => complaints.push(error.message));
+    const shown = async (blocks) => {
+      const frame = await (await page.waitForSelector("iframe")).contentFrame();
+      await frame.waitForFunction((n) => {
+        const app = window.allogram;
+        return document.body?.dataset.ready !== undefined && app.trace.functions.some(({ id, name }) => name === "alloc_as_commanded" &&
+          app.tree.byKey(app.range.values("allocated_blocks"), app.trace.functions.length).own[id] === n);
+      }, blocks);
+      return frame;
+    };
+    await page.goto(served.url);
+    const first = await shown(3050);
+    const dump = run(allogram, "control", /(\d+)/.exec(readFileSync(`/proc/${served.run.pid}/task/${served.run.pid}/children`, "utf8"))[1],
+      "dump").trim();
+    const wanted = sorted(sitesOfReport(report(dump, "--view=sites").sites, METRICS), METRICS);
+    equal(sorted(await sitesOfPage(first), METRICS), wanted, "functions of the served page");
+
+    await first.evaluate(() => { location.hash = "#tab=sites&metric=allocated"; });
+    await served.do("alloc 500 100");
+    await page.evaluate("refresh()");
+    const second = await shown(3550);
+    check((await second.evaluate(() => location.hash)).includes("tab=sites"), "the new page shows the same tab");
+
+    await served.end();
+    await page.evaluate("refresh()");
+    await page.waitForFunction(() => document.getElementById("state").textContent.includes("the recording has ended"));
+    await shown(3550); // the last page stays
+    equal(complaints, [], "errors of the page");
+    await page.close();
+  },
+
   "the page loads from a file, makes no other request, and reports no error": async (browser, urls) => {
     const page = await open(browser, urls.phases);
     await historyIsThere(page);
