@@ -222,9 +222,18 @@ static void answer_profile(struct server *server, int client, const char *metric
     const uint64_t from_ns = is_growth ? server->growth_ns : 0;
     (void)snprintf(metric_option, sizeof(metric_option), "--metric=%s", metric);
     (void)snprintf(from_option, sizeof(from_option), "--from=%lluns", (unsigned long long)from_ns);
-    const char *const words[] = {"allogram",   "export",        server->endpoint->name,
-                                 "--to=pprof", "--allow-empty", "-o",
-                                 output,       metric_option,   from_ns > 0 ? from_option : NULL,
+    /* Which functions are wrappers depends on their shares, which change during a recording.
+     * Profiles of different moments are subtracted, so they have all frames. */
+    const char *const words[] = {"allogram",
+                                 "export",
+                                 server->endpoint->name,
+                                 "--to=pprof",
+                                 "--fold=none",
+                                 "--allow-empty",
+                                 "-o",
+                                 output,
+                                 metric_option,
+                                 from_ns > 0 ? from_option : NULL,
                                  NULL};
     if (answer_made(server, client, words, output,
                     "Content-Type: application/octet-stream\r\n"

@@ -26,6 +26,7 @@ enum {
     OPTION_METRIC,
     OPTION_UNTIL,
     OPTION_MERGE,
+    OPTION_FOLD,
     OPTION_ALLOW_EMPTY
 };
 static const struct ag_option table[] = {
@@ -43,6 +44,9 @@ static const struct ag_option table[] = {
      "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
     {OPTION_UNTIL, "until", "TIME", "end of the window, like --to of report"},
     {OPTION_MERGE, "merge", NULL, "several traces as one, like report --merge"},
+    {OPTION_FOLD, "fold", "auto|none",
+     "auto: without frames of wrappers and libraries (default of pprof,\n"
+     "folded and speedscope); none: all frames (default of the others)"},
     {OPTION_ALLOW_EMPTY, "allow-empty", NULL, "write an empty profile if there are no blocks"},
     {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
@@ -149,6 +153,13 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_UNTIL:
         return ag_trace_request_end_time(&request->trace, "until", value,
                                          &request->trace.profile.to_ns);
+    case OPTION_FOLD:
+        if (strcmp(value, "auto") != 0 && strcmp(value, "none") != 0) {
+            return ag_fail(AG_EXIT_USAGE, "export: --fold=%s: neither auto nor none", value);
+        }
+        request->export.fold =
+            strcmp(value, "auto") == 0 ? AG_EXPORT_FOLD_AUTO : AG_EXPORT_FOLD_NONE;
+        return AG_EXIT_OK;
     case OPTION_ALLOW_EMPTY:
         request->export.may_be_empty = true;
         return AG_EXIT_OK;
@@ -253,6 +264,14 @@ static int check_request(const struct request *request, const struct ag_options 
                        "export: --to=%s --merge: this format holds one process; export each trace "
                        "separately",
                        request->export.format);
+    }
+    if (request->export.fold == AG_EXPORT_FOLD_AUTO &&
+        !ag_export_can_fold(request->export.format)) {
+        return ag_fail(AG_EXIT_USAGE, "export: --fold=auto --to=%s: %s", request->export.format,
+                       strcmp(request->export.format, "dhat") == 0
+                           ? "this format has the highest use of each stack, which cannot be added "
+                             "up when stacks become equal; use --to=pprof or --to=speedscope"
+                           : "this format contains no stacks");
     }
     if (request->trace.profile.to_ns != 0 &&
         request->trace.profile.to_ns <= request->trace.profile.from_ns) {

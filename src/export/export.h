@@ -28,6 +28,12 @@ struct ag_export_options {
     enum ag_call_metric call_metric;
     /* Whether the export of a trace without blocks succeeds. In csv and json it always succeeds. */
     bool may_be_empty;
+    /* Whether stacks are exported as ag_profile_fold (model/answers/blamed_lines.h) folds them. */
+    enum ag_export_fold {
+        AG_EXPORT_FOLD_DEFAULT, /* as is best for the tools that read the format (formats.c) */
+        AG_EXPORT_FOLD_AUTO,
+        AG_EXPORT_FOLD_NONE
+    } fold;
     /* version of allogram, for formats that contain the name of their creator; NULL: none */
     const char *version;
 };
@@ -39,6 +45,8 @@ bool ag_export_is_binary(const char *format);
 /* Whether FORMAT can contain several merged processes. heaptrack (the history of all events) and
  * perf-map (addresses of one process) cannot. */
 bool ag_export_takes_several(const char *format);
+/* Whether stacks of FORMAT can be folded. */
+bool ag_export_can_fold(const char *format);
 /* Returns 0 or a negative errno with a message. Errors of writing to OUT are not returned; the
  * caller checks ferror(OUT). */
 int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_export_options *options,

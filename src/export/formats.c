@@ -7,9 +7,18 @@
 #include "base/compiler.h"
 #include "export/export.h"
 #include "export/format_writer.h"
+#include "model/answers/blamed_lines.h"
 #include "model/answers/functions.h"
 #include "text/nearest_name.h"
 
+/* A format is folded by default if people read its stacks in a viewer that cannot hide frames of
+ * libraries by itself: a flame graph of folded or speedscope. pprof is folded, too: the heap
+ * profiles of Go and the output of jeprof do not contain frames of the allocator either. The other
+ * formats have all frames by default. callgrind and heapprofile: users look for the cost of each
+ * function, also of a library. heaptrack, firefox and massif: users compare the file with one that
+ * heaptrack, the browser or valgrind made. csv and json: scripts read them. dhat cannot be folded:
+ * each of its points has the most bytes that this stack had in use at once, and these maxima cannot
+ * be added if folding makes stacks equal. perf-map contains no stacks. */
 static const struct format {
     const char *name;
     ag_export_writer *write;
@@ -18,20 +27,22 @@ static const struct format {
         OF_ONE_PROCESS = 2,
         HAS_CALLS = 4,    /* the format can contain counts of calls */
         MAY_BE_EMPTY = 8, /* a file without blocks is useful */
+        FOLDS = 16,       /* stacks are folded unless the user wants all frames */
+        NEVER_FOLDS = 32,
     } flags;
 } formats[] = {
-    {"pprof", ag_pprof_format, BINARY | HAS_CALLS},
-    {"dhat", ag_dhat_format, 0},
+    {"pprof", ag_pprof_format, BINARY | HAS_CALLS | FOLDS},
+    {"dhat", ag_dhat_format, NEVER_FOLDS},
     {"massif", ag_massif_format, 0},
-    {"folded", ag_folded_format, HAS_CALLS},
-    {"speedscope", ag_speedscope_format, HAS_CALLS},
+    {"folded", ag_folded_format, HAS_CALLS | FOLDS},
+    {"speedscope", ag_speedscope_format, HAS_CALLS | FOLDS},
     {"callgrind", ag_callgrind_format, 0},
     {"heapprofile", ag_heapprofile_format, 0},
     {"firefox", ag_firefox_format, 0},
     {"heaptrack", ag_heaptrack_format, OF_ONE_PROCESS},
     {"csv", ag_csv_format, MAY_BE_EMPTY},
     {"json", ag_json_format, MAY_BE_EMPTY},
-    {"perf-map", ag_perf_map_format, OF_ONE_PROCESS | MAY_BE_EMPTY},
+    {"perf-map", ag_perf_map_format, OF_ONE_PROCESS | MAY_BE_EMPTY | NEVER_FOLDS},
 };
 
 static const struct format *format_find(const char *name) {
@@ -70,6 +81,11 @@ bool ag_export_is_binary(const char *name) {
 bool ag_export_takes_several(const char *name) {
     const struct format *format = format_find(name);
     return format && !(format->flags & OF_ONE_PROCESS);
+}
+
+bool ag_export_can_fold(const char *name) {
+    const struct format *format = format_find(name);
+    return format && !(format->flags & NEVER_FOLDS);
 }
 
 /* Returns an error for a metric that samples cannot show. */
@@ -163,12 +179,19 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
         .places = malloc(AG_PLACES_MOST * sizeof(*export.places)),
     };
     export.n_rows = ag_profile_stacks(profile, &export.rows);
-    r = choose_calls(&export, format_find(known.format), &known, ret_message);
+    const struct format *format = format_find(known.format);
+    r = choose_calls(&export, format, &known, ret_message);
     if (r < 0) {
         free(export.places);
         return r;
     }
-    r = export.places ? format_find(known.format)->write(&export) : -ENOMEM;
+    const bool folds = known.fold == AG_EXPORT_FOLD_AUTO ||
+                       (known.fold == AG_EXPORT_FOLD_DEFAULT && (format->flags & FOLDS) != 0);
+    if (folds && !export.functions) {
+        bool is_folded;
+        r = ag_profile_fold(profile, &is_folded);
+    }
+    r = r < 0 ? r : export.places ? format->write(&export) : -ENOMEM;
     free(export.places);
     free(export.frames);
     if (r < 0) {

@@ -77,6 +77,7 @@ struct ag_profile {
     bool *node_is_used; /* by node: whether the stack of any row contains the node */
     bool nodes_are_resolved;
 
+    uint32_t *left_out; /* see ag_profile_left_out (blamed_lines.h); NULL: not computed yet */
     /* Set by ag_profile_fold (blamed_lines.c); before, the pointers are NULL. */
     uint32_t
         *folded_start;   /* by node: 1 + the node at which a folded stack begins; 0: not folded */

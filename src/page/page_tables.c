@@ -13,9 +13,11 @@
  *               is known; plus 4 times the owner of the code: 0 a library or language, 1 unknown,
  *               2 the program)
  *     nodes     n; u number of the node - number of its parent, u frame + 2 (0 the root, 1 a node
- *               that collects small groups); node 0 is the root
- *     groups    n; s node - previous node, u frame + 2 of the blamed line (blamed_lines.h), u via,
- *               u type, u label (0 none, 1 the sum of all labels that are too small to be listed,
+ *               that collects small groups), u flags (1: folding leaves the frame out, see
+ *               ag_profile_left_out); node 0 is the root
+ *     groups    n; s node - previous node, u frame + 2 of the blamed line (blamed_lines.h), u
+ *               node - node at which the folded stack begins (ag_outline_folded_start), u via, u
+ *               type, u label (0 none, 1 the sum of all labels that are too small to be listed,
  *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
  *               also the variance of each, and the members heaviest and portion_bytes of struct
  *               ag_metrics, all as the bits of a float
@@ -167,7 +169,7 @@ static int write_frames(const struct numbering *numbering, FILE *out) {
 
 static int write_nodes(const struct numbering *numbering, FILE *out) {
     const struct ag_outline *outline = &numbering->trace->outline;
-    struct ag_byte_list parents = {0}, frames = {0};
+    struct ag_byte_list parents = {0}, columns[2] = {{0}};
     ag_byte_list_number(&parents, numbering->n_nodes);
     for (size_t i = 0; i < outline->n_nodes; i++) {
         if (!numbering->is_node_used[i]) {
@@ -176,12 +178,13 @@ static int write_nodes(const struct numbering *numbering, FILE *out) {
         const struct ag_outline_node *node = &outline->nodes[i];
         ag_byte_list_number(&parents,
                             numbering->node_number[i] - numbering->node_number[node->parent]);
-        ag_byte_list_number(&frames, node->frame == AG_OUTLINE_ROOT ? 0
-                                     : node->frame == AG_OUTLINE_OTHER
-                                         ? 1
-                                         : numbering->frame_numbers[node->frame] + 1);
+        ag_byte_list_number(&columns[0], node->frame == AG_OUTLINE_ROOT ? 0
+                                         : node->frame == AG_OUTLINE_OTHER
+                                             ? 1
+                                             : numbering->frame_numbers[node->frame] + 1);
+        ag_byte_list_number(&columns[1], node->is_left_out);
     }
-    ag_byte_list_join(&parents, &frames, 1);
+    ag_byte_list_join(&parents, columns, 2);
     return ag_data_block_write(out, numbering->trace->number, "nodes", &parents);
 }
 
@@ -224,8 +227,8 @@ static uint64_t label_number(struct ag_page_trace *trace, const char *label) {
 static int write_groups(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
-    struct ag_byte_list nodes = {0}, lines = {0}, vias = {0}, types = {0}, labels = {0},
-                        columns[N_COLUMNS] = {{0}};
+    struct ag_byte_list nodes = {0}, lines = {0}, starts = {0}, vias = {0}, types = {0},
+                        labels = {0}, columns[N_COLUMNS] = {{0}};
     const bool is_sampled = ag_profile_identity(trace->profile)->is_sampled;
     int64_t before = 0;
     ag_byte_list_number(&nodes, trace->n_numbers);
@@ -238,6 +241,9 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         ag_byte_list_signed(&nodes, node - before);
         before = node;
         ag_byte_list_number(&lines, numbering->frame_numbers[group->line] + 1);
+        ag_byte_list_number(&starts,
+                            (uint64_t)node -
+                                numbering->node_number[ag_outline_folded_start(outline, group)]);
         ag_byte_list_number(&vias, ag_name_table_number(&trace->names, group->via_name));
         ag_byte_list_number(&types, ag_name_table_number(&trace->names, group->type));
         ag_byte_list_number(&labels, label_number(trace, group->label));
@@ -247,6 +253,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         }
     }
     ag_byte_list_join(&nodes, &lines, 1);
+    ag_byte_list_join(&nodes, &starts, 1);
     ag_byte_list_join(&nodes, &vias, 1);
     ag_byte_list_join(&nodes, &types, 1);
     ag_byte_list_join(&nodes, &labels, 1);

@@ -386,13 +386,47 @@ def hostile_names(exports, failures):
             failures.require("folded: a line is a stack and a number: %r" % line, re.fullmatch(r"[^;]+(;[^;]+)* \d+", line))
 
 
+def folding(exports, failures):
+    """--fold=auto leaves out the frames that `report --fold=auto` leaves out, and changes no sum. It is the default of some formats only."""
+    trace = exports.traces["cxx_containers"]
+
+    def contents(form, *options):
+        with open(exports.export(trace, form, *options), "rb") as file:
+            return file.read()
+    for form in FORMATS:
+        none = contents(form, "--fold=none")
+        if form == "dhat":
+            refused = recorded.run([exports.tools.allogram, "export", trace.path, "--to=dhat", "--fold=auto"])
+            failures.expect("dhat with --fold=auto: status, output", (refused.status, refused.stdout), (2, b""))
+            failures.require("dhat with --fold=auto: the reason", b"cannot be added" in refused.stderr)
+            failures.require("dhat: the default is none", contents(form) == none)
+            continue
+        auto = contents(form, "--fold=auto")
+        failures.require("%s: folding changes the file" % form, auto != none)
+        failures.require("%s: the default" % form, contents(form) == (auto if form in ("pprof", "folded", "speedscope") else none))
+        if form != "firefox" and readable(form):
+            for metric, total in totals_of(exports, form, exports.export(trace, form, "--fold=auto")).items():
+                failures.expect("%s with --fold=auto: %s" % (form, metric), total, trace.summary[metric])
+    for fold in ("--fold=auto", "--fold=none"):
+        own = {}
+        for line in contents("folded", fold).decode().splitlines():
+            stack, number = line.rsplit(" ", 1)
+            function = stack.rsplit(";", 1)[-1]
+            own[function] = own.get(function, 0) + int(number)
+        wanted = {}
+        for site in recorded.report(exports.tools, trace.path, "--view=sites", fold)["sites"]:
+            if site["own"]["allocated_bytes"] > 0:
+                wanted[site["function"]] = wanted.get(site["function"], 0) + site["own"]["allocated_bytes"]
+        failures.expect("folded with %s: bytes of each function" % fold, own, wanted)
+
+
 CASES = [
     ("pprof, by go tool pprof", pprof_by_go), ("pprof, by pprof-format", pprof_by_npm), ("dhat, by valgrind's viewer", dhat),
     ("dhat, by the Firefox Profiler", dhat_by_firefox), ("massif, by ms_print", massif), ("callgrind, by callgrind_annotate", callgrind),
     ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
     ("firefox, by the Firefox Profiler", firefox), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
     ("filters narrow every format alike", filters), ("time windows", windows),
-    ("function counters", function_counters), ("processes merged", merged), ("hostile names", hostile_names),
+    ("folding", folding), ("function counters", function_counters), ("processes merged", merged), ("hostile names", hostile_names),
 ]
 
 

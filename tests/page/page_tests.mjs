@@ -201,11 +201,17 @@ const tests = {
     check(first < OPEN_MS * SLOW_MACHINE, `the page took ${first} ms to load`);
   },
 
-  "the numbers of the page are those of report --json": async (browser, urls) => {
+  "the numbers of the page are those of report --json, with and without folded stacks": async (browser, urls) => {
+    for (const name of ["phases", "typed", "global_allocator"].filter((trace) => urls[trace])) {
+      for (const fold of ["auto", "none"]) {
+        const one = await open(browser, `${urls[name]}#fold=${fold}`);
+        const { sites } = report(`${name}.allogram`, "--view=sites", `--fold=${fold}`);
+        equal(sorted(await sitesOfPage(one), METRICS), sorted(sitesOfReport(sites, METRICS), METRICS),
+          `sites of the whole recording of ${name}, --fold=${fold}`);
+        equal(one.complaints, [], "complaints");
+      }
+    }
     const page = await open(browser, urls.phases);
-    const sites = report("phases.allogram", "--view=sites").sites;
-    equal(sorted(await sitesOfPage(page), METRICS), sorted(sitesOfReport(sites, METRICS), METRICS),
-      "sites of the whole recording");
     const summary = report("phases.allogram");
     const facts = await page.evaluate(() => window.allogram.trace.facts.summary);
     for (const key of Object.keys(facts)) {
@@ -271,7 +277,7 @@ const tests = {
       return sums;
     }, names);
     let compared = 0;
-    for (const { function: name, own, total } of report("sampled.allogram", "--view=sites").sites) {
+    for (const { function: name, own, total } of report("sampled.allogram", "--view=sites", "--fold=auto").sites) {
       names.forEach((metric, i) => [own, total].forEach((part, k) => {
         if (part[metric] === 0) return; // the page shows no interval for 0
         const [value, low, high] = rows[name][i][k];
@@ -309,7 +315,7 @@ const tests = {
       }, [from, to]);
       const { start, end } = await page.evaluate(() =>
         ({ start: window.allogram.range.fromNs, end: window.allogram.range.toNs }));
-      const sites = report("phases.allogram", "--view=sites", `--from=${start}ns`, `--to=${end}ns`,
+      const sites = report("phases.allogram", "--view=sites", "--fold=auto", `--from=${start}ns`, `--to=${end}ns`,
         "--older").sites;
       const compared = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks",
         "peak_bytes", "freed_bytes", "temporary_blocks"];
@@ -372,7 +378,7 @@ const tests = {
     const page = await open(browser, `${urls.phases}#metric=allocated`);
     const canvas = page.locator("#flame-canvas canvas");
     const box = await canvas.boundingBox();
-    await page.mouse.click(box.x + box.width * 0.25, box.y + 3.5 * 20);
+    await page.mouse.click(box.x + box.width * 0.25, box.y + 2.5 * 20);
     await page.waitForFunction(() => window.allogram.state.zoom > 0);
     await canvas.focus();
     await page.keyboard.press("Escape");
@@ -566,7 +572,7 @@ const tests = {
 
   "findings in C++ name the program's own code, not the library through which it allocates": async (browser, urls) => {
     if (!urls.typed) return "no C++ program was built";
-    const page = await open(browser, urls.typed);
+    const page = await open(browser, `${urls.typed}#fold=none`);
     const names = await page.locator(".finding code").allInnerTexts();
     check(names.length > 0 && names.every((name) => !/^(std|__gnu_cxx)::|^operator new/.test(name)), names.join("; "));
     const { fn, allocated } = await page.evaluate(() => { // a function that allocates only through a library
@@ -580,6 +586,40 @@ const tests = {
     check(allocated > 0 && sizes >= allocated, `${allocated} of ${sizes}`);
     const lines = await page.locator(".lines tbody tr").allInnerTexts();
     check(lines.length > 0 && lines.every((line) => /cxx_containers\.cc:\d+/.test(line) && /\t0 B\t/.test(line)), lines.join("; "));
+    equal(page.complaints, [], "complaints");
+  },
+
+  "stacks begin at the program's own line, without frames of libraries; a button shows all frames": async (browser, urls) => {
+    if (!urls.typed) return "no C++ program was built";
+    const page = await open(browser, `${urls.typed}#tab=stacks&metric=allocated`);
+    const library = /^(std|__gnu_cxx|void std)::|^operator new/;
+    const seen = () => page.evaluate(() => {
+      const { allogram: app } = window;
+      const { trace } = app;
+      return { total: app.range.total("allocated_bytes"), drawn: app.source.tree.totals(app.range.values("allocated_bytes"))[0],
+        stacks: Array.from(trace.groups.node, (_, group) => trace.framesOf(group).map((frame) => [frame,
+          trace.functions[trace.functionOf[frame]].name])), lines: [...trace.groups.line] };
+    });
+    const folded = await seen();
+    const shown = await page.locator(".stack li:first-child").allInnerTexts();
+    check(shown.length > 0 && shown.every((text) => !library.test(text)), shown.join("; "));
+    folded.stacks.forEach((frames, group) => equal(frames[0][0], folded.lines[group], "the first frame of a folded stack"));
+    await page.click("#fold");
+    equal(await page.locator("#fold").getAttribute("aria-pressed"), "true", "the button");
+    const whole = await seen();
+    check((await page.locator(".stack li:first-child").allInnerTexts()).some((text) => library.test(text)), "no frame of the library");
+    whole.stacks.forEach((frames, group) => {
+      const kept = frames.map(([frame]) => frame);
+      const left = folded.stacks[group].filter(([frame]) => !kept.includes(frame));
+      equal(left, [], "frames of the folded stack that the whole stack does not have");
+      check(frames.length > 1, `a stack has only ${frames}`);
+    });
+    check(whole.stacks.flat().length > folded.stacks.flat().length, "folding leaves no frame out");
+    equal([folded.drawn, whole.drawn, whole.total], [folded.total, folded.total, folded.total], "sums");
+    await page.keyboard.press("l");
+    equal((await seen()).stacks, folded.stacks, "stacks after the key l");
+    await page.fill("#search", "/^std::|operator new/");
+    await page.waitForFunction(() => window.allogram.state.query !== "" && document.querySelector(".stack"));
     equal(page.complaints, [], "complaints");
   },
 

@@ -31,11 +31,11 @@ export class Change {
   }
 
   static of(app) {
-    const { side } = app.state;
+    const { side, fold } = app.state;
     app.changes ??= {};
-    app.changes[side] ??= new Change(app.trace, app.before, side === "callees" ? callees
+    app.changes[side + fold] ??= new Change(app.trace, app.before, side === "callees" ? callees
       : (trace) => callers(trace));
-    return app.changes[side];
+    return app.changes[side + fold];
   }
 
   // The change of each node of TREE: its value, minus that of the same node in the other trace.

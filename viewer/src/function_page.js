@@ -67,17 +67,16 @@ function neighbourTable(app, title, map, whole, empty) {
 // function counts for the line of the innermost frame.
 function lineTable(app, fn, values, isWanted) {
   const { trace, unitOfMetric: unit } = app;
-  const { nodes, groups } = trace;
   const lines = new Map();
-  for (let i = 0; i < groups.count; i++) {
+  for (let i = 0; i < trace.groups.count; i++) {
     if (!isWanted[i] || values[i] === 0) continue;
-    let node = groups.node[i];
-    while (node !== 0 && trace.functionOf[nodes.frame[node]] !== fn) node = nodes.parent[node];
-    const frame = nodes.frame[node];
+    const frames = trace.framesOf(i);
+    const at = frames.findIndex((frame) => trace.functionOf[frame] === fn);
+    const frame = frames[at];
     const line = lines.get(frame) ?? { own: 0, total: 0, name: trace.placeOf(frame) ||
       "line not known" };
     line.total += values[i];
-    if (node === groups.node[i]) line.own += values[i];
+    if (at === 0) line.own += values[i];
     lines.set(frame, line);
   }
   if (lines.size === 0) return null;
@@ -158,7 +157,7 @@ function command(app, name) {
     : ` --from=${range.fromNs}ns --to=${range.toNs}ns${
       ["in_use", "peak"].includes(app.metric) ? " --older" : ""}`;
   return `allogram report ${shellWord(trace.facts.file)} --view=tree --focus=${
-    quoted(`^${pattern}$`)}${window}`;
+    quoted(`^${pattern}$`)}${window}${trace.isFolded ? "" : " --fold=none"}`;
 }
 
 async function drawCounts(app, host, isWanted) {

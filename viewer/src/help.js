@@ -6,6 +6,7 @@ const KEYS = [
   ["[ ]", "move the range by its length"], ["{ }", "halve it, double it"],
   ["1 … 9", "tabs"], ["m", "next metric"], ["u", "bytes or blocks"],
   ["i", "flame graph from main down, or from allocations up"],
+  ["l", "without frames of libraries and wrappers, or all frames"],
   ["arrows", "in the flame graph: move; Enter zooms, F opens the function"],
   ["arrows", "in the plot of functions: from one to the next; Enter opens it"],
   ["/", "search: a part of a name, or /a regular expression/"],

@@ -84,6 +84,7 @@ class App {
     this.wholeRange = new Range(this.trace, 0, this.trace.facts.slices.count);
     this.range = this.wholeRange;
     this.copyText = () => "";
+    this.trees = {};
     this.typed = {};
   }
 
@@ -94,7 +95,6 @@ class App {
     this.timeline.onPoint = (point) => this.showPoint(point);
     await this.trace.loadTables();
     if (this.before) await this.before.loadTables();
-    this.tree = callers(this.trace);
     this.showFindings();
     this.buildControls();
     this.listen();
@@ -119,6 +119,8 @@ class App {
     const { count: slices } = trace.facts.slices;
     if (!(state.metric in METRICS)) state.metric = DEFAULTS.metric;
     if (!this.tabs().some(([id]) => id === state.tab)) state.tab = "flame";
+    trace.isFolded = state.fold !== "none";
+    if (this.before) this.before.isFolded = trace.isFolded;
     if (state.fn >= trace.functions.length) state.fn = 0;
     if (state.call > 0 && !trace.hasCalls) state.call = 0;
     if (!trace.hasLabels || !trace.labels.includes(state.label - 1)) state.label = 0;
@@ -154,6 +156,15 @@ class App {
       return;
     }
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
+  }
+
+  // The tree of stacks, from the outermost function down, and the same from the allocations up; folded or not, as the page shows stacks.
+  get tree() {
+    return (this.trees[`callers ${this.trace.isFolded}`] ??= callers(this.trace));
+  }
+
+  get inverted() {
+    return (this.trees[`callees ${this.trace.isFolded}`] ??= callees(this.trace));
   }
 
   // The metric that the tab shows: the tab Leaks has its own metric, all others show the selected metric.
@@ -401,6 +412,8 @@ class App {
     $("metrics").hidden = isCalls || (isFlame && !this.trace.hasBlocks && this.counter !== "");
     $("counters").hidden = !isFlame || Object.keys(this.counters).length === 0;
     $("units").hidden = !isOfBlocks;
+    $("folds").hidden = !isOfBlocks || !this.trace.canFold;
+    $("fold").setAttribute("aria-pressed", String(!this.trace.isFolded));
     $("label").hidden = !isOfBlocks || !this.trace.hasLabels;
     for (const button of document.querySelectorAll("[data-colour]")) button.hidden = !isOfBlocks;
     $("label").value = state.label;
@@ -479,7 +492,6 @@ class App {
         text: this.counters[counter].text, weights: () => paths.imageWeights,
         open: (key) => this.openCall(key - 1) };
     }
-    if (side === "callees") this.inverted ??= callees(trace);
     return { functions: trace.functions, tree: side === "callees" ? this.inverted : this.tree,
       values: this.range.values(this.metricName), text: (value) => inUnit(value, this.unitOfMetric),
       weights: () => imageWeights(trace), open: (key) => this.open(key) };
@@ -640,6 +652,7 @@ class App {
       waiting = setTimeout(() => this.set({}, { replaces: true }), 60);
     });
     $("label").addEventListener("change", () => this.set({ label: Number($("label").value) }));
+    $("fold").addEventListener("click", () => this.changeFold());
     $("copy").addEventListener("click", () => this.copy(this.copyText(), $("copy")));
     $("link").addEventListener("click", () => this.copy(location.href, $("link")));
     $("theme").addEventListener("click", () => this.changeTheme());
@@ -675,6 +688,10 @@ class App {
     this.repaint();
   }
 
+  changeFold() {
+    this.set({ fold: this.trace.isFolded ? "none" : "auto", zoom: 0 });
+  }
+
   // Draws the canvases again, because style sheets do not apply to them.
   repaint() {
     this.colours = null;
@@ -703,7 +720,8 @@ class App {
     else if (event.key === "u") this.set({ unit: this.state.unit === "bytes" ? "blocks" : "bytes" });
     else if (event.key === "i") {
       this.set({ side: this.state.side === "callers" ? "callees" : "callers", zoom: 0 });
-    } else if (event.key === "c") this.copy(this.copyText(), $("copy"));
+    } else if (event.key === "l") this.changeFold();
+    else if (event.key === "c") this.copy(this.copyText(), $("copy"));
     else if (event.key === "d") this.changeTheme();
     else if ("[]{}".includes(event.key)) this.moveRange(event.key);
     else if (event.key === "Escape") this.escape();

@@ -55,7 +55,7 @@ export function sureColumn(trace, valueOf, boundsOfRow, unit) {
 
 export function siteRows(app, by, range = app.range, trace = app.trace) {
   const keys = keysOf(trace, by);
-  const cached = `${trace.number} ${by}`;
+  const cached = `${trace.number} ${by} ${trace.isFolded}`;
   if (!trees.has(cached)) {
     trees.set(cached, by === "function" && trace === app.trace ? app.tree
       : callers(trace, keys.keyOf));

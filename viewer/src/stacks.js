@@ -9,14 +9,6 @@ const SHOWN = 40;
 const FRAMES = 6;
 const FRAMES_MOST = 20;
 
-function framesOf(trace, group) {
-  const frames = [];
-  for (let node = trace.groups.node[group]; node !== 0; node = trace.nodes.parent[node]) {
-    frames.push(trace.nodes.frame[node]);
-  }
-  return frames;
-}
-
 function frameLine(app, frame) {
   const { trace } = app;
   const fn = trace.functionOf[frame];
@@ -41,7 +33,7 @@ function stack(app, group, value, blocks, whole) {
   const { heaviest, portion } = app.trace.groups;
   const bounds = variances && interval(value, variances[group],
     { heaviest: heaviest[group], portion: portion[group] }, app.unitOfMetric);
-  const frames = framesOf(app.trace, group);
+  const frames = app.trace.framesOf(group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
   // Shows at least the frames up to the program's own line. The functions of libraries and the wrappers before it were called from that
@@ -76,7 +68,7 @@ export function showStacks(app, host) {
   let order = [...values.keys()].filter((group) => values[group] > 0)
     .sort((a, b) => values[b] - values[a]);
   if (matches) {
-    order = order.filter((group) => framesOf(trace, group).some((frame) =>
+    order = order.filter((group) => trace.framesOf(group, false).some((frame) => // also frames that are not shown
       matches(trace.functions[trace.functionOf[frame]].name)));
   }
   const body = make("div", {});
@@ -94,7 +86,7 @@ export function showStacks(app, host) {
   app.copyText = () => order.slice(0, SHOWN).map((group) =>
     [`${inUnit(values[group], app.unitOfMetric)}  ${blocksOf(blocks[group])}${
       labelOf(trace, group) && `  label ${labelOf(trace, group)}`}`,
-      ...framesOf(trace, group).map((frame) => `    ${frameText(trace, frame)}`)].join("\n"))
+      ...trace.framesOf(group).map((frame) => `    ${frameText(trace, frame)}`)].join("\n"))
     .join("\n\n");
 }
 

@@ -83,6 +83,7 @@ export class Trace {
       (typeof value === "string" ? value.replace(/[\t\n]+/g, " ").replace(CONTROLS, "\ufffd")
         : value));
     this.loads = {};
+    this.isFolded = true; // whether stacks are shown without frames of wrappers and libraries
     this.hasCalls = this.element("calls") !== null;
   }
 
@@ -117,6 +118,8 @@ export class Trace {
     ]);
     Object.assign(this, { names, frames, nodes, groups });
     this.nameFunctions();
+    this.canFold = nodes.isLeftOut.some((flag) => flag > 0) ||
+      groups.start.some((start, i) => start !== groups.node[i]);
     this.hasTypes = groups.type.some((type) => type > 0);
     this.hasLabels = groups.label.some((label) => label > 0);
     this.labels = [...new Set(groups.label)];
@@ -201,6 +204,23 @@ export class Trace {
     return file === "" ? "" : baseName(file) + (line > 0 ? `:${line}${columns}` : "");
   }
 
+  // The frames of the stacks of a group, innermost first. A folded stack begins at the program's own line and has no frames of wrappers
+  // and libraries. src/model/answers/blamed_lines.c decides which frames these are; if the page does not have the path to the line, the
+  // line follows the node "other".
+  framesOf(group, isFolded = this.isFolded) {
+    const { nodes, groups } = this;
+    const frames = [];
+    let node = isFolded ? groups.start[group] : groups.node[group];
+    if (isFolded && node === 0 && groups.node[group] !== 0) {
+      frames.push(groups.line[group]);
+      node = nodes.parent[groups.node[group]];
+    }
+    for (; node !== 0; node = nodes.parent[node]) {
+      if (!isFolded || nodes.isLeftOut[node] === 0) frames.push(nodes.frame[node]);
+    }
+    return frames;
+  }
+
   labelName(label) {
     return label === 0 ? "(no label)" : label === OTHER_LABELS ? "(other labels)"
       : this.names[label - FIRST_LABEL] || "(unnamed)";
@@ -249,7 +269,7 @@ function readNodes(reader) {
   const count = reader.number();
   const parent = reader.numbers(new Int32Array(count));
   for (let i = 0; i < count; i++) parent[i] = i - parent[i];
-  return { count, parent, frame: reader.numbers(new Int32Array(count)) };
+  return { count, parent, frame: reader.numbers(new Int32Array(count)), isLeftOut: reader.numbers(new Uint8Array(count)) };
 }
 
 const floats = new DataView(new ArrayBuffer(4));
@@ -263,7 +283,10 @@ function readGroups(reader, isSampled) {
   const count = reader.number();
   const node = reader.signeds(new Int32Array(count));
   for (let i = 1; i < count; i++) node[i] += node[i - 1];
-  const groups = { count, node, line: reader.numbers(new Uint32Array(count)), via: reader.numbers(new Uint32Array(count)),
+  const line = reader.numbers(new Uint32Array(count));
+  const start = reader.numbers(new Int32Array(count)); // the node at which the folded stack begins; 0: see framesOf
+  for (let i = 0; i < count; i++) start[i] = node[i] - start[i];
+  const groups = { count, node, line, start, via: reader.numbers(new Uint32Array(count)),
     type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
   if (isSampled) {

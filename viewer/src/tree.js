@@ -105,26 +105,19 @@ export class Tree {
 // The tree with the outermost function at the top. KEY_OF(frame) can return a number of a line or an image
 // instead of a function.
 export function callers(trace, keyOf = (frame) => trace.functionOf[frame]) {
-  const { nodes, groups } = trace;
+  const { groups } = trace;
   const tree = new Tree();
-  const place = new Int32Array(nodes.count);
-  for (let i = 1; i < nodes.count; i++) {
-    place[i] = tree.step(place[nodes.parent[i]], keyOf(nodes.frame[i]));
-  }
-  return tree.finish(groups.node.map((node) => place[node]), groups.allocated_bytes);
+  const groupNode = groups.node.map((_, group) => trace.framesOf(group)
+    .reduceRight((place, frame) => tree.step(place, keyOf(frame)), 0));
+  return tree.finish(groupNode, groups.allocated_bytes);
 }
 
 // The tree with the allocating function at the top and its callers below.
 export function callees(trace) {
-  const { nodes, groups, functionOf } = trace;
+  const { groups, functionOf } = trace;
   const tree = new Tree();
-  const groupNode = groups.node.map((node) => {
-    let place = 0;
-    for (let at = node; at !== 0; at = nodes.parent[at]) {
-      place = tree.step(place, functionOf[nodes.frame[at]]);
-    }
-    return place;
-  });
+  const groupNode = groups.node.map((_, group) => trace.framesOf(group)
+    .reduce((place, frame) => tree.step(place, functionOf[frame]), 0));
   const inverted = tree.finish(groupNode, groups.allocated_bytes);
   return inverted;
 }

@@ -398,11 +398,64 @@ static void mark_sites(const struct ag_profile *profile, uint32_t node, uint8_t 
     }
 }
 
-/* Begins each stack at its blamed line. */
-static bool fold_starts(struct walk *walk, uint32_t *least_at) {
+/* Decides which frames are left out of all stacks (section 4 at the top of this file), see
+ * ag_profile_left_out. */
+static int decide(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    const struct ag_frame_answer *answers = profile->frames.answers;
+    uint8_t *keeps_site = calloc(nodes->n_sites + 1, 1);
+    uint32_t *left_out = profile->left_out = calloc(nodes->n_sites + 1, sizeof(*left_out));
+    if (!keeps_site || !left_out) {
+        free(keeps_site);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const struct position *at = &walk->positions[i];
+        if (AG_IS_ROOT(at->node)) {
+            continue;
+        }
+        const uint32_t site = nodes->nodes[at->node].site;
+        /* Functions that are inlined into the blamed line's function are left out, but no blamed
+         * line is. */
+        left_out[site] = keeps_site[site] && left_out[site] < at->at ? left_out[site] : at->at;
+        keeps_site[site] = 1;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (!AG_IS_ROOT(walk->positions[i].node) && walk->least[i] == AG_OWNER_SYSTEM) {
+            mark_sites(profile, walk->positions[i].node, 1, keeps_site);
+        }
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        const uint32_t site = nodes->nodes[i].site;
+        if (!profile->node_is_used[i] || keeps_site[site]) {
+            continue;
+        }
+        keeps_site[site] = 1; /* so that the site is examined once */
+        bool is_library = answers[site].count > 0;
+        for (size_t k = 0; k < answers[site].count && is_library; k++) {
+            const uint32_t frame = profile->frames.list[answers[site].first + k];
+            is_library = owner_of(walk, frame) == AG_OWNER_SYSTEM;
+        }
+        left_out[site] = is_library ? answers[site].count : 0;
+    }
+    free(keeps_site);
+    return 0;
+}
+
+/* Whether a shown frame called the code of NODE. The frames outside of main, such as _start, have
+ * no such caller; that they are left out need not be reported. */
+static bool has_shown_caller(const struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
-    struct ag_frame_answer *answers = profile->frames.answers;
+    do {
+        node = nodes[node].parent;
+    } while (!AG_IS_ROOT(node) && profile->frames.answers[nodes[node].site].is_folded);
+    return !AG_IS_ROOT(node);
+}
+
+/* Begins each stack at its blamed line. Returns whether a stack begins elsewhere now. */
+static bool fold_starts(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
     bool is_folded = false;
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct position *at = &walk->positions[i];
@@ -417,62 +470,6 @@ static bool fold_starts(struct walk *walk, uint32_t *least_at) {
             profile->folded_start[leaf] = at->node + 1;
         }
         profile->row_nodes[i] = at->node;
-        uint32_t *least = &least_at[nodes[at->node].site];
-        *least = at->at < *least ? at->at : *least;
-    }
-    for (size_t i = 0; i < profile->definitions.nodes.n_sites; i++) {
-        if (least_at[i] != UINT32_MAX && least_at[i] > 0) { /* functions that are inlined into the
-                                                             * blamed line's function */
-            answers[i].first += least_at[i];
-            answers[i].count -= least_at[i];
-            is_folded = true;
-        }
-    }
-    return is_folded;
-}
-
-/* Whether a shown frame called the code of NODE. The frames outside of main, such as _start, have
- * no such caller; that they are left out need not be reported. */
-static bool has_shown_caller(const struct ag_profile *profile, uint32_t node) {
-    const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
-    do {
-        node = nodes[node].parent;
-    } while (!AG_IS_ROOT(node) && profile->frames.answers[nodes[node].site].is_folded);
-    return !AG_IS_ROOT(node);
-}
-
-/* Leaves out the code addresses of libraries. */
-static bool fold_libraries(struct walk *walk, uint8_t *keeps_site) {
-    struct ag_profile *profile = walk->profile;
-    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
-    bool is_folded = false;
-    for (size_t i = 0; i < profile->n_rows; i++) {
-        const uint32_t node = profile->row_nodes[i];
-        if (!AG_IS_ROOT(node)) {
-            keeps_site[nodes->nodes[node].site] = 1;
-        }
-        if (walk->least[i] == AG_OWNER_SYSTEM) {
-            mark_sites(profile, node, 1, keeps_site);
-        }
-    }
-    for (size_t i = 0; i < nodes->count; i++) {
-        struct ag_frame_answer *answer = &profile->frames.answers[nodes->nodes[i].site];
-        if (!profile->node_is_used[i] || keeps_site[nodes->nodes[i].site] || answer->is_folded) {
-            continue;
-        }
-        bool is_library = answer->count > 0;
-        for (size_t k = 0; k < answer->count && is_library; k++) {
-            is_library = owner_of(walk, profile->frames.list[answer->first + k]) == AG_OWNER_SYSTEM;
-        }
-        if (is_library) {
-            answer->count = 0;
-            answer->is_folded = true;
-        }
-    }
-    for (size_t i = 0; i < nodes->count && !is_folded; i++) {
-        is_folded = profile->node_is_used[i] &&
-                    profile->frames.answers[nodes->nodes[i].site].is_folded &&
-                    has_shown_caller(profile, (uint32_t)i);
     }
     return is_folded;
 }
@@ -481,20 +478,28 @@ static int fold(struct walk *walk, bool *ret_is_folded) {
     struct ag_profile *profile = walk->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     int r = find_types(profile);
-    uint8_t *keeps_site = calloc(nodes->n_sites + 1, 1);
-    uint32_t *least_at = malloc((nodes->n_sites + 1) * sizeof(*least_at));
     profile->folded_start = calloc(nodes->count + 1, sizeof(*profile->folded_start));
-    r = r < 0 ? r : keeps_site && least_at && profile->folded_start ? 0 : -ENOMEM;
-    if (r == 0) {
-        memset(least_at, 0xff, (nodes->n_sites + 1) * sizeof(*least_at));
-        const bool has_starts = fold_starts(walk, least_at);
-        const bool has_libraries = fold_libraries(walk, keeps_site);
-        *ret_is_folded = has_starts || has_libraries;
-        ag_profile_mark_used(profile);
+    r = r < 0 ? r : profile->folded_start ? 0 : -ENOMEM;
+    if (r < 0) {
+        return r;
     }
-    free(keeps_site);
-    free(least_at);
-    return r;
+    bool is_folded = fold_starts(walk);
+    for (size_t i = 0; i < nodes->n_sites; i++) {
+        struct ag_frame_answer *answer = &profile->frames.answers[i];
+        const uint32_t n = profile->left_out[i];
+        answer->is_folded = n > 0 && n == answer->count;
+        answer->first += n;
+        answer->count -= n;
+        is_folded = is_folded || (n > 0 && !answer->is_folded);
+    }
+    for (size_t i = 0; i < nodes->count && !is_folded; i++) {
+        is_folded = profile->node_is_used[i] &&
+                    profile->frames.answers[nodes->nodes[i].site].is_folded &&
+                    has_shown_caller(profile, (uint32_t)i);
+    }
+    *ret_is_folded = is_folded;
+    ag_profile_mark_used(profile);
+    return 0;
 }
 
 /* FOLDED: where to store whether folding left out a frame; NULL: the stacks are not folded. */
@@ -514,6 +519,7 @@ static int blamed_lines_make(struct ag_profile *profile, bool *folded) {
         }
     }
     r = r < 0 ? r : add_rows(&walk);
+    r = r < 0 ? r : decide(&walk);
     r = r < 0 || !folded ? r : fold(&walk, folded);
     free(walk.positions);
     free(walk.least);
@@ -524,6 +530,8 @@ static int blamed_lines_make(struct ag_profile *profile, bool *folded) {
     if (r < 0) {
         free(profile->blamed_lines);
         free(profile->line_of_row);
+        free(profile->left_out);
+        profile->left_out = NULL;
         profile->blamed_lines = NULL;
         profile->line_of_row = NULL;
         profile->n_blamed_lines = 0;
@@ -544,6 +552,15 @@ int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_l
     }
     *ret_lines = profile->blamed_lines;
     *ret_n = profile->n_blamed_lines;
+    return 0;
+}
+
+int ag_profile_left_out(struct ag_profile *profile, const uint32_t **ret_left_out) {
+    const int r = profile->blamed_lines ? 0 : blamed_lines_make(profile, /* folded= */ NULL);
+    if (r < 0) {
+        return r;
+    }
+    *ret_left_out = profile->left_out;
     return 0;
 }
 

@@ -32,6 +32,12 @@ const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
  * that a shown frame called. Returns 0 or a negative errno. */
 int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded);
 
+/* Returns which frames ag_profile_fold leaves out, without leaving them out: by place (places.h),
+ * the number of its innermost frames that are left out of all stacks. So the page can contain all
+ * frames, with a mark for those that are left out. The profile owns the array. Returns 0 or a
+ * negative errno. */
+int ag_profile_left_out(struct ag_profile *profile, const uint32_t **ret_left_out);
+
 /* Whether at least 90 % of the bytes that BLAMED_LINE (an index) has in use at the end were
  * allocated by stacks that contain FRAME. */
 bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,

@@ -45,11 +45,13 @@ struct cutting {
      * node, whether a child of the node is not kept. */
     uint8_t *has_other_labels, *has_cut_child;
     const uint32_t *label_of_row; /* NULL: no block has a label */
+    const uint32_t *left_out;     /* by site, see ag_profile_left_out (blamed_lines.h) */
     /* by node: the node of the outline (called place) that shows it */
     uint32_t *place;
     double limit;
-    struct ag_index_map by_step; /* place << 32 | frame -> place */
-    struct ag_index_map by_via;  /* place << VIA_BITS | via (allocation function) -> a number */
+    /* place << 32 | frame -> place; the frame has the bit LEFT_OUT if folding leaves it out */
+    struct ag_index_map by_step;
+    struct ag_index_map by_via; /* place << VIA_BITS | via (allocation function) -> a number */
     /* (number of the row from by_via) << 32 | frame of the blamed line -> another number */
     struct ag_index_map by_line;
     /* for rows with a label: (number of the row from by_line) << 32 | label -> another number */
@@ -227,13 +229,17 @@ static const char *label_name(const struct ag_profile *profile, uint32_t label) 
 
 /* ---- the tree ---- */
 
-static int add_node(struct cutting *cutting, uint32_t parent, uint32_t frame, uint32_t *ret_place) {
+#define LEFT_OUT (UINT32_C(1) << 31) /* no profile has so many frames */
+
+static int add_node(struct cutting *cutting, uint32_t parent, uint32_t frame, bool is_left_out,
+                    uint32_t *ret_place) {
     struct ag_outline *outline = cutting->outline;
-    const uint64_t key = (uint64_t)parent << 32 | frame;
+    const uint64_t key = (uint64_t)parent << 32 | (frame ^ (is_left_out ? LEFT_OUT : 0));
     const int r = ag_index_map_number(&cutting->by_step, key, ret_place);
     (*ret_place)++; /* 0 is the root */
     return r > 0 ? AG_ARRAY_ADD(outline->nodes, outline->n_nodes,
-                                (struct ag_outline_node){.parent = parent, .frame = frame})
+                                (struct ag_outline_node){
+                                    .parent = parent, .frame = frame, .is_left_out = is_left_out})
                  : r;
 }
 
@@ -250,7 +256,8 @@ static int plant(struct cutting *cutting) {
         const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
         while (n-- > 0) { /* from the outermost function to the functions that are inlined into
                            * it */
-            const int r = add_node(cutting, place, frames[n], &place);
+            const bool is_left_out = n < cutting->left_out[nodes->nodes[i].site];
+            const int r = add_node(cutting, place, frames[n], is_left_out, &place);
             if (r < 0) {
                 return r;
             }
@@ -321,10 +328,12 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
             size_t n;
             const uint32_t innermost =
                 ag_profile_node_frames(profile, profile->row_nodes[i], &n)[0];
-            r = add_node(cutting, place, AG_OUTLINE_OTHER, &place);
-            r = r < 0 ? r : add_node(cutting, place, innermost, &place);
+            const uint32_t site = nodes->nodes[profile->row_nodes[i]].site;
+            r = add_node(cutting, place, AG_OUTLINE_OTHER, false, &place);
+            r = r < 0 ? r
+                      : add_node(cutting, place, innermost, cutting->left_out[site] > 0, &place);
         } else if (!has_stack) {
-            r = add_node(cutting, place, profile->frames.no_stack, &place);
+            r = add_node(cutting, place, profile->frames.no_stack, false, &place);
         }
         const uint32_t type = ag_profile_row_type(profile, i);
         const struct ag_outline_group like = {
@@ -384,6 +393,7 @@ static int make(struct ag_profile *profile, const struct ag_metrics *whole,
                 struct ag_outline *outline) {
     struct cutting cutting = {.profile = profile, .outline = outline, .label_of_row = label_of_row};
     int r = outline_start(&cutting);
+    r = r < 0 ? r : ag_profile_left_out(profile, &cutting.left_out);
     if (r == 0) {
         weigh(&cutting, whole);
         find_limit(&cutting, most_nodes, most_groups);
@@ -411,6 +421,15 @@ int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_g
     }
     free(label_of_row);
     return r;
+}
+
+uint32_t ag_outline_folded_start(const struct ag_outline *outline,
+                                 const struct ag_outline_group *group) {
+    uint32_t at = group->node;
+    while (at != 0 && (outline->nodes[at].frame != group->line || outline->nodes[at].is_left_out)) {
+        at = outline->nodes[at].parent;
+    }
+    return at;
 }
 
 void ag_outline_done(struct ag_outline *outline) {

@@ -25,6 +25,9 @@ struct ag_outline_node {
     /* index of the parent, which is smaller than the node's own index; of node 0: 0 */
     uint32_t parent;
     uint32_t frame; /* number for ag_profile_frame, or AG_OUTLINE_ROOT, AG_OUTLINE_OTHER */
+    /* whether ag_profile_fold (blamed_lines.h) would leave out the frame; two nodes may have the
+     * same parent and frame, if one of them is left out and the other is not */
+    bool is_left_out;
 };
 struct ag_outline_group {
     uint32_t node;
@@ -48,6 +51,11 @@ struct ag_outline {
  * in either case the caller calls ag_outline_done. */
 int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_groups,
                     struct ag_outline *ret_outline);
+/* Returns the node at which ag_profile_fold (blamed_lines.h) would begin the stacks of GROUP: the
+ * node of the blamed line. 0: the outline has no such node, because the blamed line is a part of
+ * what a node "other" represents. */
+uint32_t ag_outline_folded_start(const struct ag_outline *outline,
+                                 const struct ag_outline_group *group);
 void ag_outline_done(struct ag_outline *outline);
 
 #endif
