@@ -25,6 +25,7 @@ enum {
     OPTION_WITHIN,
     OPTION_TAIL,
     OPTION_SUPPRESSIONS,
+    OPTION_KNOWN,
     OPTION_COLOR,
     OPTION_AT,
     OPTION_MERGE,
@@ -84,6 +85,10 @@ static const struct ag_option table[] = {
     {OPTION_TAIL, "tail", "PERCENT", "leaks: leave out blocks of the last part of the recording"},
     {OPTION_SUPPRESSIONS, "suppressions", "FILE",
      "leaks: leave out stacks that match an LSan suppression file"},
+    {OPTION_KNOWN, "known", "auto|none|list",
+     "leaks: auto: leave out blocks that the C and C++ runtime keeps\n"
+     "until the end; none: list them as all others; list: leave them\n"
+     "out and say why. Default: auto in text, none in JSON"},
     {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
     {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
     {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
@@ -311,6 +316,22 @@ int ag_report_request_set(void *context, int id, const char *value) {
         request->has_fold = true;
         report->folds = strcmp(value, "auto") == 0;
         break;
+    case OPTION_KNOWN: {
+        static const char *const values[] = {[AG_REPORT_KNOWN_NONE] = "none",
+                                             [AG_REPORT_KNOWN_AUTO] = "auto",
+                                             [AG_REPORT_KNOWN_LIST] = "list"};
+        size_t i = 0;
+        while (i < AG_ARRAY_SIZE(values) && strcmp(value, values[i]) != 0) {
+            i++;
+        }
+        if (i == AG_ARRAY_SIZE(values)) {
+            return ag_fail(AG_EXIT_USAGE, "%s: --known=%s: neither auto, none nor list",
+                           request->trace.command, value);
+        }
+        report->has_known = true;
+        report->known = (enum ag_report_known)i;
+        break;
+    }
     case OPTION_SUPPRESSIONS:
         report->suppressions_path = value;
         break;
@@ -429,6 +450,9 @@ int ag_report_request_finish(struct ag_report_request *request) {
                        "%s: --fold=auto cannot be combined with --fail-if or --suppressions, which "
                        "name any function of a stack",
                        request->trace.command);
+    }
+    if (!request->report.has_known && !request->report.is_json) {
+        request->report.known = AG_REPORT_KNOWN_AUTO;
     }
     request->report.has_window = request->has_window;
     request->report.columns = ag_terminal_columns();

@@ -619,6 +619,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     free(profile->lists);
     free(profile->blamed_lines);
     free(profile->line_of_row);
+    free(profile->known_of_row);
     free(profile->left_out);
     free(profile->folded_start);
     free(profile->row_types);

@@ -12,6 +12,7 @@
  *     collections.c   collections and their causes
  *     program_mappings.c  the mappings that the program made itself
  *     blamed_lines.c  the lines that the reader can change
+ *     known_blocks.c  blocks that the runtime keeps until the end
  *     findings.c      what the summary suggests to examine first */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
@@ -77,7 +78,8 @@ struct ag_profile {
     bool *node_is_used; /* by node: whether the stack of any row contains the node */
     bool nodes_are_resolved;
 
-    uint32_t *left_out; /* see ag_profile_left_out (blamed_lines.h); NULL: not computed yet */
+    uint8_t *known_of_row; /* by row, see ag_profile_known (known_blocks.h); NULL: not found yet */
+    uint32_t *left_out;    /* see ag_profile_left_out (blamed_lines.h); NULL: not computed yet */
     /* Set by ag_profile_fold (blamed_lines.c); before, the pointers are NULL. */
     uint32_t
         *folded_start;   /* by node: 1 + the node at which a folded stack begins; 0: not folded */

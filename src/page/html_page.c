@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "model/answers/known_blocks.h"
 #include "page/page_facts.h"
 #include "page/page_template.h"
 
@@ -48,7 +49,8 @@ static int write_trace(struct ag_page_trace *trace, FILE *out) {
     const bool has_history = trace->number == 0;
     const size_t n_slices = has_history ? n_slices_of(trace->profile) : 0;
     uint32_t *target = NULL;
-    int r = ag_outline_make(trace->profile, NODES_MOST, GROUPS_MOST, &trace->outline);
+    int r = ag_profile_find_known(trace->profile);
+    r = r < 0 ? r : ag_outline_make(trace->profile, NODES_MOST, GROUPS_MOST, &trace->outline);
     r = r < 0 ? r : ag_slice_log_init(&trace->log, n_slices, trace->outline.n_groups);
     if (r == 0 && has_history) {
         r = ag_history_make(trace->profile, &trace->outline, n_slices, ag_slice_log_add,

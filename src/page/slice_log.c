@@ -128,8 +128,11 @@ static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
  * of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
-    struct ag_outline_group folded = {
-        .line = like->line, .via_name = like->via_name, .type = like->type, .label = like->label};
+    struct ag_outline_group folded = {.line = like->line,
+                                      .is_known = like->is_known,
+                                      .via_name = like->via_name,
+                                      .type = like->type,
+                                      .label = like->label};
     /* Read before the arrays grow, which may move LIKE. */
     const uint32_t frame = outline->nodes[like->node].frame;
     const size_t n_groups = outline->n_groups + 1;
@@ -159,7 +162,8 @@ static bool is_alike(const struct ag_outline *outline, const struct ag_outline_g
                      const struct ag_outline_group *b) {
     /* Equal texts have equal addresses. */
     return a->line == b->line && a->type == b->type && a->via_name == b->via_name &&
-           a->label == b->label && outline->nodes[a->node].frame == outline->nodes[b->node].frame;
+           a->label == b->label && a->is_known == b->is_known &&
+           outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 
 /* Finds or adds the group into which GROUP folds, below the node "other" of NODE. */

@@ -40,6 +40,13 @@ struct ag_report_options {
                             * means 1 % in text and 0 % in JSON */
     const char *suppressions_path; /* --view=leaks: a file with patterns of leaks that are left out
                                     * (suppression.h); NULL: none */
+    /* --view=leaks: whether known blocks (model/answers/known_blocks.h) are left out */
+    enum ag_report_known {
+        AG_REPORT_KNOWN_NONE, /* they are listed as all others */
+        AG_REPORT_KNOWN_AUTO, /* they are left out, and one line says how much that is */
+        AG_REPORT_KNOWN_LIST, /* they are left out, and the entries are listed with their reasons */
+    } known;
+    bool has_known;        /* --known was given */
     const char *filter;    /* a description of the profile's filters for the heading; NULL: none */
     bool has_window;       /* --from, --to or --at was given */
     bool has_stack_filter; /* --focus, --ignore or --runtime was given; views that cannot apply it

@@ -1,11 +1,15 @@
 /* stacks_view.c: the reports that list stacks: --view=leaks (blocks in use at the end), --view=peak
  * (blocks in use at the peak) and --view=temporary (blocks freed before their thread allocated
  * again). The three reports differ in their metric. --view=leaks also leaves out suppressed stacks:
- * leaks that users have accepted (suppression.h). */
+ * leaks that users have accepted (suppression.h), and blocks that the C and C++ runtime is known to
+ * keep until the end (known_blocks.h). */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/answers/blamed_lines.h"
+#include "model/answers/known_blocks.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/suppression.h"
@@ -86,13 +90,22 @@ static enum ag_metric counted_blocks(const struct ag_view *view) {
 
 struct suppressing {
     struct ag_profile *profile;
-    struct ag_suppressions *suppressions;
+    struct ag_suppressions *suppressions; /* NULL: none */
+    /* what was left out for each entry of known_blocks.def; NULL: no memory */
+    struct ag_metrics *known;
 };
 
 static bool is_not_suppressed(void *context, const struct ag_stack_row *row, const uint32_t *frames,
                               size_t n_frames) {
     struct suppressing *suppressing = context;
-    for (size_t i = 0; i < n_frames; i++) {
+    const struct ag_stack_row *rows;
+    (void)ag_profile_stacks(suppressing->profile, &rows);
+    const unsigned known = ag_profile_known(suppressing->profile, (size_t)(row - rows));
+    if (known != 0) {
+        ag_metrics_add(&suppressing->known[known - 1], &row->metrics);
+        return false;
+    }
+    for (size_t i = 0; i < n_frames && suppressing->suppressions != NULL; i++) {
         struct ag_suppression *suppression = ag_suppressions_match(
             suppressing->suppressions, ag_profile_frame(suppressing->profile, frames[i]));
         if (suppression != NULL) {
@@ -326,17 +339,77 @@ int ag_stacks_view_text(struct ag_view *view) {
     return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
 }
 
-/* Ranks the stacks that no pattern suppresses. Returns as rank_stacks does. */
-static int rank_leaks(struct ag_view *view, struct stacks *ret_stacks) {
-    struct suppressing suppressing = {.profile = view->profile, .suppressions = view->suppressions};
-    return rank_stacks(view, view->suppressions != NULL ? is_not_suppressed : NULL, &suppressing,
-                       ret_stacks);
+/* Ranks the stacks that are not left out. *ret_known: for each entry of known_blocks.def what was
+ * left out; the caller frees it. Otherwise returns as rank_stacks does. */
+static int rank_leaks(struct ag_view *view, struct ag_metrics **ret_known,
+                      struct stacks *ret_stacks) {
+    size_t n_known;
+    (void)ag_known_blocks(&n_known);
+    struct suppressing suppressing = {.profile = view->profile,
+                                      .suppressions = view->suppressions,
+                                      .known = calloc(n_known, sizeof(*suppressing.known))};
+    const int r = suppressing.known != NULL
+                      ? rank_stacks(view, is_not_suppressed, &suppressing, ret_stacks)
+                      : -ENOMEM;
+    if (r < 0) {
+        free(suppressing.known);
+    } else {
+        *ret_known = suppressing.known;
+    }
+    return r;
+}
+
+static void write_known_json(struct ag_view *view, const struct ag_metrics *left_out) {
+    size_t n;
+    const struct ag_known_blocks *known = ag_known_blocks(&n);
+    ag_json_open(view->json, "known", '[');
+    for (size_t i = 0; i < n; i++) {
+        if (left_out[i].in_use_blocks > 0 || view->options->known == AG_REPORT_KNOWN_LIST) {
+            ag_json_open(view->json, NULL, '{');
+            ag_json_string(view->json, "name", known[i].name);
+            ag_json_string(view->json, "reason", known[i].reason);
+            ag_json_integer(view->json, "blocks", left_out[i].in_use_blocks);
+            ag_json_integer(view->json, "bytes", left_out[i].in_use_bytes);
+            ag_json_close(view->json, '}');
+        }
+    }
+    ag_json_close(view->json, ']');
+}
+
+static void write_known_text(struct ag_view *view, const struct ag_metrics *left_out) {
+    size_t n;
+    const struct ag_known_blocks *known = ag_known_blocks(&n);
+    struct ag_page *page = view->page;
+    struct ag_metrics all = {.in_use_blocks = 0};
+    struct ag_quantity bytes, blocks;
+    for (size_t i = 0; i < n; i++) {
+        ag_metrics_add(&all, &left_out[i]);
+    }
+    if (all.in_use_blocks > 0) {
+        ag_page_prose(
+            page, AG_STYLE_DIM,
+            "  left out: %s in %s block%s that the C and C++ runtime keeps until the end%s",
+            ag_quantity_bytes(&bytes, all.in_use_bytes),
+            ag_quantity_count(&blocks, all.in_use_blocks), all.in_use_blocks == 1 ? "" : "s",
+            view->options->known == AG_REPORT_KNOWN_LIST
+                ? ""
+                : "; --known=list names them, --known=none lists their stacks");
+    }
+    for (size_t i = 0; i < n && view->options->known == AG_REPORT_KNOWN_LIST; i++) {
+        ag_page_prose(page, AG_STYLE_DIM, "  %s: %s in %s block%s; %s (%s)", known[i].name,
+                      ag_quantity_bytes(&bytes, left_out[i].in_use_bytes),
+                      ag_quantity_count(&blocks, left_out[i].in_use_blocks),
+                      left_out[i].in_use_blocks == 1 ? "" : "s", known[i].reason,
+                      strcmp(known[i].functions, "*") == 0 ? "constructors of libstdc++"
+                                                           : known[i].functions);
+    }
 }
 
 int ag_leaks_view_json(struct ag_view *view) {
     struct ag_suppressions *suppressions = view->suppressions;
     struct stacks stacks;
-    int r = rank_leaks(view, &stacks);
+    struct ag_metrics *known;
+    int r = rank_leaks(view, &known, &stacks);
     if (r < 0) {
         return r;
     }
@@ -355,6 +428,10 @@ int ag_leaks_view_json(struct ag_view *view) {
         ag_json_close(view->json, ']');
         ag_suppressions_reset(suppressions);
     }
+    if (view->options->known != AG_REPORT_KNOWN_NONE) {
+        write_known_json(view, known);
+    }
+    free(known);
     end_stacks(&stacks);
     return 0;
 }
@@ -362,7 +439,8 @@ int ag_leaks_view_json(struct ag_view *view) {
 int ag_leaks_view_text(struct ag_view *view) {
     struct ag_suppressions *suppressions = view->suppressions;
     struct stacks stacks;
-    int r = rank_leaks(view, &stacks);
+    struct ag_metrics *known;
+    int r = rank_leaks(view, &known, &stacks);
     if (r < 0) {
         return r;
     }
@@ -378,6 +456,8 @@ int ag_leaks_view_text(struct ag_view *view) {
         }
         ag_suppressions_reset(suppressions);
     }
+    write_known_text(view, known);
+    free(known);
     end_stacks(&stacks);
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "model/answers/blamed_lines.h"
+#include "model/answers/known_blocks.h"
 #include "report/view.h"
 #include "text/nearest_name.h"
 
@@ -148,6 +149,8 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--type needs --view=types or --view=blocks";
     } else if (options->suppressions_path != NULL && strcmp(view, "leaks") != 0) {
         wrong = "--suppressions needs --view=leaks";
+    } else if (options->has_known && strcmp(view, "leaks") != 0) {
+        wrong = "--known needs --view=leaks";
     } else if (options->states != 0 && !is_of_blocks) {
         wrong = "--state needs --view=blocks";
     } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
@@ -273,7 +276,12 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         .json = &report->json,
     };
     bool is_folded = false;
-    int r = options->folds && is_foldable(report) ? ag_profile_fold(profile, &is_folded) : 0;
+    int r = options->known != AG_REPORT_KNOWN_NONE && report->view->text == ag_leaks_view_text
+                ? ag_profile_find_known(profile)
+                : 0;
+    r = r < 0                                   ? r
+        : options->folds && is_foldable(report) ? ag_profile_fold(profile, &is_folded)
+                                                : 0;
     if (r < 0) {
         snprintf(ret_message, 512, "%s", strerror(-r));
         return r;

@@ -1,6 +1,6 @@
 // findings.js: the findings at the top of the page: the lines that hold most at the peak, leak most, make most
 // temporary blocks (blocks freed before their thread allocated again), and allocate most. Each finding shows the
-// number that is its reason. The line of each block is the one to which reports attribute it (trace.js).
+// number that is its reason. Blocks that the C or C++ runtime keeps until the end are no leak. The line of each block is the one to which reports attribute it (trace.js).
 import { bytes, share, short, shortName, time } from "./quantity.js";
 
 const LEAST_SHARE = 0.1; // a line with a smaller share of the whole is not reported
@@ -20,7 +20,9 @@ export function findings(app) {
   const { summary } = trace.facts;
   const found = [];
   const add = (metric, unit, all, describe) => {
-    const { line, part } = greatest(trace, app.wholeRange.metric(metric, unit));
+    const values = app.wholeRange.metric(metric, unit);
+    const { line, part } = greatest(trace, metric === "leaked" ? values.map((value, group) =>
+      (trace.groups.isKnown[group] ? 0 : value)) : values);
     if (part > 0 && part >= all * LEAST_SHARE) {
       const fn = trace.functionOf[line];
       found.push({ metric, unit, fn, line, part, name: trace.functions[fn].name, place: trace.placeOf(line), ...describe(part) });

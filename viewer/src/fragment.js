@@ -5,7 +5,7 @@
 export const DEFAULTS = {
   tab: "flame", metric: "peak", unit: "bytes", side: "callers", by: "function",
   from: 0, to: 0, label: 0, query: "", fn: 0, call: 0, zoom: 0, sort: "", colour: "", counter: "",
-  fold: "auto",
+  fold: "auto", known: "auto",
 };
 const NUMBERS = ["from", "to", "label", "fn", "call", "zoom"];
 

@@ -1,5 +1,6 @@
 // stacks.js: the tabs Stacks and Leaks: whole stacks, the largest first. Leaks shows the stacks whose blocks
-// were never freed.
+// were never freed. Blocks that the C or C++ runtime keeps until the end (src/model/answers/known_blocks.def) are left out of Leaks; a line says
+// how much that is.
 import { fill, make } from "./elements.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
@@ -67,6 +68,9 @@ export function showStacks(app, host) {
   const matches = app.nameMatcher();
   let order = [...values.keys()].filter((group) => values[group] > 0)
     .sort((a, b) => values[b] - values[a]);
+  const isLeaks = app.state.tab === "leaks";
+  const known = isLeaks ? order.filter((group) => trace.groups.isKnown[group]) : [];
+  if (isLeaks && app.state.known !== "none") order = order.filter((group) => !trace.groups.isKnown[group]);
   if (matches) {
     order = order.filter((group) => trace.framesOf(group, false).some((frame) => // also frames that are not shown
       matches(trace.functions[trace.functionOf[frame]].name)));
@@ -80,7 +84,8 @@ export function showStacks(app, host) {
     order.length > shown ? make("button", { class: "more", onclick: () => {
       shown += 200;
       render();
-    } }, `${count(order.length - shown)} more stacks`) : null);
+    } }, `${count(order.length - shown)} more stacks`) : null,
+    known.length > 0 ? knownLine(app, known, values, blocks) : null);
   render();
   host.replaceChildren(body);
   app.copyText = () => order.slice(0, SHOWN).map((group) =>
@@ -88,6 +93,16 @@ export function showStacks(app, host) {
       labelOf(trace, group) && `  label ${labelOf(trace, group)}`}`,
       ...trace.framesOf(group).map((frame) => `    ${frameText(trace, frame)}`)].join("\n"))
     .join("\n\n");
+}
+
+// The line about known blocks, with a button that shows or hides their stacks.
+function knownLine(app, known, values, blocks) {
+  const isShown = app.state.known === "none";
+  const sum = (list) => known.reduce((all, group) => all + list[group], 0);
+  return make("p", { class: "hint", id: "known" }, `${isShown ? "Of these" : "Left out"}: ${
+    app.unitOfMetric === "bytes" ? `${bytes(sum(values))} in ` : ""}${blocksOf(sum(blocks))} that the C and C++ runtime keeps until the end. `,
+  make("button", { class: "link", onclick: () => app.set({ known: isShown ? "auto" : "none" }) },
+    isShown ? "leave them out" : "show them"));
 }
 
 function state(app) {

@@ -286,7 +286,8 @@ function readGroups(reader, isSampled) {
   const line = reader.numbers(new Uint32Array(count));
   const start = reader.numbers(new Int32Array(count)); // the node at which the folded stack begins; 0: see framesOf
   for (let i = 0; i < count; i++) start[i] = node[i] - start[i];
-  const groups = { count, node, line, start, via: reader.numbers(new Uint32Array(count)),
+  const isKnown = reader.numbers(new Uint8Array(count)); // the C or C++ runtime keeps the blocks until the end
+  const groups = { count, node, line, start, isKnown, via: reader.numbers(new Uint32Array(count)),
     type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
   if (isSampled) {

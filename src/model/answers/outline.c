@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/known_blocks.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
 #include "table/array.h"
@@ -52,7 +53,8 @@ struct cutting {
     /* place << 32 | frame -> place; the frame has the bit LEFT_OUT if folding leaves it out */
     struct ag_index_map by_step;
     struct ag_index_map by_via; /* place << VIA_BITS | via (allocation function) -> a number */
-    /* (number of the row from by_via) << 32 | frame of the blamed line -> another number */
+    /* (number of the row from by_via) << 32 | frame of the blamed line -> another number; the frame
+     * has the bit IS_KNOWN if the group is of known blocks */
     struct ag_index_map by_line;
     /* for rows with a label: (number of the row from by_line) << 32 | label -> another number */
     struct ag_index_map by_label;
@@ -230,6 +232,7 @@ static const char *label_name(const struct ag_profile *profile, uint32_t label) 
 /* ---- the tree ---- */
 
 #define LEFT_OUT (UINT32_C(1) << 31) /* no profile has so many frames */
+#define IS_KNOWN LEFT_OUT
 
 static int add_node(struct cutting *cutting, uint32_t parent, uint32_t frame, bool is_left_out,
                     uint32_t *ret_place) {
@@ -288,7 +291,9 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     uint32_t number;
     int r = number_of(cutting, &cutting->by_via, (uint64_t)like->node << VIA_BITS | via, &number);
     r = r < 0 ? r
-              : number_of(cutting, &cutting->by_line, (uint64_t)number << 32 | like->line, &number);
+              : number_of(cutting, &cutting->by_line,
+                          (uint64_t)number << 32 | (like->line ^ (like->is_known ? IS_KNOWN : 0)),
+                          &number);
     if (r == 0 && label != NO_LABEL) {
         r = number_of(cutting, &cutting->by_label, (uint64_t)number << 32 | label, &number);
     }
@@ -339,6 +344,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
         const struct ag_outline_group like = {
             .node = place,
             .line = lines[profile->line_of_row[i]].frame,
+            .is_known = ag_profile_known(profile, i) != 0,
             .via_name = row->via_name,
             .type = type ? ag_text(&profile->definitions.texts, type) : NULL,
             .label = label_name(profile, label_of(cutting, i))};

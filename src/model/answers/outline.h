@@ -31,7 +31,10 @@ struct ag_outline_node {
 };
 struct ag_outline_group {
     uint32_t node;
-    uint32_t line;        /* the blamed line: number for ag_profile_frame */
+    uint32_t line; /* the blamed line: number for ag_profile_frame */
+    /* whether the C or C++ runtime keeps the blocks until the end (known_blocks.h); always false if
+     * ag_profile_find_known was not called */
+    bool is_known;
     const char *via_name; /* NULL: unknown */
     const char *type;     /* NULL: unknown */
     /* NULL: no label; a pointer equal to ag_outline_other_labels: labels without groups of their
