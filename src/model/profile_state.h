@@ -191,6 +191,10 @@ void ag_functions_end(struct ag_profile *profile);
 
 /* ---- collections.c ---- */
 void ag_collections_end(struct ag_profile *profile);
+/* Whether a garbage collector frees the blocks of a heap. RET_NS: when the collector's last
+ * collection began that could free every block, since the start of the recording; 0: never. */
+bool ag_heap_is_collected(const struct ag_definitions *definitions,
+                          const struct ag_model_heap *heap, uint64_t *ret_ns);
 
 /* ---- lifetimes.c ---- */
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes);

@@ -16,11 +16,12 @@
  *               that collects small groups), u flags (1: folding leaves the frame out, see
  *               ag_profile_left_out); node 0 is the root
  *     groups    n; s node - previous node, u frame + 2 of the blamed line (blamed_lines.h), u
- *               node - node at which the folded stack begins (ag_outline_folded_start), u whether
- *               the blocks are known (known_blocks.h), u via, u type, u label (0 none, 1 the sum of
- *               all labels that are too small to be listed, else its name + 2), then u each metric
- *               of struct ag_metrics; in a sampled trace also the variance of each, and the members
- *               heaviest and portion_bytes of struct ag_metrics, all as the bits of a float
+ *               node - node at which the folded stack begins (ag_outline_folded_start), u flags (1
+ *               the blocks are known, see known_blocks.h; 2 a garbage collector frees them), u via,
+ *               u type, u label (0 none, 1 the sum of all labels that are too small to be listed,
+ *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
+ *               also the variance of each, and the members heaviest and portion_bytes of struct
+ *               ag_metrics, all as the bits of a float
  *     history   for each slice u number of its entries; then columns of all entries: u group -
  *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
  *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is
@@ -227,7 +228,7 @@ static uint64_t label_number(struct ag_page_trace *trace, const char *label) {
 static int write_groups(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
-    struct ag_byte_list nodes = {0}, lines = {0}, starts = {0}, known = {0}, vias = {0},
+    struct ag_byte_list nodes = {0}, lines = {0}, starts = {0}, flags = {0}, vias = {0},
                         types = {0}, labels = {0}, columns[N_COLUMNS] = {{0}};
     const bool is_sampled = ag_profile_identity(trace->profile)->is_sampled;
     int64_t before = 0;
@@ -241,7 +242,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         ag_byte_list_signed(&nodes, node - before);
         before = node;
         ag_byte_list_number(&lines, numbering->frame_numbers[group->line] + 1);
-        ag_byte_list_number(&known, group->is_known);
+        ag_byte_list_number(&flags, group->is_known | group->is_collected * 2u);
         ag_byte_list_number(&starts,
                             (uint64_t)node -
                                 numbering->node_number[ag_outline_folded_start(outline, group)]);
@@ -255,7 +256,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
     }
     ag_byte_list_join(&nodes, &lines, 1);
     ag_byte_list_join(&nodes, &starts, 1);
-    ag_byte_list_join(&nodes, &known, 1);
+    ag_byte_list_join(&nodes, &flags, 1);
     ag_byte_list_join(&nodes, &vias, 1);
     ag_byte_list_join(&nodes, &types, 1);
     ag_byte_list_join(&nodes, &labels, 1);

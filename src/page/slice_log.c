@@ -130,6 +130,7 @@ static int add_other(struct folding *folding, uint32_t node, const struct ag_out
     struct ag_outline *outline = folding->outline;
     struct ag_outline_group folded = {.line = like->line,
                                       .is_known = like->is_known,
+                                      .is_collected = like->is_collected,
                                       .via_name = like->via_name,
                                       .type = like->type,
                                       .label = like->label};

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "model/answers/blocks.h"
+#include "model/answers/collections.h"
 #include "model/answers/types.h"
 #include "report/quantity.h"
 #include "report/view.h"
@@ -265,14 +266,27 @@ static const char *noun(uint64_t count) {
     return count == 1 ? "block" : "blocks";
 }
 
+/* Whether a garbage collector frees any blocks of the trace. */
+static bool has_collected(struct ag_profile *profile) {
+    const struct ag_stack_row *rows;
+    const size_t n = ag_profile_stacks(profile, &rows);
+    size_t i = 0;
+    while (i < n && !ag_profile_row_is_collected(profile, i)) {
+        i++;
+    }
+    return i < n;
+}
+
 static void write_counts(struct ag_view *view, const struct blocks *blocks) {
     struct ag_page *page = view->page;
     struct ag_quantity count, bytes;
     const unsigned states = view->options->states != 0 ? view->options->states : AG_BLOCK_STATES;
     if (states & AG_BLOCK_OPEN) {
-        ag_page_print(page, AG_STYLE_PLAIN, "open: %s %s, %s; allocated and never freed\n",
+        ag_page_print(page, AG_STYLE_PLAIN, "open: %s %s, %s; allocated and %s\n",
                       ag_quantity_count(&count, blocks->n_open), noun(blocks->n_open),
-                      ag_quantity_bytes(&bytes, blocks->open_bytes));
+                      ag_quantity_bytes(&bytes, blocks->open_bytes),
+                      has_collected(view->profile) ? "never freed, or not collected at exit"
+                                                   : "never freed");
     }
     if (states & AG_BLOCK_CLOSED) {
         ag_page_print(page, AG_STYLE_PLAIN, "closed: %s %s, %s; allocated and freed\n",

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "model/answers/blamed_lines.h"
+#include "model/answers/collections.h"
 #include "model/answers/known_blocks.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
@@ -172,6 +173,14 @@ static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void
     return 0;
 }
 
+/* Whether the blocks of GROUP are in use at the end, and a garbage collector frees such blocks. */
+static bool is_collected(const struct ag_view *view, const struct stack_group *group) {
+    const struct ag_stack_row *rows;
+    (void)ag_profile_stacks(view->profile, &rows);
+    return !view->is_of_mappings && !view->options->is_at_a_time && !view->options->has_window &&
+           ag_profile_row_is_collected(view->profile, (size_t)(group->row - rows));
+}
+
 static void write_stack_json(struct ag_view *view, const struct stack_group *group) {
     struct ag_json *json = view->json;
     ag_json_open(json, NULL, '{');
@@ -185,6 +194,9 @@ static void write_stack_json(struct ag_view *view, const struct stack_group *gro
     ag_json_string(json, "via", group->row->via_name);
     ag_json_string(json, "heap", group->row->heap_name);
     ag_json_string(json, "state", ag_stack_state_name(group->row->state));
+    if (is_collected(view, group)) {
+        ag_json_bool(json, "collected", true);
+    }
     ag_json_frames(json, "frames", view->profile, group->frames, group->n_frames);
     ag_json_close(json, '}');
 }
@@ -266,6 +278,10 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
                      ? ", incomplete: the stack could not be walked to its end"
                  : group->row->state == AG_STACK_CUT ? ", stack cut by --depth"
                                                      : "");
+    if (view->sort == AG_METRIC_IN_USE_BYTES || view->sort == AG_METRIC_IN_USE_BLOCKS) {
+        ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT,
+                     is_collected(view, group) ? ", not collected at exit" : "");
+    }
     ag_page_end_line(page);
     size_t n_frames = group->n_frames;
     if (view->options->frames == 0 && n_frames > USUAL_TEXT_FRAMES + 1) {

@@ -25,7 +25,8 @@ export function findings(app) {
       (trace.groups.isKnown[group] ? 0 : value)) : values);
     if (part > 0 && part >= all * LEAST_SHARE) {
       const fn = trace.functionOf[line];
-      found.push({ metric, unit, fn, line, part, name: trace.functions[fn].name, place: trace.placeOf(line), ...describe(part) });
+      const isCollected = trace.groups.line.some((at, group) => at === line && trace.groups.isCollected[group] && values[group] > 0);
+      found.push({ metric, unit, fn, line, part, name: trace.functions[fn].name, place: trace.placeOf(line), ...describe(part, isCollected) });
     }
   };
   add("peak", "bytes", summary.peak_bytes, (part) => ({
@@ -35,8 +36,8 @@ export function findings(app) {
   }));
   if (summary.in_use_bytes_at_end >= summary.peak_bytes * LEAST_LEAK ||
       summary.in_use_blocks_at_end >= LEAST_LEAKED_BLOCKS) {
-    add("leaked", "bytes", summary.in_use_bytes_at_end, (part) => ({
-      head: "is never freed",
+    add("leaked", "bytes", summary.in_use_bytes_at_end, (part, isCollected) => ({
+      head: isCollected ? "is not collected at exit" : "is never freed",
       number: bytes(part),
       more: `of ${bytes(summary.in_use_bytes_at_end)} in use at the end`,
     }));

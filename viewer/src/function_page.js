@@ -169,7 +169,7 @@ async function drawCounts(app, host, isWanted) {
     bars("Sizes", sizeRows(groupSums(counts.groupSizes, isWanted)), "blocks",
       "of its blocks, over the whole recording"),
     bars("Lifetimes", lifetimeRows(groupSums(counts.groupLifetimes, isWanted),
-      summary.time_resolution_ns, open), "blocks", "of its blocks, over the whole recording")));
+      summary.time_resolution_ns, open, app.trace.hasCollected), "blocks", "of its blocks, over the whole recording")));
 }
 
 export function showFunction(app, host) {

@@ -31,7 +31,7 @@ export function sizeRows(sums) {
 }
 
 // The rows of a histogram of lifetimes. Lifetimes below the clock's resolution are one row.
-export function lifetimeRows(sums, resolutionNs, open) {
+export function lifetimeRows(sums, resolutionNs, open, isCollected) {
   const rows = [];
   const tick = Math.ceil(Math.log2(Math.max(2, resolutionNs)));
   let below = 0;
@@ -43,7 +43,7 @@ export function lifetimeRows(sums, resolutionNs, open) {
       rows.push({ label: `${time(2 ** order)} – ${time(2 ** (order + 1))}`, value: sums[order] });
     }
   }
-  if (open > 0) rows.push({ label: "never freed", value: open });
+  if (open > 0) rows.push({ label: isCollected ? "not freed or collected" : "never freed", value: open });
   return rows;
 }
 
@@ -75,7 +75,7 @@ function showLivesOfLabel(app, host, counts) {
     sum + (isWanted[group] ? blocks : 0), 0);
   const sizes = sizeRows(groupSums(counts.groupSizes, isWanted));
   const lives = lifetimeRows(groupSums(counts.groupLifetimes, isWanted),
-    trace.facts.summary.time_resolution_ns, open);
+    trace.facts.summary.time_resolution_ns, open, trace.hasCollected);
   const which = "of the blocks of this label, over the whole recording";
   fill(host, make("div", { class: "pair" }, bars("Sizes", sizes, "blocks", which),
     bars("Lifetimes", lives, "blocks", which)));
@@ -96,7 +96,7 @@ export async function showLives(app, host) {
   const sizes = sizeRows(addUp(counts.sizes, range, unit));
   const open = range.total(`leaked_${unit}`);
   const lives = lifetimeRows(addUp(counts.lifetimes, range, unit),
-    trace.facts.summary.time_resolution_ns, open);
+    trace.facts.summary.time_resolution_ns, open, trace.hasCollected);
   fill(host, make("div", { class: "pair" },
     bars("Sizes", sizes, unit, "of the blocks allocated in the range"),
     bars("Lifetimes", lives, unit, "of the same blocks, from allocation to free")));

@@ -95,6 +95,10 @@ class App {
     this.timeline.onPoint = (point) => this.showPoint(point);
     await this.trace.loadTables();
     if (this.before) await this.before.loadTables();
+    if (this.trace.hasCollected) {
+      METRICS.leaked.label = "Not freed";
+      METRICS.leaked.hint = "allocated in the range, not freed or collected at the very end";
+    }
     this.showFindings();
     this.buildControls();
     this.listen();

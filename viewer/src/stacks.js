@@ -56,7 +56,8 @@ function stack(app, group, value, blocks, whole) {
       app.unitOfMetric === "bytes" ? make("span", {}, blocksOf(blocks) +
         (blocks > 1 ? `, ${bytes(value / blocks)} each` : "")) : null,
       via ? make("span", { class: "note" }, `via ${via}`) : null,
-      label ? make("span", { class: "note" }, `label ${label}`) : null),
+      label ? make("span", { class: "note" }, `label ${label}`) : null,
+      app.state.tab === "leaks" && app.trace.groups.isCollected[group] ? make("span", { class: "note" }, "not collected at exit") : null),
     list);
 }
 

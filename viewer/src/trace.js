@@ -120,6 +120,7 @@ export class Trace {
     this.nameFunctions();
     this.canFold = nodes.isLeftOut.some((flag) => flag > 0) ||
       groups.start.some((start, i) => start !== groups.node[i]);
+    this.hasCollected = groups.isCollected.some((flag) => flag > 0);
     this.hasTypes = groups.type.some((type) => type > 0);
     this.hasLabels = groups.label.some((label) => label > 0);
     this.labels = [...new Set(groups.label)];
@@ -286,8 +287,10 @@ function readGroups(reader, isSampled) {
   const line = reader.numbers(new Uint32Array(count));
   const start = reader.numbers(new Int32Array(count)); // the node at which the folded stack begins; 0: see framesOf
   for (let i = 0; i < count; i++) start[i] = node[i] - start[i];
-  const isKnown = reader.numbers(new Uint8Array(count)); // the C or C++ runtime keeps the blocks until the end
-  const groups = { count, node, line, start, isKnown, via: reader.numbers(new Uint32Array(count)),
+  const flags = reader.numbers(new Uint8Array(count));
+  const isKnown = flags.map((flag) => flag & 1); // the C or C++ runtime keeps the blocks until the end
+  const isCollected = flags.map((flag) => flag & 2); // a garbage collector frees the blocks
+  const groups = { count, node, line, start, isKnown, isCollected, via: reader.numbers(new Uint32Array(count)),
     type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
   if (isSampled) {

@@ -350,3 +350,34 @@ void ag_collections_end(struct ag_profile *profile) {
     free(profile->collections.processes);
     profile->collections = (struct ag_collections){0};
 }
+
+/* ---- heaps ---- */
+
+bool ag_heap_is_collected(const struct ag_definitions *definitions,
+                          const struct ag_model_heap *heap, uint64_t *ret_ns) {
+    bool is_found = strcmp(heap->kind, "malloc") != 0;
+    *ret_ns = 0;
+    for (size_t i = 0; i < definitions->n_runtimes; i++) {
+        const struct ag_profile_runtime *runtime = &definitions->runtimes[i];
+        is_found |= runtime->counted > 0 && strcmp(runtime->name, heap->runtime) == 0;
+    }
+    for (size_t i = 0; i < definitions->n_collections; i++) {
+        const struct ag_collection_row *row = &definitions->collections[i].row;
+        if (strcmp(row->runtime, heap->runtime) == 0) {
+            const uint64_t start_ns =
+                row->start_ns > definitions->start_ns ? row->start_ns - definitions->start_ns : 0;
+            is_found = true;
+            if (strcmp(row->kind, "minor") != 0 && start_ns > *ret_ns) {
+                *ret_ns = start_ns;
+            }
+        }
+    }
+    return is_found;
+}
+
+bool ag_profile_row_is_collected(const struct ag_profile *profile, size_t row) {
+    const struct ag_model_heap *heap =
+        ag_definitions_heap_of_via(&profile->definitions, profile->rows[row].via);
+    uint64_t unused;
+    return heap && ag_heap_is_collected(&profile->definitions, heap, &unused);
+}

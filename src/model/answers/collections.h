@@ -67,4 +67,8 @@ struct ag_collections {
 int ag_profile_collections(struct ag_profile *profile,
                            const struct ag_collections **ret_collections);
 
+/* Whether a garbage collector frees the blocks of rows[ROW] of ag_profile_stacks (model/profile.h).
+ * Such blocks in use at the end need not be reachable: they were not collected before the end. */
+bool ag_profile_row_is_collected(const struct ag_profile *profile, size_t row);
+
 #endif

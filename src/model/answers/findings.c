@@ -1222,31 +1222,6 @@ static int take_blamed_lines(struct search *search) {
     return search->is_taken ? 0 : -ENOMEM;
 }
 
-/* Whether a garbage collector frees the blocks of a heap. RET_NS: when the collector's last
- * collection began that could free every block, since the start of the recording; 0: never. */
-static bool is_collected(const struct search *search, const struct ag_model_heap *heap,
-                         uint64_t *ret_ns) {
-    const struct ag_definitions *definitions = &search->profile->definitions;
-    bool is_found = strcmp(heap->kind, "malloc") != 0;
-    *ret_ns = 0;
-    for (size_t i = 0; i < definitions->n_runtimes; i++) {
-        const struct ag_profile_runtime *runtime = &definitions->runtimes[i];
-        is_found |= runtime->counted > 0 && strcmp(runtime->name, heap->runtime) == 0;
-    }
-    for (size_t i = 0; i < definitions->n_collections; i++) {
-        const struct ag_collection_row *row = &definitions->collections[i].row;
-        if (strcmp(row->runtime, heap->runtime) == 0) {
-            const uint64_t start_ns =
-                row->start_ns > definitions->start_ns ? row->start_ns - definitions->start_ns : 0;
-            is_found = true;
-            if (strcmp(row->kind, "minor") != 0 && start_ns > *ret_ns) {
-                *ret_ns = start_ns;
-            }
-        }
-    }
-    return is_found;
-}
-
 static int find_collections(struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_definitions *definitions = &profile->definitions;
@@ -1258,7 +1233,8 @@ static int find_collections(struct search *search) {
     search->collected_ns = calloc(search->n_blamed_lines + 1, sizeof(*search->collected_ns));
     const bool has_room = heaps && collected_bytes && search->collected_ns;
     for (size_t i = 0; i < definitions->n_heaps && has_room; i++) {
-        heaps[i].is_collected = is_collected(search, &definitions->heaps[i], &heaps[i].last_ns);
+        heaps[i].is_collected =
+            ag_heap_is_collected(definitions, &definitions->heaps[i], &heaps[i].last_ns);
     }
     for (size_t i = 0; i < profile->n_rows && has_room; i++) {
         const struct ag_model_heap *heap =

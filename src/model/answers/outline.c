@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/collections.h"
 #include "model/answers/known_blocks.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
@@ -345,6 +346,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
             .node = place,
             .line = lines[profile->line_of_row[i]].frame,
             .is_known = ag_profile_known(profile, i) != 0,
+            .is_collected = ag_profile_row_is_collected(profile, i),
             .via_name = row->via_name,
             .type = type ? ag_text(&profile->definitions.texts, type) : NULL,
             .label = label_name(profile, label_of(cutting, i))};

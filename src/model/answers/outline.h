@@ -35,6 +35,7 @@ struct ag_outline_group {
     /* whether the C or C++ runtime keeps the blocks until the end (known_blocks.h); always false if
      * ag_profile_find_known was not called */
     bool is_known;
+    bool is_collected;    /* a garbage collector frees the blocks */
     const char *via_name; /* NULL: unknown */
     const char *type;     /* NULL: unknown */
     /* NULL: no label; a pointer equal to ag_outline_other_labels: labels without groups of their
