@@ -331,7 +331,7 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_s
 
 bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     uint64_t ended_ms = 0, over_ms = 0; /* when the child, or the session, was over; 0: not yet */
-    reap_child(supervisor); /* finds children that ended before signal_fd was opened */
+    reap_child(supervisor);             /* finds children that ended before signal_fd was opened */
     while (!supervisor->gave_up) {
         const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);
         const bool may_come = supervisor->report_fd >= 0 || supervisor->writer != 0;
