@@ -129,9 +129,12 @@ const historyIsThere = (page) => page.waitForFunction(() => window.allogram.trac
 
 // A running program (commanded.c), which `run --serve` records.
 class Served {
+  static all = []; // ended after each test, also if the test failed
+
   async start(name) {
     this.trace = join(folder, `${name}.allogram`);
     this.run = spawn(allogram, ["run", "-q", "--serve=0", "-o", this.trace, "--", join(programs, "commanded")]);
+    Served.all.push(this);
     const errors = createInterface({ input: this.run.stderr })[Symbol.asyncIterator]();
     this.answers = createInterface({ input: this.run.stdout })[Symbol.asyncIterator]();
     for (let line; !this.url && !(line = await errors.next()).done;) this.url = /(http:\S+)/.exec(line.value)?.[1].replace("debug/pprof/heap", "");
@@ -1117,6 +1120,7 @@ async function main() {
       console.log(String(error.stack).slice(0, 3000).replace(/^/gm, "# "));
     }
     await context.close();
+    for (const served of Served.all.splice(0)) served.run.kill(); // `run` passes SIGTERM on to the program
   }
   await browser.close();
   process.exitCode = failed > 0 ? 1 : 0;
