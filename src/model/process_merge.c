@@ -172,6 +172,9 @@ static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, merged->options.symbol);
     r = r < 0 ? r : ag_frame_table_make_answers(&merged->frames);
+    /* The site of AG_NODE_OF_NOT_KEPT is the first one in every profile. So below it is read from
+     * the first part, which may have no stack that was not kept. */
+    r = r < 0 ? r : ag_frame_table_site(&merged->parts[0].profile->frames, 0) ? 0 : -ENOMEM;
     for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
         const uint64_t pc = definitions->nodes.sites[site].pc;
         const struct ag_frame_table *own =

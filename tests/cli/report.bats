@@ -369,6 +369,7 @@ PYTHON
     [ "$(wc -w <<<"$formats")" -ge 12 ]
     damaged="missing: up to .* events, of 1 damaged chunk" cut="missing: the end of the file; its size is not known" lost="lost: 1,001,234 events"
     for view in $views; do
+        [ "$view" != rss ] || continue # these traces do not have the resident memory
         COLUMNS=200 "$ALLOGRAM" report damaged.allogram cut.allogram lost.allogram --view="$view" >text
         for words in "$damaged" "$cut" "$lost"; do
             grep -q "$words" text || { echo "$view: $words"; false; }
