@@ -281,10 +281,10 @@ void ag_session_remove_empty_folder(const char *folder, uint64_t id, uint32_t ow
     }
 }
 
-/* Was the live file PATH left by an `attach` that was killed before its writer began? Then it holds
- * no events, and nobody will ever remove it. All others keep their file: a live file that a killed
- * writer has left completes its trace. Whoever uses a live file holds a lock on it: the command
- * that created it, its writer, and each process that records. */
+/* Whether the live file PATH was left by an `attach` that was killed before its writer began. Such a
+ * file has no events, and no process removes it. Other live files are kept: `allogram check`
+ * completes a trace from the live file that a killed writer has left. Each process that uses a live
+ * file holds a lock on it: the command that created it, its writer, and each recorded process. */
 static bool is_abandoned(const char *path) {
     struct ag_segment_header header = {0};
     struct flock any = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -17,9 +17,9 @@
  *    mapping that the same stack or library made. A block that contains other blocks is memory that
  *    a runtime took for its heap: the part that is in no inner block is managed_free.
  *
- * 4. Other mappings are divided by what the kernel says about them (resident_classes.h). Anonymous
- *    memory that nobody is known to have mapped is the agent's if it was mapped with MAP_NORESERVE,
- *    as the agent maps its memory; otherwise it is unknown. */
+ * 4. Other mappings are divided by what the kernel says about them (resident_classes.h). If no
+ *    recorded call mapped an anonymous mapping, it is the agent's if it has the flag MAP_NORESERVE,
+ *    with which the agent maps its memory. Otherwise it is unknown. */
 #include "model/answers/resident_parts.h"
 
 #include <errno.h>
