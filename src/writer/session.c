@@ -281,8 +281,8 @@ void ag_session_remove_empty_folder(const char *folder, uint64_t id, uint32_t ow
     }
 }
 
-/* Whether the live file PATH was left by an `attach` that was killed before its writer began. Such a
- * file has no events, and no process removes it. Other live files are kept: `allogram check`
+/* Whether the live file PATH was left by an `attach` that was killed before its writer began. Such
+ * a file has no events, and no process removes it. Other live files are kept: `allogram check`
  * completes a trace from the live file that a killed writer has left. Each process that uses a live
  * file holds a lock on it: the command that created it, its writer, and each recorded process. */
 static bool is_abandoned(const char *path) {
