@@ -4,6 +4,7 @@ set -eu
 folder=$1
 shift
 cd "$(dirname "$0")/.."
+. tools/python_path.sh
 
 quietly() { # shows the output of a command only if it fails
     "$@" >"$folder.log" 2>&1 || {

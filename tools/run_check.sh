@@ -6,6 +6,7 @@ set -u
 build=$1
 export AG_TEST_SCALE=scaled
 cd "$(dirname "$0")/.." || exit 1
+. tools/python_path.sh
 rm -f "$build"/meson-logs/*.junit.xml
 tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
     echo "make check: the build failed"

@@ -12,6 +12,7 @@ build=$1
 seconds_of_fuzzing=120
 export AG_TEST_SCALE=full
 cd "$(dirname "$0")/.." || exit 1
+. tools/python_path.sh
 rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml "$build/fuzz/results"
 
 failed=0

@@ -10,12 +10,7 @@ build=$1
 seconds_of_fuzzing=6
 export AG_TEST_SCALE=scaled
 cd "$(dirname "$0")/.." || exit 1
-case $(command -v python3) in
-*/shims/*) # a script of pyenv, which searches for the interpreter at each start and takes five times as long as the start itself
-    PATH=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH
-    export PATH
-    ;;
-esac
+. tools/python_path.sh
 
 failed=0
 step() {
