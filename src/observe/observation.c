@@ -167,9 +167,10 @@ static void note_no_words(struct ag_observation *observation, const char *since,
                         "--gc: %sallocating functions are known only from collections, because "
                         "the CPU's debug registers cannot be used: %s",
                         since,
-                        error == -E2BIG    ? "too many threads or CPUs"
-                        : error == -ENOSPC ? "another debugger uses them"
-                                           : strerror(-error));
+                        error == -E2BIG        ? "too many threads or CPUs"
+                        : error == -ENOSPC     ? "another debugger uses them"
+                        : error == -EOPNOTSUPP ? "they do not notice writes on this machine"
+                                               : strerror(-error));
 }
 
 /* For --gc, words of heaps are watched, if an inspector's BPF programs can copy the state of a

@@ -426,14 +426,43 @@ static bool is_word(const struct ag_perf_watch *watch, const struct event *event
     return watch->sources[event->source].type == PERF_TYPE_BREAKPOINT;
 }
 
+/* Whether the debug registers notice a write. On some virtual machines the kernel opens the event,
+ * and it never occurs. This thread writes to a word of its own and reads the event's count. Returns
+ * 0, -EOPNOTSUPP if the write was not noticed, or another negative errno. */
+static int try_word(void) {
+    volatile uint64_t word = 0;
+    struct perf_event_attr attr = {.type = PERF_TYPE_BREAKPOINT,
+                                   .size = sizeof attr,
+                                   .bp_type = HW_BREAKPOINT_W,
+                                   .bp_addr = (uintptr_t)&word,
+                                   .bp_len = AG_PERF_WORD_BYTES,
+                                   .exclude_kernel = 1,
+                                   .exclude_hv = 1};
+    const long fd = syscall(SYS_perf_event_open, &attr, /* this thread */ 0, /* any CPU */ -1, -1,
+                            (unsigned long)PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    word = 1;
+    uint64_t n_writes = 0;
+    const int r = read((int)fd, &n_writes, sizeof n_writes) < 0 ? -errno
+                  : n_writes == 0                               ? -EOPNOTSUPP
+                                                                : 0;
+    (void)close((int)fd); /* nothing was written */
+    return r;
+}
+
 int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes) {
     const size_t source = watch->n_sources, n_before = watch->n_events;
     if (source == AG_PERF_SOURCES || watch->n_threads * watch->n_cpus > WORD_EVENTS_MOST) {
         return -E2BIG;
     }
+    int r = try_word();
+    if (r < 0) {
+        return r;
+    }
     watch->sources[source] = (struct ag_perf_source){
         .type = PERF_TYPE_BREAKPOINT, .period = 1, .stack_bytes = stack_bytes};
-    int r = 0;
     for (size_t i = 0; r >= 0 && i < watch->n_threads; i++) {
         for (size_t cpu = 0; r >= 0 && cpu < watch->n_cpus; cpu++) {
             r = watch->rings[cpu].head != NULL ? add_event(watch, source, watch->threads[i], cpu)

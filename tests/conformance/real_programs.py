@@ -93,7 +93,7 @@ set -e
 export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z' GIT_CONFIG_NOSYSTEM=1 HOME=$PWD
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_PAGER=cat
 rm -rf repo; git init -q -b trunk repo; cd repo
-for i in 1 2 3 4 5; do seq $i 500 >file$i; mkdir -p dir$i; cp file$i dir$i/x; git add .; git commit -q -m "number $i"; done
+for i in 1 2 3; do seq $i 500 >file$i; mkdir -p dir$i; cp file$i dir$i/x; git add .; git commit -q -m "number $i"; done
 git log --stat --format='%H %s'; git repack -q -a -d; git fsck --strict; git diff HEAD~2 --shortstat
 """
 
@@ -119,7 +119,7 @@ PROGRAMS = [
     Program("python3", ["/usr/bin/python3", "-I", "in.py"], make_python),
     Program("lua5.4", ["lua5.4", "in.lua"], make_lua, deterministic=True),
     Program("lua5.3", ["lua5.3", "in.lua"], make_lua, deterministic=True),
-    Program("bash", ["bash", "-c", "for i in {1..50}; do x=$(echo $i | tr 0-9 a-j); y+=$x; done; echo $y | sort | wc -c"]),
+    Program("bash", ["bash", "-c", "for i in {1..20}; do x=$(echo $i | tr 0-9 a-j); y+=$x; done; echo $y | sort | wc -c"]),
     Program("z3", ["z3", "-in"], lambda folder: write(os.path.join(folder, "in.smt2"), """
 (declare-fun x () Int) (declare-fun y () Int) (declare-fun z () Int)
 (assert (and (> x 0) (> y 0) (> z 0) (< x 40) (< y 40) (< z 40)))
