@@ -21,7 +21,7 @@ enum {
     COPIED_BYTES = 3 * MIB,    /* changed part of the mapping of the file */
     CODE_BYTES = MIB,          /* executable memory */
     STATIC_BYTES = 2 * MIB,    /* a static array */
-    UNTOUCHED_BYTES = 4 * MIB, /* memory that is only read: the kernel maps one page of zeros */
+    UNTOUCHED_BYTES = 4 * MIB, /* memory that is only read: most kernels map one page of zeros */
 };
 
 static char zeros[STATIC_BYTES];
