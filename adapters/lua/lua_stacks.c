@@ -52,6 +52,7 @@
 #include "lua_functions.h"
 #include "lua_pcs.h"
 #include "record/managed_frames.h"
+#include "record/pc_classes.h"
 #include "record/self_check.h"
 #include "record/thread_state.h"
 #include "unwind/unwind_space.h"
@@ -209,11 +210,9 @@ enum frame_class { /* FRAME_ENTRY + n: the function of row n of lua_entries.def 
                    FRAME_EXECUTES,
                    FRAME_ENTRY
 };
-enum { CLASSES = 4096, CLASS_BITS = 4 };
-_Static_assert(FRAME_ENTRY + AG_LUA_ENTRIES <= 1 << CLASS_BITS,
-               "CLASS_BITS is enough for all classes");
-static _Atomic uint64_t classes[CLASSES];   /* pc << CLASS_BITS | class */
-static _Atomic uint32_t classes_generation; /* the unwinder's count of unloaded objects */
+_Static_assert(FRAME_ENTRY + AG_LUA_ENTRIES <= 1 << AG_PC_CLASS_BITS,
+               "AG_PC_CLASS_BITS is enough for all classes");
+static struct ag_pc_classes classes;
 
 static uint32_t find_class(uintptr_t pc) {
     const uintptr_t function = ag_lua_function_at(pc);
@@ -226,29 +225,6 @@ static uint32_t find_class(uintptr_t pc) {
         }
     }
     return FRAME_OTHER;
-}
-
-static uint32_t class_of(uintptr_t pc) {
-    _Atomic uint64_t *place = &classes[(pc * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
-    const uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
-    if (AG_LIKELY(word >> CLASS_BITS == pc)) {
-        return (uint32_t)word & ((1 << CLASS_BITS) - 1);
-    }
-    const uint32_t class = find_class(pc);
-    atomic_store_explicit(place, (uint64_t)pc << CLASS_BITS | class, memory_order_relaxed);
-    return class;
-}
-
-static void forget_stale_classes(void) {
-    const uint32_t generation =
-        atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);
-    if (atomic_load_explicit(&classes_generation, memory_order_relaxed) != generation) {
-        for (uint32_t i = 0; i < CLASSES; i++) {
-            atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
-        }
-        ag_lua_pcs_forget_rules();
-        atomic_store_explicit(&classes_generation, generation, memory_order_relaxed);
-    }
 }
 
 /* ---- the walk ---- */
@@ -359,9 +335,9 @@ static uint32_t report_all(struct lua_thread *thread, const struct ag_walked_fra
     reporting.in_runs = ret_runs;
     reporting.most = most;
     reporting.n = reporting.n_in_runs = reporting.n_cursors = reporting.n_runs = 0;
-    forget_stale_classes();
+    ag_pc_classes_clear_stale(&classes, ag_lua_pcs_forget_rules);
     for (uint32_t i = 0; i + 1 < n_natives; i++) {
-        const uint32_t class = class_of(natives[i].pc);
+        const uint32_t class = ag_pc_classes_get(&classes, natives[i].pc, find_class);
         if (class == FRAME_EXECUTES && reporting.n_runs < RUNS_MOST) {
             reporting.runs[reporting.n_runs++] = i;
         } else if (class >= FRAME_ENTRY) {

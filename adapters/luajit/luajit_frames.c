@@ -44,6 +44,7 @@
 
 #include "allogram/allogram.h"
 #include "base/pages.h"
+#include "record/pc_classes.h"
 #include "record/recorder.h"
 #include "record/self_check.h"
 #include "unwind/unwind_space.h"
@@ -407,9 +408,7 @@ static struct ag_luajit_memo *recall(const struct luajit_view *view) {
 /* ---- native frames ---- */
 
 enum pc_class { PC_UNKNOWN, PC_OTHER, PC_INTERPRETER, PC_SIGNAL };
-enum { CLASSES = 1024, CLASS_BITS = 2 };
-static _Atomic uint64_t classes[CLASSES];   /* pc << CLASS_BITS | class */
-static _Atomic uint32_t classes_generation; /* the unwinder's count of unloaded objects */
+static struct ag_pc_classes classes;
 
 static uint32_t find_class(uintptr_t pc) {
     enum { RBP = 6 };
@@ -421,28 +420,6 @@ static uint32_t find_class(uintptr_t pc) {
     return entry.function == ag_luajit.interpreter ? PC_INTERPRETER
            : entry.is_signal_frame                 ? PC_SIGNAL
                                                    : PC_OTHER;
-}
-
-static uint32_t class_of(uintptr_t pc) {
-    _Atomic uint64_t *known = &classes[pc * UINT64_C(0x9e3779b97f4a7c15) >> 54];
-    const uint64_t word = atomic_load_explicit(known, memory_order_relaxed);
-    if (AG_LIKELY(word >> CLASS_BITS == pc)) {
-        return (uint32_t)word & ((1 << CLASS_BITS) - 1);
-    }
-    const uint32_t class = find_class(pc);
-    atomic_store_explicit(known, (uint64_t)pc << CLASS_BITS | class, memory_order_relaxed);
-    return class;
-}
-
-static void forget_stale_classes(void) {
-    const uint32_t generation =
-        atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);
-    if (atomic_load_explicit(&classes_generation, memory_order_relaxed) != generation) {
-        for (uint32_t i = 0; i < CLASSES; i++) {
-            atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
-        }
-        atomic_store_explicit(&classes_generation, generation, memory_order_relaxed);
-    }
 }
 
 /* The native frames of the interpreter that have a segment, the innermost first. */
@@ -473,7 +450,7 @@ static void find_c_frames(const struct ag_luajit_frames *frames,
                           struct c_frames *ret_found) {
     uintptr_t L = 0, frame = 0;
     ret_found->n = 0;
-    forget_stale_classes();
+    ag_pc_classes_clear_stale(&classes, NULL);
     if (frames->trace_frame != 0 &&
         natives[0].sp == frames->trace_frame + C_FRAME_RETURN + WORD_BYTES) {
         frame = frames->trace_frame;
@@ -481,7 +458,7 @@ static void find_c_frames(const struct ag_luajit_frames *frames,
         add_frame(ret_found, 0, L, natives[0].sp);
     }
     for (uint32_t i = 0; i + 1 < n_natives && ret_found->n < C_FRAMES_MOST; i++) {
-        const uint32_t class = class_of(natives[i].pc);
+        const uint32_t class = ag_pc_classes_get(&classes, natives[i].pc, find_class);
         if (class == PC_SIGNAL) {
             break;
         }
