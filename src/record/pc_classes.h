@@ -34,7 +34,7 @@ static inline uint32_t ag_pc_classes_get(struct ag_pc_classes *classes, uintptr_
 }
 
 /* Clears the table if an object was unloaded since the last call, because other code may have its
- * addresses now. Then it first calls ALSO (NULL: nothing), which forgets what else the adapter knows
+ * addresses now. Then it also calls ALSO (NULL: nothing), which forgets what else the adapter knows
  * of the unloaded code. */
 static inline void ag_pc_classes_clear_stale(struct ag_pc_classes *classes, void (*also)(void)) {
     const uint32_t generation =
