@@ -21,10 +21,18 @@
  * represents. So bytes are estimates, and calls are the number of samples. The line X contains a
  * note about the estimates.
  *
- * heaptrack calls a block temporary if its free directly follows an allocation of the same size and
- * stack, in any thread. The definition of allogram is different: no other block was allocated by
- * the thread before the free. heaptrack interprets index 0 of the lines `a` as "nothing allocated
- * yet", so no block uses index 0. */
+ * heaptrack calls a block temporary if its free directly follows an allocation of the same kind, in
+ * any thread. The definition of allogram is different: no other block was allocated by the thread
+ * before the free.
+ *
+ * heaptrack_gui requires that the kinds are first allocated in the order of their numbers, beginning
+ * with 0: for each `+`, it appends a counter if the number equals the number of its counters, and
+ * otherwise writes to the counter with this number, without a check (ParserData::handleAllocation
+ * of src/analyze/gui/parser.cpp). So a kind that is never allocated makes it crash. But while
+ * heaptrack reads the file, 0 is also its mark for "the line before is no allocation", so it counts
+ * a free of kind 0 that follows another free as that of a temporary block. So kind 0 has a single
+ * block, the first of the file, and the other blocks of the same size and stack have another
+ * number. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,13 +43,23 @@
 
 enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 
+#define FIRST_KIND UINT64_MAX /* in place of the bytes and of the stack */
+
+/* The first block of the file, the only one of kind 0. */
+struct first_block {
+    uint64_t bytes;
+    uint32_t row;
+    uint64_t n_others; /* blocks in use with the same bytes and row */
+    bool is_written;
+};
 struct heaptrack {
     struct ag_export *export;
     struct ag_call_tree tree;
     /* strings: numbers of texts. places: numbers of places, and of frames without a place (such as
      * "[no stack]"). allocations: numbers of the kinds of allocations, which are pairs of bytes and
-     * stack. */
+     * stack; kind 0 is in the table as FIRST_KIND. */
     struct ag_numbering strings, places, allocations;
+    struct first_block first;
     struct ag_image_row *images;
     size_t n_images;
     const struct ag_timeline_point *points;
@@ -149,13 +167,31 @@ static void write_time(struct heaptrack *all, uint64_t time_ns) {
     all->next_tick_ns = time_ns / TICK_NS * TICK_NS + TICK_NS;
 }
 
+/* Returns the kind of the block of a step. Blocks with equal bytes and stack are interchangeable, so
+ * the first block is the last of them that is freed. */
+static uint32_t kind_of(struct heaptrack *all, const struct ag_replay_step *step,
+                        bool *ret_is_new) {
+    struct first_block *first = &all->first;
+    if (!first->is_written) {
+        *first = (struct first_block){.bytes = step->bytes, .row = step->row, .is_written = true};
+        return ag_numbering_of(&all->allocations, FIRST_KIND, FIRST_KIND, ret_is_new);
+    }
+    if (step->bytes == first->bytes && step->row == first->row) {
+        if (step->is_death && first->n_others == 0) {
+            return ag_numbering_of(&all->allocations, FIRST_KIND, FIRST_KIND, ret_is_new);
+        }
+        first->n_others += step->is_death ? UINT64_MAX : 1;
+    }
+    return ag_numbering_of(&all->allocations, step->bytes, step->row, ret_is_new);
+}
+
 static int put_step(void *context, const struct ag_replay_step *step) {
     struct heaptrack *all = context;
     bool is_new;
     if (step->time_ns >= all->next_tick_ns) {
         write_time(all, step->time_ns);
     }
-    const uint32_t allocation = ag_numbering_of(&all->allocations, step->bytes, step->row, &is_new);
+    const uint32_t allocation = kind_of(all, step, &is_new);
     if (all->allocations.has_failed) {
         return -ENOMEM;
     }
@@ -184,10 +220,6 @@ static int put_history(struct heaptrack *all) {
     putc_unlocked('\n', out);
     put_numbers(out, 'I', all->page_bytes, 0);
     put_stacks(all);
-    if (all->tree.count > 0) { /* writes index 0, which no block uses */
-        ag_numbering_of(&all->allocations, UINT64_MAX, UINT64_MAX, NULL);
-        put_numbers(out, 'a', 0, 1);
-    }
     const int r = ag_profile_replay(all->export->profile, put_step, all);
     write_time(all, ag_profile_summary(all->export->profile)->duration_ns);
     return r;

@@ -156,6 +156,30 @@ def heaptrack_print(path, folder):
     return sums
 
 
+def cpu_ticks(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def heaptrack_gui(folder, *paths):
+    """Opens files in heaptrack_gui, a window for each, until it needs no more CPU time. Returns None, or how it ended before that."""
+    tool = need("heaptrack_gui", "heaptrack-gui")
+    environment = dict(os.environ, QT_QPA_PLATFORM="offscreen", HOME=folder, XDG_RUNTIME_DIR=folder, XDG_CONFIG_HOME=folder)
+    with subprocess.Popen([tool, *paths], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as gui:
+        end, before, idle = time.monotonic() + 120, 0, 0
+        while gui.poll() is None and idle < 8 and time.monotonic() < end:
+            time.sleep(0.25)
+            now = cpu_ticks(gui.pid)
+            idle = idle + 1 if now > 0 and now - before <= 1 else 0
+            before = now
+        ended = gui.poll()
+        gui.kill()
+    if ended is not None:
+        return "status %d" % ended
+    return None if idle >= 8 else "still busy after 120 s"
+
+
 def read_csv(path):
     csv.field_size_limit(sys.maxsize)
     with open(path, newline="") as file:

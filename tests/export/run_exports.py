@@ -196,12 +196,25 @@ def speedscope(exports, failures):
 
 def heaptrack(exports, failures):
     for name, trace in each(exports):
-        seen = consumers.heaptrack_print(exports.export(trace, "heaptrack"), exports.folder)
+        path = exports.export(trace, "heaptrack")
+        with open(path) as file:
+            lines = file.read().splitlines()
+        used = [int(line[2:], 16) for line in lines if line.startswith("+ ")]
+        kinds = sum(line.startswith("a ") for line in lines)
+        # heaptrack_gui writes behind the end of an array if this is not so
+        failures.require("%s: the kinds of allocations are first allocated in the order of their numbers" % name,
+                         list(dict.fromkeys(used)) == list(range(kinds)))
+        seen = consumers.heaptrack_print(path, exports.folder)
         failures.expect("%s: calls" % name, seen["calls"], trace.summary["allocated_blocks"])
         failures.expect("%s: allocations" % name, seen["allocations"], trace.summary["allocated_blocks"])
         failures.expect("%s: leaked" % name, seen["leaked"], trace.summary["in_use_bytes"])
         if trace.summary["threads"] == 1:  # with several threads, only a range of the peak is known
             failures.expect("%s: peak" % name, seen["peak"], trace.summary["peak_bytes"])
+
+
+def heaptrack_gui(exports, failures):
+    paths = [exports.export(trace, "heaptrack") for _, trace in each(exports)]
+    failures.expect("how heaptrack_gui ended", consumers.heaptrack_gui(exports.folder, *paths), None)
 
 
 def firefox(exports, failures):
@@ -424,6 +437,7 @@ CASES = [
     ("pprof, by go tool pprof", pprof_by_go), ("pprof, by pprof-format", pprof_by_npm), ("dhat, by valgrind's viewer", dhat),
     ("dhat, by the Firefox Profiler", dhat_by_firefox), ("massif, by ms_print", massif), ("callgrind, by callgrind_annotate", callgrind),
     ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
+    ("heaptrack, by heaptrack_gui", heaptrack_gui),
     ("firefox, by the Firefox Profiler", firefox), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
     ("filters narrow every format alike", filters), ("time windows", windows),
     ("folding", folding), ("function counters", function_counters), ("processes merged", merged), ("hostile names", hostile_names),
@@ -466,6 +480,8 @@ def case_needs(exports, case):
         consumers.need("callgrind_annotate", "valgrind")
     if case is heaptrack:
         consumers.need("heaptrack_print", "heaptrack")
+    if case is heaptrack_gui:
+        consumers.need("heaptrack_gui", "heaptrack-gui")
     if case in (pprof_by_npm, dhat, dhat_by_firefox, speedscope, firefox):
         exports.readers.install()
 
