@@ -19,7 +19,10 @@
  *    most SLICES slices; adjacent slices are merged until there are at most ROWS_MOST spans.
  *
  * 3. In a sampled trace all bytes are estimates. "extra" in the metadata contains the interval of
- *    the sums; the viewer shows "extra" with the other facts about the profile.
+ *    the sums; the viewer shows "extra" with the other facts about the profile. A replay rounds the
+ *    bytes of each sample, the report those of each stack. So the bytes of the spans of a stack are
+ *    changed in proportion until they add up to what the report says about the stack: those of
+ *    freed blocks to the freed bytes, the others to the bytes in use.
  *
  * 4. The file has only one thread, "heap", because a block may be freed by another thread than the
  *    one that allocated it. */
@@ -126,6 +129,42 @@ static int by_time(const void *left, const void *right) {
         return a->bytes > 0 ? -1 : 1; /* allocations before frees */
     }
     return a->span < b->span ? -1 : a->span > b->span;
+}
+
+/* The sums of the spans of one stack, of freed blocks or of blocks in use. */
+struct span_sum {
+    uint64_t seen;  /* the sum of the replay */
+    uint64_t given; /* how much of `seen` belongs to spans that were scaled */
+};
+
+/* Returns round(PART * WHOLE / SEEN); PART <= SEEN. */
+static uint64_t scaled(uint64_t part, uint64_t whole, uint64_t seen) {
+    return seen > 0 ? (uint64_t)(((unsigned __int128)part * whole + seen / 2) / seen) : 0;
+}
+
+/* Scales the bytes of the spans of a sampled trace (section 3 above). The first k spans of a stack
+ * get the rounded share of the first k spans, so all of them together get the whole sum. */
+static int scale_spans(struct firefox *all) {
+    const size_t n_rows = all->export->n_rows;
+    struct span_sum *sums = calloc(2 * n_rows + 1, sizeof(*sums));
+    if (!sums) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < all->keys.count; i++) {
+        const bool is_in_use = (all->keys.things[i].b & 0xffff) == NEVER;
+        sums[2 * all->keys.things[i].a + is_in_use].seen += all->span_bytes[i];
+    }
+    for (size_t i = 0; i < all->keys.count; i++) {
+        const bool is_in_use = (all->keys.things[i].b & 0xffff) == NEVER;
+        struct span_sum *sum = &sums[2 * all->keys.things[i].a + is_in_use];
+        const struct ag_metrics *metrics = &all->export->rows[all->keys.things[i].a].metrics;
+        const uint64_t whole = is_in_use ? metrics->in_use_bytes : metrics->freed_bytes;
+        const uint64_t before = scaled(sum->given, whole, sum->seen);
+        sum->given += all->span_bytes[i];
+        all->span_bytes[i] = scaled(sum->given, whole, sum->seen) - before;
+    }
+    free(sums);
+    return 0;
 }
 
 /* Lists the rows of all spans. The time of an allocation is the start of its slice. The time of a
@@ -579,6 +618,9 @@ int ag_firefox_format(struct ag_export *export) {
         return r;
     }
     r = ag_profile_replay(export->profile, count_step, &all);
+    if (r == 0 && ag_export_is_estimate(export)) {
+        r = scale_spans(&all);
+    }
     r = r < 0 ? r : list_allocations(&all);
     r = r < 0 ? r : write_file(&all);
     r = all.strings.has_failed || all.libs.has_failed ? -ENOMEM : r;

@@ -111,6 +111,19 @@ class FirefoxProfiler:
         return [known["name"] for known in json.loads(self.ask("thread", "samples", "--json"))["topFunctionsByTotal"]]
 
 
+def firefox_sums(path):
+    """Returns the bytes of allocations, of frees, and of allocations that are never freed, in a profile for the Firefox Profiler."""
+    with open(path) as file:
+        table = json.load(file)["threads"][0]["nativeAllocations"]
+    sums, freed = {"allocated_bytes": 0, "freed_bytes": 0, "in_use_bytes": 0}, set()
+    for weight, address in zip(table["weight"], table["memoryAddress"]):
+        sums["allocated_bytes" if weight > 0 else "freed_bytes"] += abs(weight)
+        if weight < 0:
+            freed.add(address)
+    sums["in_use_bytes"] = sum(weight for weight, address in zip(table["weight"], table["memoryAddress"]) if address not in freed)
+    return sums
+
+
 def go_pprof(path, sample_type, folder):
     """Returns the total of a sample type that `go tool pprof` prints."""
     environment = dict(os.environ, HOME=folder, PPROF_TMPDIR=folder, GOCACHE=folder)

@@ -231,6 +231,14 @@ def firefox(exports, failures):
             failures.expect("merged: " + metric, profiler.total(strategy), sum(trace.summary[metric] for trace in both))
 
 
+def firefox_sampled(exports, failures):
+    """The bytes of a sampled trace are rounded once for each stack, as in the report, and not once for each sample."""
+    trace = exports.trace_of("sampled", [exports.tools.program("cxx_containers")], ["--mode=sample", "--interval=4096"])
+    sums = consumers.firefox_sums(exports.export(trace, "firefox"))
+    failures.require("the trace has enough samples", trace.summary["allocated_bytes"] > 100 * 4096)
+    expect_metrics(failures, "sampled", sums, trace.summary, sums)
+
+
 def tables(exports, failures):
     for name, trace in each(exports):
         rows = consumers.read_csv(exports.export(trace, "csv"))
@@ -438,7 +446,7 @@ CASES = [
     ("dhat, by the Firefox Profiler", dhat_by_firefox), ("massif, by ms_print", massif), ("callgrind, by callgrind_annotate", callgrind),
     ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
     ("heaptrack, by heaptrack_gui", heaptrack_gui),
-    ("firefox, by the Firefox Profiler", firefox), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
+    ("firefox, by the Firefox Profiler", firefox), ("firefox, of a sampled trace", firefox_sampled), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
     ("filters narrow every format alike", filters), ("time windows", windows),
     ("folding", folding), ("function counters", function_counters), ("processes merged", merged), ("hostile names", hostile_names),
 ]
