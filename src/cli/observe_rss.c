@@ -47,8 +47,8 @@ struct rss {
 static const char *name_of(const struct ag_resident_mapping *mapping,
                            enum ag_resident_class resident_class) {
     return mapping->path[0] != '\0'                   ? mapping->path
-           : resident_class == AG_RESIDENT_OF_STACKS  ? "[stacks of threads]"
-           : resident_class == AG_RESIDENT_OF_HEAP    ? "[thread arenas]"
+           : resident_class == AG_CLASS_STACKS        ? "[stacks of threads]"
+           : resident_class == AG_CLASS_HEAP          ? "[thread arenas]"
            : mapping->flags & AG_RESIDENT_STATIC_DATA ? "[static data]"
                                                       : "";
 }
@@ -211,6 +211,9 @@ static void print_json(const struct rss *rss) {
     ag_json_integer(&json, "swap_bytes", rss->look.swap_bytes);
     ag_json_open(&json, "classes", '[');
     for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
+        if (!ag_resident_class_is_in((enum ag_resident_class)k, AG_LEDGER_OF_MAPPINGS)) {
+            continue;
+        }
         ag_json_open(&json, NULL, '{');
         ag_json_string(&json, "class", ag_resident_class_name((enum ag_resident_class)k));
         ag_json_integer(&json, "bytes", rss->bytes[k]);

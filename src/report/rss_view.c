@@ -28,12 +28,12 @@ static int text_classes(struct ag_view *view, const struct ag_resident_parts *pa
     };
     struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
     struct ag_quantity number;
-    for (int k = 0; k < AG_RESIDENT_PARTS; k++) {
+    for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
         if (parts->bytes[k] > 0) {
             ag_table_cell(table, ag_quantity_share(&number, parts->bytes[k], parts->rss_bytes));
             ag_table_cell(table, ag_quantity_in(&number, parts->bytes[k], unit));
-            ag_table_cell(table, ag_resident_part_name((enum ag_resident_part)k));
-            ag_table_cell(table, ag_resident_part_words((enum ag_resident_part)k));
+            ag_table_cell(table, ag_resident_class_name((enum ag_resident_class)k));
+            ag_table_cell(table, ag_resident_class_words((enum ag_resident_class)k));
         }
     }
     ag_table_rule(table);
@@ -46,15 +46,15 @@ static int text_classes(struct ag_view *view, const struct ag_resident_parts *pa
 
 /* The lines of one class. WORDS: what the table shows. */
 static int text_sites(struct ag_view *view, const struct ag_resident_parts *parts,
-                      enum ag_resident_part part, const char *words) {
-    const struct ag_resident_site *sites = parts->sites[part];
-    const size_t n = parts->n_sites[part];
+                      enum ag_resident_class resident_class, const char *words) {
+    const struct ag_resident_site *sites = parts->sites[resident_class];
+    const size_t n = parts->n_sites[resident_class];
     if (n == 0) {
         return 0;
     }
     const struct ag_unit unit = ag_unit_of_bytes(sites[0].bytes);
-    const bool is_pinned = part == AG_PART_PINNED_FREE;
-    const bool has_blocks = part != AG_PART_PROGRAM_MAPPINGS;
+    const bool is_pinned = resident_class == AG_CLASS_PINNED_FREE;
+    const bool has_blocks = resident_class != AG_CLASS_PROGRAM_MAPPINGS;
     const struct ag_column columns[] = {
         {.head = unit.name, .style = AG_STYLE_BRIGHT},
         {.head = has_blocks ? "blocks" : "", .spare = 1},
@@ -102,12 +102,12 @@ int ag_rss_view_text(struct ag_view *view) {
                   ag_quantity_bytes(&swap, parts.swap_bytes));
     ag_page_end_line(view->page);
     r = r < 0 ? r
-              : text_sites(view, &parts, AG_PART_PINNED_FREE,
+              : text_sites(view, &parts, AG_CLASS_PINNED_FREE,
                            "free bytes on pages that these blocks keep resident (of: the size of "
                            "the blocks there)");
     r = r < 0 ? r
-              : text_sites(view, &parts, AG_PART_PROGRAM_MAPPINGS, "mapped by the program itself");
-    r = r < 0 ? r : text_sites(view, &parts, AG_PART_LIVE, "resident bytes of blocks in use");
+              : text_sites(view, &parts, AG_CLASS_PROGRAM_MAPPINGS, "mapped by the program itself");
+    r = r < 0 ? r : text_sites(view, &parts, AG_CLASS_LIVE, "resident bytes of blocks in use");
     ag_resident_parts_done(&parts);
     return r;
 }
@@ -126,9 +126,12 @@ int ag_rss_view_json(struct ag_view *view) {
     ag_json_integer(view->json, "hugetlb_bytes", parts.hugetlb_bytes);
     ag_json_integer(view->json, "swap_bytes", parts.swap_bytes);
     ag_json_open(view->json, "classes", '[');
-    for (int k = 0; k < AG_RESIDENT_PARTS; k++) {
+    for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
+        if (!ag_resident_class_is_in((enum ag_resident_class)k, AG_LEDGER_OF_BLOCKS)) {
+            continue;
+        }
         ag_json_open(view->json, NULL, '{');
-        ag_json_string(view->json, "class", ag_resident_part_name((enum ag_resident_part)k));
+        ag_json_string(view->json, "class", ag_resident_class_name((enum ag_resident_class)k));
         ag_json_integer(view->json, "bytes", parts.bytes[k]);
         ag_json_open(view->json, "sites", '[');
         for (size_t i = 0; i < parts.n_sites[k] && i < view->limit; i++) {

@@ -70,12 +70,28 @@ def of_library(tools, library):
     return failures
 
 
+def same_names(tools):
+    """`observe --rss` and `report --view=rss` have one list of classes. Only a recording divides the memory of allocators."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, view, _ = look_after_frees(tools, folder, 2)
+    names = [row["class"] for row in view["classes"]]
+    seen = recorded.run([tools.allogram, "observe", str(os.getpid()), "--rss", "--json"])
+    of_mappings = [row["class"] for row in json.loads(seen.stdout)["classes"]]
+    failures.expect("only in observe", [name for name in of_mappings if name not in names], ["heap", "anonymous"])
+    failures.expect("in both, in this order", [name for name in of_mappings if name in names], [name for name in names if name in of_mappings])
+    failures.expect("only in a recording", [name for name in names if name not in of_mappings],
+                    ["live", "rounding", "pinned_free", "returnable", "program_mappings", "managed_in_use", "managed_free", "unknown"])
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
     libraries = sorted(glob.glob("/usr/lib/*-linux-gnu/libjemalloc.so.2"))
-    results = tap.Plan(1 + len(libraries))
+    results = tap.Plan(2 + len(libraries))
     for library in libraries:
         results.run("memory of " + os.path.basename(library), lambda library=library: of_library(tools, library))
+    results.run("the classes are those of observe --rss", lambda: same_names(tools))
     results.run("resident memory is divided into its parts", lambda: divided(tools))
     return results.status()
 

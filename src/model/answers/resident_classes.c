@@ -1,22 +1,40 @@
-/* resident_classes.c: decides by the kernel's description of a mapping to which class its resident
- * memory belongs. */
+/* resident_classes.c: the table of the classes, and the rules that decide by the kernel's
+ * description of a mapping to which class its resident memory belongs. */
 #include "model/answers/resident_classes.h"
 
-#include <stdbool.h>
 #include <string.h>
+
+enum { OF_MAPPINGS = 1 << AG_LEDGER_OF_MAPPINGS, OF_BLOCKS = 1 << AG_LEDGER_OF_BLOCKS };
 
 static const struct {
     const char *name, *words;
+    unsigned ledgers; /* the kinds of ledgers that have the class */
 } classes[AG_RESIDENT_CLASSES] = {
-    [AG_RESIDENT_OF_HEAP] = {"heap", "memory of malloc, in use and free"},
-    [AG_RESIDENT_OF_ANONYMOUS] = {"anonymous", "other private memory: allocators, runtimes, mmap"},
-    [AG_RESIDENT_OF_SHARED] = {"shared_memory", "shared memory"},
-    [AG_RESIDENT_OF_STACKS] = {"stacks", "stacks of threads"},
-    [AG_RESIDENT_OF_FILES] = {"files", "pages of files: programs, libraries, data"},
-    [AG_RESIDENT_OF_COPIES] = {"private_file_copies", "changed copies of file pages, static data"},
-    [AG_RESIDENT_OF_JIT] = {"jit", "generated code"},
-    [AG_RESIDENT_OF_AGENT] = {"agent", "allogram's files"},
+    [AG_CLASS_LIVE] = {"live", "blocks in use, as requested", OF_BLOCKS},
+    [AG_CLASS_ROUNDING] = {"rounding", "headers and rounding of blocks", OF_BLOCKS},
+    [AG_CLASS_PINNED_FREE] = {"pinned_free", "free bytes on pages with blocks in use", OF_BLOCKS},
+    [AG_CLASS_RETURNABLE] = {"returnable", "free pages that malloc could give back", OF_BLOCKS},
+    [AG_CLASS_PROGRAM_MAPPINGS] = {"program_mappings", "mapped by the program itself", OF_BLOCKS},
+    [AG_CLASS_MANAGED_IN_USE] = {"managed_in_use", "objects in heaps of garbage collectors",
+                                 OF_BLOCKS},
+    [AG_CLASS_MANAGED_FREE] = {"managed_free", "the rest of these heaps", OF_BLOCKS},
+    [AG_CLASS_HEAP] = {"heap", "memory of malloc, in use and free", OF_MAPPINGS},
+    [AG_CLASS_ANONYMOUS] = {"anonymous", "other private memory: allocators, runtimes, mmap",
+                            OF_MAPPINGS},
+    [AG_CLASS_SHARED] = {"shared_memory", "shared memory", OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_STACKS] = {"stacks", "stacks of threads", OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_FILES] = {"files", "pages of files: programs, libraries, data",
+                        OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_COPIES] = {"private_file_copies", "changed copies of file pages, static data",
+                         OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_JIT] = {"jit", "generated code", OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_AGENT] = {"agent", "allogram in the process", OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_UNKNOWN] = {"unknown", "", OF_BLOCKS},
 };
+
+bool ag_resident_class_is_in(enum ag_resident_class resident_class, enum ag_ledger_kind kind) {
+    return (classes[resident_class].ledgers & 1u << kind) != 0;
+}
 
 const char *ag_resident_class_name(enum ag_resident_class resident_class) {
     return classes[resident_class].name;
@@ -49,25 +67,25 @@ void ag_resident_mapping_divide(const struct ag_resident_mapping *mapping,
     enum ag_resident_class all = AG_RESIDENT_CLASSES;
     memset(ret_bytes, 0, AG_RESIDENT_CLASSES * sizeof *ret_bytes);
     if (is_file && is_of_agent(mapping->path)) {
-        all = AG_RESIDENT_OF_AGENT;
+        all = AG_CLASS_AGENT;
     } else if (flags & AG_RESIDENT_STACK) {
-        all = AG_RESIDENT_OF_STACKS;
+        all = AG_CLASS_STACKS;
     } else if ((flags & AG_RESIDENT_EXECUTE) && mapping->path[0] != '[' &&
                (!is_file || is_memory_file(mapping->path))) {
-        all = AG_RESIDENT_OF_JIT;
+        all = AG_CLASS_JIT;
     } else if (flags & AG_RESIDENT_HEAP) {
-        all = AG_RESIDENT_OF_HEAP;
+        all = AG_CLASS_HEAP;
     } else if (flags & AG_RESIDENT_STATIC_DATA) {
-        all = AG_RESIDENT_OF_COPIES;
+        all = AG_CLASS_COPIES;
     } else if (is_file ? is_memory_file(mapping->path) : (flags & AG_RESIDENT_SHARED) != 0) {
-        all = AG_RESIDENT_OF_SHARED;
+        all = AG_CLASS_SHARED;
     } else if (!is_file && strcmp(mapping->path, "[vdso]") != 0) {
-        all = AG_RESIDENT_OF_ANONYMOUS;
+        all = AG_CLASS_ANONYMOUS;
     }
     if (all < AG_RESIDENT_CLASSES) {
         ret_bytes[all] = mapping->rss_bytes;
         return;
     }
-    ret_bytes[AG_RESIDENT_OF_COPIES] = is_file ? anonymous : 0;
-    ret_bytes[AG_RESIDENT_OF_FILES] = mapping->rss_bytes - ret_bytes[AG_RESIDENT_OF_COPIES];
+    ret_bytes[AG_CLASS_COPIES] = is_file ? anonymous : 0;
+    ret_bytes[AG_CLASS_FILES] = mapping->rss_bytes - ret_bytes[AG_CLASS_COPIES];
 }

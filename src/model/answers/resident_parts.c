@@ -1,4 +1,4 @@
-/* resident_parts.c: divides the resident memory of a process at one moment into parts.
+/* resident_parts.c: divides the resident memory of a process at one moment into classes.
  *
  * 1. Input. The trace has a look at the resident memory (records resident_look and
  *    resident_mapping): the mappings, and which pages of anonymous memory were resident. The events
@@ -29,36 +29,9 @@
 
 #include "base/varint.h"
 #include "model/answers/program_mappings.h"
-#include "model/answers/resident_classes.h"
 #include "model/pass/mapping_pass.h"
 #include "model/profile_state.h"
 #include "table/array.h"
-
-static const struct {
-    const char *name, *words;
-} names[AG_RESIDENT_PARTS] = {
-    [AG_PART_LIVE] = {"live", "blocks in use, as requested"},
-    [AG_PART_ROUNDING] = {"rounding", "headers and rounding of blocks"},
-    [AG_PART_PINNED_FREE] = {"pinned_free", "free bytes on pages with blocks in use"},
-    [AG_PART_RETURNABLE] = {"returnable", "free pages that malloc could give back"},
-    [AG_PART_PROGRAM_MAPPINGS] = {"program_mappings", "mapped by the program itself"},
-    [AG_PART_MANAGED_IN_USE] = {"managed_in_use", "objects in heaps of garbage collectors"},
-    [AG_PART_MANAGED_FREE] = {"managed_free", "the rest of these heaps"},
-    [AG_PART_STACKS] = {"stacks", "stacks of threads"},
-    [AG_PART_FILES] = {"files", "pages of files: programs, libraries, data"},
-    [AG_PART_COPIES] = {"private_file_copies", "changed copies of file pages, static data"},
-    [AG_PART_JIT] = {"jit", "generated code"},
-    [AG_PART_AGENT] = {"agent", "allogram in the process"},
-    [AG_PART_UNKNOWN] = {"unknown", ""},
-};
-
-const char *ag_resident_part_name(enum ag_resident_part part) {
-    return names[part].name;
-}
-
-const char *ag_resident_part_words(enum ag_resident_part part) {
-    return names[part].words;
-}
 
 struct block { /* [low, high) */
     uint64_t low, high;
@@ -231,14 +204,14 @@ static uint64_t count_blocks(struct division *division, uint64_t page, uint64_t 
                 block->low >= page; /* counted on its first page */
         }
     }
-    bytes[AG_PART_LIVE] += live;
-    bytes[AG_PART_MANAGED_IN_USE] += managed;
-    bytes[AG_PART_ROUNDING] += rounding;
+    bytes[AG_CLASS_LIVE] += live;
+    bytes[AG_CLASS_MANAGED_IN_USE] += managed;
+    bytes[AG_CLASS_ROUNDING] += rounding;
     if (first == end) {
         return rounding;
     }
     const uint64_t free_bytes = page_end - page - live - managed - rounding;
-    bytes[managed > live ? AG_PART_MANAGED_FREE : AG_PART_PINNED_FREE] += free_bytes;
+    bytes[managed > live ? AG_CLASS_MANAGED_FREE : AG_CLASS_PINNED_FREE] += free_bytes;
     uint64_t left = free_bytes;
     for (size_t i = first; i < end && managed <= live && free_bytes > 0; i++) {
         const struct block *block = &division->blocks[i];
@@ -257,7 +230,7 @@ static uint64_t count_blocks(struct division *division, uint64_t page, uint64_t 
 }
 
 static void count_page(struct division *division, uint64_t page, uint64_t page_end,
-                       enum ag_resident_part others) {
+                       enum ag_resident_class others) {
     const uint64_t counted = count_blocks(division, page, page_end);
     const uint64_t rest = page_end - page - counted;
     const struct range *range = range_at(division->ranges, division->n_ranges,
@@ -267,11 +240,11 @@ static void count_page(struct division *division, uint64_t page, uint64_t page_e
     struct share *share =
         range != NULL && range->row != UINT32_MAX ? &division->range_shares[range->row] : NULL;
     if (container != NULL) {
-        others = AG_PART_MANAGED_FREE;
+        others = AG_CLASS_MANAGED_FREE;
     } else if (share != NULL && share->has_blocks) {
-        others = AG_PART_RETURNABLE;
+        others = AG_CLASS_RETURNABLE;
     } else if (range != NULL) {
-        others = AG_PART_PROGRAM_MAPPINGS;
+        others = AG_CLASS_PROGRAM_MAPPINGS;
         if (share != NULL) {
             share->live_bytes += rest;
         }
@@ -338,25 +311,25 @@ static void find_mappings_of_malloc(struct division *division) {
     ag_index_map_done(&libraries);
 }
 
-/* To which part the pages of a mapping belong that have no block and were not mapped by the
+/* To which class the pages of a mapping belong that have no block and were not mapped by the
  * program. */
-static enum ag_resident_part part_of_others(const struct division *division,
-                                            const struct ag_resident_mapping *mapping) {
+static enum ag_resident_class class_of_others(const struct division *division,
+                                              const struct ag_resident_mapping *mapping) {
     bool has_malloc = (mapping->flags & AG_RESIDENT_HEAP) != 0, has_managed = false;
     for (size_t i = find_block(division, mapping->low);
          i < division->n_blocks && division->blocks[i].low < mapping->high && !has_malloc; i++) {
         has_malloc = !division->blocks[i].is_managed;
         has_managed |= division->blocks[i].is_managed;
     }
-    return has_malloc                               ? AG_PART_RETURNABLE
-           : has_managed                            ? AG_PART_MANAGED_FREE
-           : mapping->flags & AG_RESIDENT_NORESERVE ? AG_PART_AGENT
-                                                    : AG_PART_UNKNOWN;
+    return has_malloc                               ? AG_CLASS_RETURNABLE
+           : has_managed                            ? AG_CLASS_MANAGED_FREE
+           : mapping->flags & AG_RESIDENT_NORESERVE ? AG_CLASS_AGENT
+                                                    : AG_CLASS_UNKNOWN;
 }
 
 static void count_pages(struct division *division, const struct ag_resident_mapping *mapping,
                         uint64_t page_bytes) {
-    const enum ag_resident_part others = part_of_others(division, mapping);
+    const enum ag_resident_class others = class_of_others(division, mapping);
     const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
     uint64_t page = mapping->low, gap, n, counted = 0;
     while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
@@ -372,7 +345,7 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
         counted += n * page_bytes;
     }
     /* pages may come and go between the two readings of the kernel's numbers */
-    division->parts->bytes[AG_PART_UNKNOWN] +=
+    division->parts->bytes[AG_CLASS_UNKNOWN] +=
         mapping->rss_bytes > counted ? mapping->rss_bytes - counted : 0;
 }
 
@@ -380,33 +353,28 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
 
 static void count_mapping(struct division *division, const struct ag_resident_mapping *mapping,
                           uint64_t page_bytes) {
-    static const enum ag_resident_part parts[AG_RESIDENT_CLASSES] = {
-        [AG_RESIDENT_OF_HEAP] = AG_PART_UNKNOWN, [AG_RESIDENT_OF_ANONYMOUS] = AG_PART_UNKNOWN,
-        [AG_RESIDENT_OF_SHARED] = AG_PART_FILES, [AG_RESIDENT_OF_STACKS] = AG_PART_STACKS,
-        [AG_RESIDENT_OF_FILES] = AG_PART_FILES,  [AG_RESIDENT_OF_COPIES] = AG_PART_COPIES,
-        [AG_RESIDENT_OF_JIT] = AG_PART_JIT,      [AG_RESIDENT_OF_AGENT] = AG_PART_AGENT,
-    };
     uint64_t bytes[AG_RESIDENT_CLASSES];
     ag_resident_mapping_divide(mapping, bytes);
-    if (mapping->pages != NULL &&
-        bytes[AG_RESIDENT_OF_HEAP] + bytes[AG_RESIDENT_OF_ANONYMOUS] > 0) {
+    if (mapping->pages != NULL && bytes[AG_CLASS_HEAP] + bytes[AG_CLASS_ANONYMOUS] > 0) {
         count_pages(division, mapping, page_bytes);
         return;
     }
     for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
-        enum ag_resident_part part = parts[k];
-        const bool may_be_mapped = k == AG_RESIDENT_OF_SHARED || k == AG_RESIDENT_OF_ANONYMOUS;
+        enum ag_resident_class resident_class = k == AG_CLASS_HEAP || k == AG_CLASS_ANONYMOUS
+                                                    ? AG_CLASS_UNKNOWN
+                                                    : (enum ag_resident_class)k;
+        const bool may_be_mapped = k == AG_CLASS_SHARED || k == AG_CLASS_ANONYMOUS;
         const struct range *range = bytes[k] > 0 && may_be_mapped
                                         ? range_at(division->ranges, division->n_ranges,
                                                    &division->next_range, mapping->low)
                                         : NULL;
         if (range != NULL) {
-            part = AG_PART_PROGRAM_MAPPINGS;
+            resident_class = AG_CLASS_PROGRAM_MAPPINGS;
             if (range->row != UINT32_MAX) {
                 division->range_shares[range->row].live_bytes += bytes[k];
             }
         }
-        division->parts->bytes[part] += bytes[k];
+        division->parts->bytes[resident_class] += bytes[k];
     }
 }
 
@@ -422,7 +390,7 @@ static int divide(struct division *division) {
             until = mapping->high;
         }
     }
-    for (int k = 0; k < AG_RESIDENT_PARTS; k++) {
+    for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
         parts->rss_bytes += parts->bytes[k];
     }
     return 0;
@@ -437,7 +405,7 @@ static int by_bytes(const void *left, const void *right) {
 
 /* Sums the shares of the rows by their blamed lines. */
 static int make_sites(struct ag_profile *profile, const struct share *shares,
-                      enum ag_resident_part part, struct ag_resident_parts *parts) {
+                      enum ag_resident_class resident_class, struct ag_resident_parts *parts) {
     const struct ag_blamed_line *lines;
     size_t n_lines, n = 0;
     const int r = ag_profile_blamed_lines(profile, &lines, &n_lines);
@@ -447,7 +415,7 @@ static int make_sites(struct ag_profile *profile, const struct share *shares,
     }
     for (size_t i = 0; i < profile->n_rows; i++) {
         struct ag_resident_site *site = &sites[profile->line_of_row[i]];
-        const bool is_pinned = part == AG_PART_PINNED_FREE;
+        const bool is_pinned = resident_class == AG_CLASS_PINNED_FREE;
         site->bytes += is_pinned ? shares[i].pinned_bytes : shares[i].live_bytes;
         site->blocks += is_pinned ? shares[i].pinning_blocks : shares[i].live_blocks;
         site->block_bytes += is_pinned ? shares[i].pinning_bytes : shares[i].live_bytes;
@@ -459,8 +427,8 @@ static int make_sites(struct ag_profile *profile, const struct share *shares,
         }
     }
     qsort(sites, n, sizeof *sites, by_bytes);
-    parts->sites[part] = sites;
-    parts->n_sites[part] = n;
+    parts->sites[resident_class] = sites;
+    parts->n_sites[resident_class] = n;
     return 0;
 }
 
@@ -523,10 +491,10 @@ int ag_profile_resident_parts(struct ag_profile *profile, struct ag_resident_par
     struct division division = {.profile = profile, .parts = &parts, .moment_ns = parts.moment_ns};
     r = collect(&division, ret_message);
     r = r < 0 ? r : divide(&division);
-    r = r < 0 ? r : make_sites(profile, division.shares, AG_PART_LIVE, &parts);
-    r = r < 0 ? r : make_sites(profile, division.shares, AG_PART_PINNED_FREE, &parts);
+    r = r < 0 ? r : make_sites(profile, division.shares, AG_CLASS_LIVE, &parts);
+    r = r < 0 ? r : make_sites(profile, division.shares, AG_CLASS_PINNED_FREE, &parts);
     r = r < 0 ? r
-              : make_sites(division.mappings, division.range_shares, AG_PART_PROGRAM_MAPPINGS,
+              : make_sites(division.mappings, division.range_shares, AG_CLASS_PROGRAM_MAPPINGS,
                            &parts);
     ag_index_map_done(&division.row_of_key);
     ag_index_map_done(&division.mapping_key);
@@ -547,7 +515,7 @@ int ag_profile_resident_parts(struct ag_profile *profile, struct ag_resident_par
 }
 
 void ag_resident_parts_done(struct ag_resident_parts *parts) {
-    for (int k = 0; k < AG_RESIDENT_PARTS; k++) {
+    for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
         free(parts->sites[k]);
     }
     *parts = (struct ag_resident_parts){0};
