@@ -46,7 +46,8 @@ struct rss {
 
 static const char *name_of(const struct ag_resident_mapping *mapping,
                            enum ag_resident_class resident_class) {
-    return mapping->path[0] != '\0'                   ? mapping->path
+    return resident_class == AG_CLASS_THREAD_STORAGE  ? "[thread storage]"
+           : mapping->path[0] != '\0'                 ? mapping->path
            : resident_class == AG_CLASS_STACKS        ? "[stacks of threads]"
            : resident_class == AG_CLASS_HEAP          ? "[thread arenas]"
            : mapping->flags & AG_RESIDENT_STATIC_DATA ? "[static data]"
@@ -71,7 +72,7 @@ static int make_groups(struct rss *rss) {
     for (size_t i = 0; i < rss->look.n_mappings; i++) {
         const struct ag_resident_mapping *mapping = &rss->look.mappings[i];
         uint64_t bytes[AG_RESIDENT_CLASSES];
-        ag_resident_mapping_divide(mapping, bytes);
+        ag_resident_mapping_divide(&rss->look, mapping, bytes);
         for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
             const enum ag_resident_class resident_class = (enum ag_resident_class)k;
             const struct group group = {.resident_class = resident_class,
@@ -246,6 +247,9 @@ int ag_observe_rss(const struct ag_rss_request *request) {
     }
     const uint64_t start_ns = ag_monotonic_ns();
     int r = ag_resident_look_read((uint32_t)request->pid, &rss.look);
+    if (r == 0) {
+        ag_resident_look_read_pages((uint32_t)request->pid, &rss.look);
+    }
     rss.duration_ns = ag_monotonic_ns() - start_ns;
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "observe: cannot read /proc/%d/smaps: %s", request->pid,

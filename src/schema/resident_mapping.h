@@ -32,6 +32,11 @@ struct ag_resident_mapping {
     const uint8_t *pages;
     size_t pages_length;
 };
+/* Thread control blocks and thread-local storage. low == high: storage whose size is not known: all
+ * of the block of malloc at this address. */
+struct ag_storage_range {
+    uint64_t low, high; /* [low, high) */
+};
 struct ag_resident_look {                 /* all zero: empty */
     struct ag_resident_mapping *mappings; /* those with resident pages, in the order of addresses */
     size_t n_mappings;
@@ -39,6 +44,8 @@ struct ag_resident_look {                 /* all zero: empty */
     uint64_t rss_bytes; /* sum over the mappings */
     /* not in rss_bytes: page tables; pages of hugetlbfs; memory that was swapped out */
     uint64_t page_table_bytes, hugetlb_bytes, swap_bytes;
+    struct ag_storage_range *storage; /* in the order of addresses */
+    size_t n_storage;
 };
 
 #endif

@@ -59,6 +59,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/varint.h"
 #include "chunk_words.h"
 #include "process_watch.h"
 #include "resident_look.h"
@@ -875,16 +876,31 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
 void ag_recording_look(struct ag_recording *recording, uint64_t time_ns,
                        const struct ag_resident_look *look) {
     struct ag_blob *blob = &recording->look;
-    const struct ag_record head = {.kind = AG_RECORD_RESIDENT_LOOK,
-                                   .u.resident_look = {.time_ns = time_ns,
-                                                       .page_bytes = look->page_bytes,
-                                                       .rss_bytes = look->rss_bytes,
-                                                       .page_table_bytes = look->page_table_bytes,
-                                                       .hugetlb_bytes = look->hugetlb_bytes,
-                                                       .swap_bytes = look->swap_bytes}};
+    uint8_t *storage = malloc(look->n_storage * 2 * AG_VARINT_MAX_BYTES + 1),
+            *storage_end = storage;
+    uint64_t before = 0;
+    for (size_t i = 0; storage != NULL && i < look->n_storage; i++) {
+        const struct ag_storage_range *range = &look->storage[i];
+        if (range->low >= before) { /* ranges may overlap if threads ended meanwhile */
+            storage_end = ag_varint_put(storage_end, range->low - before);
+            storage_end = ag_varint_put(storage_end, range->high - range->low);
+            before = range->high;
+        }
+    }
+    const struct ag_record head = {
+        .kind = AG_RECORD_RESIDENT_LOOK,
+        .u.resident_look = {.time_ns = time_ns,
+                            .page_bytes = look->page_bytes,
+                            .rss_bytes = look->rss_bytes,
+                            .page_table_bytes = look->page_table_bytes,
+                            .hugetlb_bytes = look->hugetlb_bytes,
+                            .swap_bytes = look->swap_bytes,
+                            .storage = {.data = (const char *)storage,
+                                        .length = (uint32_t)(storage_end - storage)}}};
     ag_blob_done(blob);
     *blob = (struct ag_blob){0};
     (void)ag_record_append(blob, &head); /* an error stays in the blob */
+    free(storage);
     for (size_t i = 0; i < look->n_mappings; i++) {
         const struct ag_resident_mapping *mapping = &look->mappings[i];
         const struct ag_record record = {

@@ -33,6 +33,7 @@
 #include "base/descriptor.h"
 #include "base/varint.h"
 #include "table/array.h"
+#include "thread_storage.h"
 
 enum { GUARD_BYTES_MOST = 1 << 20 };
 static const uint64_t arena_bytes = UINT64_C(64)
@@ -287,6 +288,7 @@ int ag_resident_look_read(uint32_t pid, struct ag_resident_look *ret_look) {
     read_stack_pointers(&reading, pid);
     int r = read_smaps(&reading, smaps);
     (void)fclose(smaps); /* nothing was written */
+    r = r < 0 ? r : ag_thread_storage_find(pid, &reading.look);
     reading.look.page_table_bytes = page_tables_of(pid);
     free(reading.stack_pointers);
     if (r == 0 && reading.look.n_mappings == 0) {
@@ -444,5 +446,6 @@ void ag_resident_look_done(struct ag_resident_look *look) {
         free((char *)look->mappings[i].path);
     }
     free(look->mappings);
+    free(look->storage);
     *look = (struct ag_resident_look){0};
 }

@@ -259,7 +259,7 @@ def resident_memory_is_divided_into_classes():
     of_file = {row["class"]: mapping["bytes"] for row in result["classes"] for mapping in row["mappings"] if mapping["path"] == path}
     assert of_file == {"files": 5 * mib, "private_file_copies": 3 * mib}, of_file
     # Apart from the planted parts, each class has the pages that libc and the loader use.
-    planted = {"heap": 17, "stacks": 4, "anonymous": 20, "shared_memory": 6, "private_file_copies": 5, "jit": 1, "agent": 0}
+    planted = {"heap": 17, "stacks": 4, "thread_storage": 1, "anonymous": 20, "shared_memory": 6, "private_file_copies": 5, "jit": 1, "agent": 0}
     planted["anonymous"] += resident_bytes_of_reading(4 * mib) // mib  # UNTOUCHED_BYTES
     for name, size in planted.items():
         assert 0 <= classes[name] - size * mib <= 256 << 10, (name, classes)

@@ -13,7 +13,8 @@ enum {
     PAGE = 4096,
     HEAP_BYTES = 12 * MIB, /* blocks of malloc in [heap] */
     ARENA_BYTES = 5 * MIB, /* blocks of malloc in the arena of a thread */
-    THREADS = 8,           /* each uses STACK_BYTES of its stack */
+    THREADS = 8,           /* each uses STACK_BYTES of its stack, and STORAGE_BYTES of its TLS */
+    STORAGE_BYTES = 128 * 1024,
     STACK_BYTES = 512 * 1024,
     PRIVATE_BYTES = 20 * MIB,  /* of a private mapping that is larger by half */
     SHARED_BYTES = 6 * MIB,    /* shared memory without a file */
@@ -25,6 +26,7 @@ enum {
 };
 
 static char zeros[STATIC_BYTES];
+static __thread char storage[STORAGE_BYTES];
 static pthread_barrier_t barrier;
 
 static void touch(char *bytes, long n_bytes) {
@@ -61,6 +63,7 @@ static void fill_heap(long n_bytes) {
 static void *run(void *is_first) {
     char bytes[STACK_BYTES];
     touch(bytes, sizeof bytes);
+    touch(storage, sizeof storage);
     if (is_first) {
         fill_heap(ARENA_BYTES);
     }

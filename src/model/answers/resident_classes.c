@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/varint.h"
+
 enum { OF_MAPPINGS = 1 << AG_LEDGER_OF_MAPPINGS, OF_BLOCKS = 1 << AG_LEDGER_OF_BLOCKS };
 
 static const struct {
@@ -23,6 +25,8 @@ static const struct {
                             OF_MAPPINGS},
     [AG_CLASS_SHARED] = {"shared_memory", "shared memory", OF_MAPPINGS | OF_BLOCKS},
     [AG_CLASS_STACKS] = {"stacks", "stacks of threads", OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_THREAD_STORAGE] = {"thread_storage", "thread control blocks, thread-local storage",
+                                 OF_MAPPINGS | OF_BLOCKS},
     [AG_CLASS_FILES] = {"files", "pages of files: programs, libraries, data",
                         OF_MAPPINGS | OF_BLOCKS},
     [AG_CLASS_COPIES] = {"private_file_copies", "changed copies of file pages, static data",
@@ -57,7 +61,54 @@ static bool is_of_agent(const char *path) {
            (name != NULL && strncmp(name, "/liballogram", 12) == 0);
 }
 
-void ag_resident_mapping_divide(const struct ag_resident_mapping *mapping,
+/* ---- thread storage ---- */
+
+/* Returns the resident bytes of [low, high), which is in the mapping. */
+static uint64_t resident_bytes_of(const struct ag_resident_look *look,
+                                  const struct ag_resident_mapping *mapping, uint64_t low,
+                                  uint64_t high) {
+    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
+    uint64_t page = mapping->low, gap, n, bytes = 0;
+    if (at == NULL) {
+        return high - low;
+    }
+    while (at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
+           (at = ag_varint_get(at, end, &n)) != NULL && page < high) {
+        const uint64_t left = (mapping->high - page) / look->page_bytes;
+        if (gap > left || n > left - gap) {
+            break; /* damage that no checksum found */
+        }
+        const uint64_t from = page + gap * look->page_bytes, to = from + n * look->page_bytes;
+        const uint64_t first = from > low ? from : low, last = to < high ? to : high;
+        bytes += last > first ? last - first : 0;
+        page = to;
+    }
+    return bytes;
+}
+
+static uint64_t thread_storage_bytes(const struct ag_resident_look *look,
+                                     const struct ag_resident_mapping *mapping) {
+    size_t first = 0, end = look->n_storage;
+    while (first < end) { /* the first range that ends in the mapping, or after it */
+        const size_t middle = first + (end - first) / 2;
+        if (look->storage[middle].high <= mapping->low) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    uint64_t bytes = 0;
+    for (size_t i = first; i < look->n_storage && look->storage[i].low < mapping->high; i++) {
+        const struct ag_storage_range *range = &look->storage[i];
+        const uint64_t low = range->low > mapping->low ? range->low : mapping->low,
+                       high = range->high < mapping->high ? range->high : mapping->high;
+        bytes += high > low ? resident_bytes_of(look, mapping, low, high) : 0;
+    }
+    return bytes < mapping->rss_bytes ? bytes : mapping->rss_bytes;
+}
+
+void ag_resident_mapping_divide(const struct ag_resident_look *look,
+                                const struct ag_resident_mapping *mapping,
                                 uint64_t ret_bytes[AG_RESIDENT_CLASSES]) {
     const uint32_t flags = mapping->flags;
     const uint64_t anonymous = mapping->anonymous_bytes < mapping->rss_bytes
@@ -83,7 +134,8 @@ void ag_resident_mapping_divide(const struct ag_resident_mapping *mapping,
         all = AG_CLASS_ANONYMOUS;
     }
     if (all < AG_RESIDENT_CLASSES) {
-        ret_bytes[all] = mapping->rss_bytes;
+        ret_bytes[AG_CLASS_THREAD_STORAGE] = is_file ? 0 : thread_storage_bytes(look, mapping);
+        ret_bytes[all] = mapping->rss_bytes - ret_bytes[AG_CLASS_THREAD_STORAGE];
         return;
     }
     ret_bytes[AG_CLASS_COPIES] = is_file ? anonymous : 0;

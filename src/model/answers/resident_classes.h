@@ -20,6 +20,7 @@ enum ag_resident_class {
                          * whole */
     AG_CLASS_SHARED,    /* shared memory, which has no file on a disk */
     AG_CLASS_STACKS,
+    AG_CLASS_THREAD_STORAGE, /* thread control blocks and thread-local storage */
     AG_CLASS_FILES,
     AG_CLASS_COPIES, /* changed pages of private mappings of files, and static data */
     AG_CLASS_JIT,    /* executable memory without a file */
@@ -40,8 +41,10 @@ enum ag_ledger_kind {
 bool ag_resident_class_is_in(enum ag_resident_class resident_class, enum ag_ledger_kind kind);
 
 /* Sets the bytes of each class of AG_LEDGER_OF_MAPPINGS. The sum is mapping->rss_bytes. A mapping
- * of a file may have bytes in two classes. */
-void ag_resident_mapping_divide(const struct ag_resident_mapping *mapping,
+ * of a file, and one with thread storage, may have bytes in two classes. MAPPING is one of LOOK. If
+ * its pages are not known, all of its thread storage counts as resident. */
+void ag_resident_mapping_divide(const struct ag_resident_look *look,
+                                const struct ag_resident_mapping *mapping,
                                 uint64_t ret_bytes[AG_RESIDENT_CLASSES]);
 
 #endif

@@ -37,6 +37,7 @@ struct block { /* [low, high) */
     uint64_t low, high;
     uint32_t row; /* of the profile; UINT32_MAX: none */
     bool is_managed;
+    bool is_thread_storage; /* dynamic TLS of a thread, or its table of TLS (dtv) */
 };
 struct range { /* memory that the program mapped, or a block that contains others: [low, high) */
     uint64_t low, high;
@@ -182,7 +183,7 @@ static const struct range *range_at(const struct range *ranges, size_t n, size_t
  * it counted; 0: there is no block on the page. */
 static uint64_t count_blocks(struct division *division, uint64_t page, uint64_t page_end) {
     uint64_t *bytes = division->parts->bytes;
-    uint64_t live = 0, managed = 0, rounding = 0;
+    uint64_t live = 0, managed = 0, rounding = 0, storage = 0;
     while (division->next_block < division->n_blocks &&
            division->blocks[division->next_block].high <= page) {
         division->next_block++;
@@ -196,15 +197,17 @@ static uint64_t count_blocks(struct division *division, uint64_t page, uint64_t 
         const struct block *block = &division->blocks[end];
         const uint64_t part = overlap(block->low, block->high, page, page_end);
         live += block->is_managed ? 0 : part;
+        storage += block->is_thread_storage ? part : 0;
         managed += block->is_managed ? part : 0;
         rounding += overlap(block->high, end_with_rounding(division, end), page, page_end);
-        if (block->row != UINT32_MAX) {
+        if (block->row != UINT32_MAX && !block->is_thread_storage) {
             division->shares[block->row].live_bytes += part;
             division->shares[block->row].live_blocks +=
                 block->low >= page; /* counted on its first page */
         }
     }
-    bytes[AG_CLASS_LIVE] += live;
+    bytes[AG_CLASS_LIVE] += live - storage;
+    bytes[AG_CLASS_THREAD_STORAGE] += storage;
     bytes[AG_CLASS_MANAGED_IN_USE] += managed;
     bytes[AG_CLASS_ROUNDING] += rounding;
     if (first == end) {
@@ -264,6 +267,19 @@ static size_t find_block(const struct division *division, uint64_t address) {
         }
     }
     return low;
+}
+
+/* Marks the blocks that are thread storage (struct ag_storage_range). */
+static void find_blocks_of_storage(struct division *division) {
+    const struct ag_resident_look *look = &division->profile->definitions.look;
+    for (size_t i = 0; i < look->n_storage; i++) {
+        const struct ag_storage_range *range = &look->storage[i];
+        const size_t at = find_block(division, range->low);
+        if (range->low == range->high && at < division->n_blocks &&
+            division->blocks[at].low <= range->low) {
+            division->blocks[at].is_thread_storage = !division->blocks[at].is_managed;
+        }
+    }
 }
 
 /* Returns the library that called mmap; 0: it was called by no library, but by the program's file,
@@ -327,9 +343,11 @@ static enum ag_resident_class class_of_others(const struct division *division,
                                                     : AG_CLASS_UNKNOWN;
 }
 
+/* STORAGE_BYTES: the thread storage in the mapping, which is in no block. */
 static void count_pages(struct division *division, const struct ag_resident_mapping *mapping,
-                        uint64_t page_bytes) {
+                        uint64_t page_bytes, uint64_t storage_bytes) {
     const enum ag_resident_class others = class_of_others(division, mapping);
+    const uint64_t others_before = division->parts->bytes[others];
     const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
     uint64_t page = mapping->low, gap, n, counted = 0;
     while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
@@ -344,6 +362,10 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
         }
         counted += n * page_bytes;
     }
+    const uint64_t others_bytes = division->parts->bytes[others] - others_before;
+    const uint64_t storage = storage_bytes < others_bytes ? storage_bytes : others_bytes;
+    division->parts->bytes[others] -= storage;
+    division->parts->bytes[AG_CLASS_THREAD_STORAGE] += storage;
     /* pages may come and go between the two readings of the kernel's numbers */
     division->parts->bytes[AG_CLASS_UNKNOWN] +=
         mapping->rss_bytes > counted ? mapping->rss_bytes - counted : 0;
@@ -351,12 +373,12 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
 
 /* ---- mappings ---- */
 
-static void count_mapping(struct division *division, const struct ag_resident_mapping *mapping,
-                          uint64_t page_bytes) {
+static void count_mapping(struct division *division, const struct ag_resident_mapping *mapping) {
     uint64_t bytes[AG_RESIDENT_CLASSES];
-    ag_resident_mapping_divide(mapping, bytes);
+    const struct ag_resident_look *look = &division->profile->definitions.look;
+    ag_resident_mapping_divide(look, mapping, bytes);
     if (mapping->pages != NULL && bytes[AG_CLASS_HEAP] + bytes[AG_CLASS_ANONYMOUS] > 0) {
-        count_pages(division, mapping, page_bytes);
+        count_pages(division, mapping, look->page_bytes, bytes[AG_CLASS_THREAD_STORAGE]);
         return;
     }
     for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
@@ -383,10 +405,11 @@ static int divide(struct division *division) {
     struct ag_resident_parts *parts = division->parts;
     uint64_t until = 0;
     find_mappings_of_malloc(division);
+    find_blocks_of_storage(division);
     for (size_t i = 0; i < look->n_mappings; i++) {
         const struct ag_resident_mapping *mapping = &look->mappings[i];
         if (mapping->low >= until) { /* the kernel sorts them by address */
-            count_mapping(division, mapping, look->page_bytes);
+            count_mapping(division, mapping);
             until = mapping->high;
         }
     }

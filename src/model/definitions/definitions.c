@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/varint.h"
 #include "table/array.h"
 
 /* ---- one function for each kind of record ---- */
@@ -208,8 +209,22 @@ static int take_sample(struct ag_definitions *definitions, const struct ag_recor
     return AG_ARRAY_ADD(definitions->samples, definitions->n_samples, sample);
 }
 
+static int take_storage(struct ag_resident_look *look, struct ag_bytes storage) {
+    const uint8_t *at = (const uint8_t *)storage.data, *end = at + storage.length;
+    uint64_t gap, bytes, address = 0;
+    int r = 0;
+    while (r == 0 && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
+           (at = ag_varint_get(at, end, &bytes)) != NULL && gap <= UINT64_MAX - address &&
+           bytes <= UINT64_MAX - address - gap) {
+        const struct ag_storage_range range = {address + gap, address + gap + bytes};
+        r = AG_ARRAY_ADD(look->storage, look->n_storage, range);
+        address = range.high;
+    }
+    return r;
+}
+
 /* Keeps the look with the most resident memory, and with it the mappings that follow it. */
-static void take_look(struct ag_definitions *definitions, const struct ag_record *record) {
+static int take_look(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_resident_look_record *taken = &record->u.resident_look;
     definitions->takes_mappings =
         taken->rss_bytes > definitions->look.rss_bytes && taken->page_bytes > 0;
@@ -218,6 +233,7 @@ static void take_look(struct ag_definitions *definitions, const struct ag_record
         for (size_t i = 0; i < definitions->look.n_mappings; i++) {
             free((uint8_t *)mappings[i].pages);
         }
+        free(definitions->look.storage);
         definitions->look_ns = taken->time_ns;
         definitions->look = (struct ag_resident_look){.mappings = mappings,
                                                       .page_bytes = taken->page_bytes,
@@ -225,7 +241,9 @@ static void take_look(struct ag_definitions *definitions, const struct ag_record
                                                       .page_table_bytes = taken->page_table_bytes,
                                                       .hugetlb_bytes = taken->hugetlb_bytes,
                                                       .swap_bytes = taken->swap_bytes};
+        return take_storage(&definitions->look, taken->storage);
     }
+    return 0;
 }
 
 static int take_look_mapping(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -462,8 +480,7 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
     case AG_RECORD_RESIDENT:
         return take_sample(definitions, record);
     case AG_RECORD_RESIDENT_LOOK:
-        take_look(definitions, record);
-        return 0;
+        return take_look(definitions, record);
     case AG_RECORD_RESIDENT_MAPPING:
         return take_look_mapping(definitions, record);
     case AG_RECORD_LOST:
@@ -673,6 +690,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
         free((uint8_t *)definitions->look.mappings[i].pages);
     }
     free(definitions->look.mappings);
+    free(definitions->look.storage);
     free(definitions->functions);
     free(definitions->collections);
     free(definitions->types);

@@ -1,0 +1,152 @@
+/* thread_storage.c: finds the thread-local storage (TLS) of threads, for resident_look.c.
+ *
+ * 1. Layout. glibc places the static TLS of a thread and its control block (TCB) above the thread's
+ * stack, in the same mapping. Those of the first thread are in a small mapping that the dynamic
+ * linker made, or (static programs) at the start of [heap]. On x86-64:
+ *
+ *      low                                                              high
+ *      | stack ... | TLS of a library | ... | TLS of the program | TCB ... |
+ *                  ^ the lowest address in the dtv               ^ thread pointer
+ *
+ * The TCB begins with its own address, the address of the dtv, and its own address again. The ABI
+ * for TLS fixes this; compilers rely on the first word. The dtv has an element of two words for
+ * each library with TLS: the address of the library's TLS, and the block of malloc in which it is,
+ * if the TLS was allocated when the thread used it first (dynamic TLS). Before the dtv is its
+ * length, in an element of its own, with which its block begins.
+ *
+ * 2. Search. The kernel does not tell the thread pointer of a thread that runs. So the top of each
+ * stack, and other small mappings without a name, are searched for an address that contains itself
+ * in its first and third word. The dtv must be valid, too: a length of 1 to DTV_MOST, and static
+ * TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also contains its
+ * own address, fails these tests.
+ *
+ * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. Whatever was
+ * read is only addresses, which are compared with the resident pages of the same look. */
+#include "thread_storage.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "table/array.h"
+
+enum {
+    WORD = 8,
+    TCB_ALIGNMENT = 64,
+    TCB_BYTES = 2304, /* struct pthread of glibc 2.36; other versions differ by some 100 bytes */
+    TOP_BYTES = 8192, /* the TCB is in the uppermost bytes of a stack */
+    SMALL_MAPPING = 256 << 10,
+    STATIC_BYTES_MOST = 1 << 20,
+    DTV_MOST = 1024,
+};
+
+struct dtv_element {
+    uint64_t value, block;
+};
+
+/* Returns whether all bytes were read. */
+static bool read_memory(uint32_t pid, uint64_t address, void *ret_bytes, size_t n_bytes) {
+    const struct iovec here = {ret_bytes, n_bytes};
+    const struct iovec there = {(void *)(uintptr_t)address, n_bytes};
+    return process_vm_readv((pid_t)pid, &here, 1, &there, 1, 0) == (ssize_t)n_bytes;
+}
+
+static int add(struct ag_resident_look *look, uint64_t low, uint64_t high) {
+    const struct ag_storage_range range = {low, high};
+    return AG_ARRAY_ADD(look->storage, look->n_storage, range);
+}
+
+/* Adds the storage of the thread with this TCB. Returns 1; 0: there is no TCB here; -ENOMEM. */
+static int add_thread(uint32_t pid, struct ag_resident_look *look,
+                      const struct ag_resident_mapping *mapping, uint64_t tcb, uint64_t dtv) {
+    struct dtv_element head[2], elements[DTV_MOST];
+    if (dtv % WORD != 0 || dtv < sizeof head[0] ||
+        !read_memory(pid, dtv - sizeof head[0], head, sizeof head) || head[0].value == 0 ||
+        head[0].value > DTV_MOST ||
+        !read_memory(pid, dtv + sizeof head[0], elements, head[0].value * sizeof elements[0])) {
+        return 0;
+    }
+    uint64_t low = tcb;
+    for (uint64_t i = 0; i < head[0].value; i++) {
+        const uint64_t value = elements[i].value;
+        if (value >= mapping->low && value < tcb) {
+            if (tcb - value > STATIC_BYTES_MOST) {
+                return 0;
+            }
+            low = value < low ? value : low;
+        }
+    }
+    const uint64_t end = (mapping->flags & AG_RESIDENT_STACK) || mapping->high - tcb < TCB_BYTES
+                             ? mapping->high
+                             : tcb + TCB_BYTES;
+    int r = add(look, low, end);
+    r = r < 0 ? r : add(look, dtv - sizeof head[0], dtv - sizeof head[0]);
+    for (uint64_t i = 0; i < head[0].value && r == 0; i++) {
+        r = elements[i].block != 0 ? add(look, elements[i].block, elements[i].block) : 0;
+    }
+    return r < 0 ? r : 1;
+}
+
+/* Where the search begins in a mapping; mapping->high: it is not searched. */
+static uint64_t search_from(const struct ag_resident_mapping *mapping, uint64_t *ret_high) {
+    const uint64_t bytes = mapping->high - mapping->low;
+    *ret_high = mapping->high;
+    if ((mapping->flags & (AG_RESIDENT_FILE | AG_RESIDENT_SHARED)) ||
+        !(mapping->flags & AG_RESIDENT_WRITE)) {
+        return mapping->high;
+    }
+    if (strcmp(mapping->path, "[heap]") == 0) {
+        *ret_high = bytes > TOP_BYTES ? mapping->low + TOP_BYTES : mapping->high;
+        return mapping->low;
+    }
+    if (mapping->path[0] == '[') { /* the stack of the first thread has no TCB */
+        return strncmp(mapping->path, "[anon:", 6) != 0 || bytes <= TOP_BYTES
+                   ? mapping->high
+                   : mapping->high - TOP_BYTES;
+    }
+    if (mapping->flags & AG_RESIDENT_STACK) {
+        return bytes > TOP_BYTES ? mapping->high - TOP_BYTES : mapping->low;
+    }
+    return bytes <= SMALL_MAPPING ? mapping->low : mapping->high;
+}
+
+static int search(uint32_t pid, struct ag_resident_look *look,
+                  const struct ag_resident_mapping *mapping, uint64_t *words) {
+    uint64_t high;
+    const uint64_t low = search_from(mapping, &high);
+    if (low >= high || !read_memory(pid, low, words, high - low)) {
+        return 0;
+    }
+    for (uint64_t at = (high - 3 * WORD) / TCB_ALIGNMENT * TCB_ALIGNMENT; at >= low;
+         at -= TCB_ALIGNMENT) {
+        const uint64_t *tcb = words + (at - low) / WORD;
+        if (tcb[0] == at && tcb[2] == at && tcb[1] != at) {
+            const int r = add_thread(pid, look, mapping, at, tcb[1]);
+            if (r != 0) {
+                return r;
+            }
+        }
+    }
+    return 0;
+}
+
+static int by_address(const void *left, const void *right) {
+    const struct ag_storage_range *a = left, *b = right;
+    return a->low != b->low ? (a->low < b->low ? -1 : 1)
+                            : (a->high > b->high) - (a->high < b->high);
+}
+
+int ag_thread_storage_find(uint32_t pid, struct ag_resident_look *look) {
+    uint64_t *words = malloc(SMALL_MAPPING);
+    int r = words != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; i < look->n_mappings && r >= 0; i++) {
+        r = search(pid, look, &look->mappings[i], words);
+    }
+    free(words);
+    if (look->n_storage > 0) {
+        qsort(look->storage, look->n_storage, sizeof *look->storage, by_address);
+    }
+    return r < 0 ? r : 0;
+}
