@@ -47,10 +47,10 @@ struct rss {
 static const char *name_of(const struct ag_resident_mapping *mapping,
                            enum ag_resident_class resident_class) {
     return resident_class == AG_CLASS_THREAD_STORAGE  ? "[thread storage]"
+           : mapping->flags & AG_RESIDENT_STATIC_DATA ? "[static data]"
            : mapping->path[0] != '\0'                 ? mapping->path
            : resident_class == AG_CLASS_STACKS        ? "[stacks of threads]"
            : resident_class == AG_CLASS_HEAP          ? "[thread arenas]"
-           : mapping->flags & AG_RESIDENT_STATIC_DATA ? "[static data]"
                                                       : "";
 }
 
@@ -248,7 +248,8 @@ int ag_observe_rss(const struct ag_rss_request *request) {
     const uint64_t start_ns = ag_monotonic_ns();
     int r = ag_resident_look_read((uint32_t)request->pid, &rss.look);
     if (r == 0) {
-        ag_resident_look_read_pages((uint32_t)request->pid, &rss.look);
+        /* without the pages, all of the thread storage counts as resident */
+        (void)ag_resident_look_read_pages((uint32_t)request->pid, &rss.look);
     }
     rss.duration_ns = ag_monotonic_ns() - start_ns;
     if (r < 0) {

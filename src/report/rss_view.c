@@ -1,5 +1,6 @@
 /* rss_view.c: `report --view=rss`: what the resident memory of the process consisted of when it was
- * largest (model/answers/resident_parts.h). The sum of the classes is the resident memory. */
+ * largest, and at the end (model/answers/resident_parts.h). The sum of the classes is the resident
+ * memory. */
 #include <errno.h>
 #include <string.h>
 
@@ -83,48 +84,63 @@ static int text_sites(struct ag_view *view, const struct ag_resident_parts *part
     return r;
 }
 
-int ag_rss_view_text(struct ag_view *view) {
-    struct ag_resident_parts parts;
-    int r = ag_profile_resident_parts(view->profile, &parts, view->message);
-    if (r < 0) {
-        return r;
+/* WHEN: words on the moment. */
+static int text_moment(struct ag_view *view, const struct ag_resident_parts *parts,
+                       const char *when) {
+    struct ag_quantity resident, time, page_tables, huge, swap, trimmed;
+    ag_page_prose(view->page, AG_STYLE_BRIGHT, "%s resident at %s%s",
+                  ag_quantity_bytes(&resident, parts->rss_bytes),
+                  ag_quantity_time(&time, parts->moment_ns), when);
+    int r = text_classes(view, parts);
+    if (parts->trim_bytes > 0) {
+        ag_page_prose(view->page, AG_STYLE_PLAIN, "malloc_trim(0) would give %s back to the kernel",
+                      ag_quantity_bytes(&trimmed, parts->trim_bytes));
     }
-    struct ag_quantity resident, time, page_tables, huge, swap;
-    ag_page_prose(view->page, AG_STYLE_BRIGHT, "%s resident at %s",
-                  ag_quantity_bytes(&resident, parts.rss_bytes),
-                  ag_quantity_time(&time, parts.moment_ns));
-    r = text_classes(view, &parts);
     ag_page_prose(view->page, AG_STYLE_DIM,
-                  "in addition: page tables %s, hugetlbfs %s, swapped "
-                  "out %s",
-                  ag_quantity_bytes(&page_tables, parts.page_table_bytes),
-                  ag_quantity_bytes(&huge, parts.hugetlb_bytes),
-                  ag_quantity_bytes(&swap, parts.swap_bytes));
+                  "in addition: page tables %s, hugetlbfs %s, swapped out %s",
+                  ag_quantity_bytes(&page_tables, parts->page_table_bytes),
+                  ag_quantity_bytes(&huge, parts->hugetlb_bytes),
+                  ag_quantity_bytes(&swap, parts->swap_bytes));
     ag_page_end_line(view->page);
     r = r < 0 ? r
-              : text_sites(view, &parts, AG_CLASS_PINNED_FREE,
+              : text_sites(view, parts, AG_CLASS_PINNED_FREE,
                            "free bytes on pages that these blocks keep resident (of: the size of "
                            "the blocks there)");
     r = r < 0 ? r
-              : text_sites(view, &parts, AG_CLASS_PROGRAM_MAPPINGS, "mapped by the program itself");
-    r = r < 0 ? r : text_sites(view, &parts, AG_CLASS_LIVE, "resident bytes of blocks in use");
+              : text_sites(view, parts, AG_CLASS_PROGRAM_MAPPINGS, "mapped by the program itself");
+    return r < 0 ? r : text_sites(view, parts, AG_CLASS_LIVE, "resident bytes of blocks in use");
+}
+
+int ag_rss_view_text(struct ag_view *view) {
+    const bool has_end = ag_profile_has_resident_end(view->profile);
+    struct ag_resident_parts parts;
+    int r = ag_profile_resident_parts(view->profile, AG_RESIDENT_AT_PEAK, &parts, view->message);
+    if (r < 0) {
+        return r;
+    }
+    r = text_moment(view, &parts, has_end ? ", when it was largest" : "");
+    ag_resident_parts_done(&parts);
+    if (r < 0 || !has_end) {
+        return r;
+    }
+    r = ag_profile_resident_parts(view->profile, AG_RESIDENT_AT_END, &parts, view->message);
+    if (r < 0) {
+        return r;
+    }
+    r = text_moment(view, &parts, ", the last time that the writer looked");
     ag_resident_parts_done(&parts);
     return r;
 }
 
 /* ---- JSON ---- */
 
-int ag_rss_view_json(struct ag_view *view) {
-    struct ag_resident_parts parts;
-    const int r = ag_profile_resident_parts(view->profile, &parts, view->message);
-    if (r < 0) {
-        return r;
-    }
-    ag_json_integer(view->json, "moment_ns", parts.moment_ns);
-    ag_json_integer(view->json, "rss_bytes", parts.rss_bytes);
-    ag_json_integer(view->json, "page_table_bytes", parts.page_table_bytes);
-    ag_json_integer(view->json, "hugetlb_bytes", parts.hugetlb_bytes);
-    ag_json_integer(view->json, "swap_bytes", parts.swap_bytes);
+static void json_moment(struct ag_view *view, const struct ag_resident_parts *parts) {
+    ag_json_integer(view->json, "moment_ns", parts->moment_ns);
+    ag_json_integer(view->json, "rss_bytes", parts->rss_bytes);
+    ag_json_integer(view->json, "page_table_bytes", parts->page_table_bytes);
+    ag_json_integer(view->json, "hugetlb_bytes", parts->hugetlb_bytes);
+    ag_json_integer(view->json, "swap_bytes", parts->swap_bytes);
+    ag_json_integer(view->json, "trim_bytes", parts->trim_bytes);
     ag_json_open(view->json, "classes", '[');
     for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
         if (!ag_resident_class_is_in((enum ag_resident_class)k, AG_LEDGER_OF_BLOCKS)) {
@@ -132,10 +148,10 @@ int ag_rss_view_json(struct ag_view *view) {
         }
         ag_json_open(view->json, NULL, '{');
         ag_json_string(view->json, "class", ag_resident_class_name((enum ag_resident_class)k));
-        ag_json_integer(view->json, "bytes", parts.bytes[k]);
+        ag_json_integer(view->json, "bytes", parts->bytes[k]);
         ag_json_open(view->json, "sites", '[');
-        for (size_t i = 0; i < parts.n_sites[k] && i < view->limit; i++) {
-            const struct ag_resident_site *site = &parts.sites[k][i];
+        for (size_t i = 0; i < parts->n_sites[k] && i < view->limit; i++) {
+            const struct ag_resident_site *site = &parts->sites[k][i];
             ag_json_open(view->json, NULL, '{');
             ag_json_function(view->json, site->frame);
             ag_json_integer(view->json, "bytes", site->bytes);
@@ -147,6 +163,27 @@ int ag_rss_view_json(struct ag_view *view) {
         ag_json_close(view->json, '}');
     }
     ag_json_close(view->json, ']');
+}
+
+int ag_rss_view_json(struct ag_view *view) {
+    struct ag_resident_parts parts;
+    int r = ag_profile_resident_parts(view->profile, AG_RESIDENT_AT_PEAK, &parts, view->message);
+    if (r < 0) {
+        return r;
+    }
+    json_moment(view, &parts);
+    ag_resident_parts_done(&parts);
+    if (!ag_profile_has_resident_end(view->profile)) {
+        ag_json_null(view->json, "end");
+        return 0;
+    }
+    r = ag_profile_resident_parts(view->profile, AG_RESIDENT_AT_END, &parts, view->message);
+    if (r < 0) {
+        return r;
+    }
+    ag_json_open(view->json, "end", '{');
+    json_moment(view, &parts);
+    ag_json_close(view->json, '}');
     ag_resident_parts_done(&parts);
     return 0;
 }

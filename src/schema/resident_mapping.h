@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The greatest size of a piece of an arena of glibc's malloc (HEAP_MAX_SIZE of 64-bit programs),
+ * which begins at a multiple of it. */
+#define AG_ARENA_BYTES (UINT64_C(64) << 20)
+
 enum ag_resident_flags {
     AG_RESIDENT_WRITE = 1,
     AG_RESIDENT_EXECUTE = 2,
@@ -26,7 +30,8 @@ struct ag_resident_mapping {
     uint64_t rss_bytes;       /* Rss in /proc/PID/smaps */
     uint64_t anonymous_bytes; /* the part of rss_bytes that is not shared with a file */
     uint32_t flags;           /* enum ag_resident_flags */
-    const char *path;         /* "" for anonymous memory; may be a name such as "[vdso]" */
+    const char *path;         /* "" for anonymous memory; may be a name such as "[vdso]"; of static
+                              * data, the path of its file */
     /* which pages are resident, as in the field of the record resident_mapping
      * (record_fields.def); NULL: not known */
     const uint8_t *pages;

@@ -873,9 +873,10 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
     }
 }
 
-void ag_recording_look(struct ag_recording *recording, uint64_t time_ns,
+void ag_recording_look(struct ag_recording *recording, uint64_t time_ns, enum ag_look_kind kind,
                        const struct ag_resident_look *look) {
-    struct ag_blob *blob = &recording->look;
+    const bool is_near_peak = kind == AG_LOOK_NEAR_PEAK;
+    struct ag_blob *blob = is_near_peak ? &recording->peak_look : &recording->last_look;
     uint8_t *storage = malloc(look->n_storage * 2 * AG_VARINT_MAX_BYTES + 1),
             *storage_end = storage;
     uint64_t before = 0;
@@ -897,8 +898,12 @@ void ag_recording_look(struct ag_recording *recording, uint64_t time_ns,
                             .swap_bytes = look->swap_bytes,
                             .storage = {.data = (const char *)storage,
                                         .length = (uint32_t)(storage_end - storage)}}};
-    ag_blob_done(blob);
-    *blob = (struct ag_blob){0};
+    ag_blob_done(&recording->last_look);
+    recording->last_look = (struct ag_blob){0};
+    if (is_near_peak) {
+        ag_blob_done(blob);
+        *blob = (struct ag_blob){0};
+    }
     (void)ag_record_append(blob, &head); /* an error stays in the blob */
     free(storage);
     for (size_t i = 0; i < look->n_mappings; i++) {
@@ -1001,7 +1006,8 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         ag_stack_harvest_done(&recording->stacks);
         ag_blob_done(&recording->records);
         ag_blob_done(&recording->samples);
-        ag_blob_done(&recording->look);
+        ag_blob_done(&recording->peak_look);
+        ag_blob_done(&recording->last_look);
         ag_blob_done(&recording->counters);
         free(recording);
     }

@@ -48,7 +48,9 @@ struct ag_recording {
     struct ag_stack_harvest stacks;
     struct ag_one_pass one_pass;
     struct ag_blob records; /* definitions, to be written before the next events */
-    struct ag_blob look;    /* records of the last look at the resident memory */
+    /* records of the last look at the resident memory while it was near its largest size, and of
+     * the last look; the second is empty if both are the same look */
+    struct ag_blob peak_look, last_look;
     /* when the next look may be taken, when the last one was taken (CLOCK_MONOTONIC), and the most
      * resident memory of all looks; used by writer.c */
     uint64_t next_look_ns, looked_ns, looked_bytes;
@@ -137,9 +139,11 @@ void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns);
 /* Records the resident memory of the process. */
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes);
 struct ag_resident_look;
-/* Keeps what the resident memory consisted of at TIME_NS, in place of an earlier look. The last
- * look is written when the trace is completed. */
-void ag_recording_look(struct ag_recording *recording, uint64_t time_ns,
+enum ag_look_kind { AG_LOOK_NEAR_PEAK, AG_LOOK_BELOW_PEAK };
+/* Keeps what the resident memory consisted of at TIME_NS, in place of an earlier look. NEAR_PEAK:
+ * the memory is nearly as large as it ever was. The last look, and the last near the peak, are
+ * written when the trace is completed. */
+void ag_recording_look(struct ag_recording *recording, uint64_t time_ns, enum ag_look_kind kind,
                        const struct ag_resident_look *look);
 struct ag_recording_end {
     uint32_t how; /* enum ag_slot_end */

@@ -466,7 +466,8 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
     if (!recording->is_cut) {
         ag_recording_write_definitions(recording);
         ag_recording_write_records(recording, &recording->samples);
-        ag_recording_write_records(recording, &recording->look);
+        ag_recording_write_records(recording, &recording->peak_look);
+        ag_recording_write_records(recording, &recording->last_look);
         ag_recording_write_records(recording, &recording->counters);
     }
     if (recording->is_cut && recording->error < 0 && !recording->was_finished) {

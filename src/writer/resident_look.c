@@ -36,8 +36,6 @@
 #include "thread_storage.h"
 
 enum { GUARD_BYTES_MOST = 1 << 20 };
-static const uint64_t arena_bytes = UINT64_C(64)
-                                    << 20; /* glibc: HEAP_MAX_SIZE of 64-bit programs */
 
 struct reading {
     struct ag_resident_look look;
@@ -47,6 +45,7 @@ struct reading {
     uint64_t swap_bytes, hugetlb_bytes;
     struct ag_resident_mapping before; /* the mapping before, also if it has no resident pages */
     bool before_is_readable;
+    char *before_path; /* of this mapping; of static data: of its file */
     uint64_t *stack_pointers;
     size_t n_stack_pointers;
     size_t unsettled; /* 1 + index of a mapping that is an arena if the next one is its reserve */
@@ -120,22 +119,25 @@ static bool is_stack(const struct reading *reading, const struct ag_resident_map
                : has_guard && has_stack_pointer(reading, mapping);
 }
 
-/* The zero-initialized data of a file follows the pages of its writable segment. */
+/* The zero-initialized data of a file follows the pages of its writable segment. It has several
+ * mappings if a part of it got other rights or advice (mprotect, madvise). */
 static bool is_static_data(const struct reading *reading,
                            const struct ag_resident_mapping *mapping) {
     const struct ag_resident_mapping *before = &reading->before;
     const uint32_t kind =
         before->flags & (AG_RESIDENT_FILE | AG_RESIDENT_SHARED | AG_RESIDENT_WRITE);
     return is_anonymous(mapping) && mapping->path[0] == '\0' && before->high == mapping->low &&
-           (mapping->flags & AG_RESIDENT_WRITE) && kind == (AG_RESIDENT_FILE | AG_RESIDENT_WRITE);
+           (mapping->flags & AG_RESIDENT_WRITE) &&
+           (kind == (AG_RESIDENT_FILE | AG_RESIDENT_WRITE) ||
+            (before->flags & AG_RESIDENT_STATIC_DATA));
 }
 
 /* An arena of glibc's malloc begins at a multiple of its greatest size, and reserves the addresses
  * up to the next multiple by a mapping without access. A full arena has no such mapping. */
 static bool may_be_arena(const struct reading *reading, const struct ag_resident_mapping *mapping) {
     return is_anonymous(mapping) && mapping->path[0] == '\0' && reading->is_unreserved &&
-           (mapping->flags & AG_RESIDENT_WRITE) && mapping->low % arena_bytes == 0 &&
-           mapping->high - mapping->low <= arena_bytes;
+           (mapping->flags & AG_RESIDENT_WRITE) && mapping->low % AG_ARENA_BYTES == 0 &&
+           mapping->high - mapping->low <= AG_ARENA_BYTES;
 }
 
 static int close_mapping(struct reading *reading) {
@@ -148,23 +150,27 @@ static int close_mapping(struct reading *reading) {
     if (reading->unsettled != 0) { /* the reserve of an arena ends where the next may begin */
         struct ag_resident_mapping *arena = &look->mappings[reading->unsettled - 1];
         if (arena->high == mapping->low && !reading->is_readable &&
-            mapping->high % arena_bytes == 0) {
+            mapping->high % AG_ARENA_BYTES == 0) {
             arena->flags |= AG_RESIDENT_HEAP;
         }
         reading->unsettled = 0;
     }
     look->swap_bytes += reading->swap_bytes;
     look->hugetlb_bytes += reading->hugetlb_bytes;
+    if (is_static_data(reading, mapping) && !is_stack(reading, mapping)) {
+        mapping->flags |= AG_RESIDENT_STATIC_DATA;
+        free((char *)mapping->path);
+        mapping->path = reading->before_path;
+        reading->before_path = NULL;
+    }
     if (mapping->rss_bytes > 0) {
         const bool is_arena = may_be_arena(reading, mapping);
         mapping->flags |= reading->is_unreserved ? AG_RESIDENT_NORESERVE : 0u;
         if (is_stack(reading, mapping)) {
             mapping->flags |= AG_RESIDENT_STACK;
         } else if (strcmp(mapping->path, "[heap]") == 0 ||
-                   (is_arena && mapping->high - mapping->low == arena_bytes)) {
+                   (is_arena && mapping->high - mapping->low == AG_ARENA_BYTES)) {
             mapping->flags |= AG_RESIDENT_HEAP;
-        } else if (is_static_data(reading, mapping)) {
-            mapping->flags |= AG_RESIDENT_STATIC_DATA;
         }
         struct ag_resident_mapping kept = *mapping;
         char *path = strdup(mapping->path);
@@ -178,9 +184,10 @@ static int close_mapping(struct reading *reading) {
         }
     }
     reading->before = *mapping;
+    free(reading->before_path);
+    reading->before_path = (char *)mapping->path;
     reading->before.path = "";
     reading->before_is_readable = reading->is_readable;
-    free((char *)mapping->path);
     reading->is_open = false;
     return r;
 }
@@ -291,6 +298,7 @@ int ag_resident_look_read(uint32_t pid, struct ag_resident_look *ret_look) {
     r = r < 0 ? r : ag_thread_storage_find(pid, &reading.look);
     reading.look.page_table_bytes = page_tables_of(pid);
     free(reading.stack_pointers);
+    free(reading.before_path);
     if (r == 0 && reading.look.n_mappings == 0) {
         r = -ESRCH; /* the file of a zombie, or of a process that is ending, is empty */
     }
@@ -408,12 +416,13 @@ static int read_entries(int fd, const struct ag_resident_mapping *mapping, struc
     return 0;
 }
 
-void ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
+int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%u/pagemap", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t length = 0;
-    for (size_t i = 0; i < look->n_mappings && fd >= 0; i++) {
+    int r = fd < 0 ? -errno : 0;
+    for (size_t i = 0; i < look->n_mappings && r == 0; i++) {
         struct ag_resident_mapping *mapping = &look->mappings[i];
         struct pages pages = {.page_bytes = look->page_bytes,
                               .done = mapping->low,
@@ -422,7 +431,7 @@ void ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
         if (!is_anonymous(mapping) || !(mapping->flags & AG_RESIDENT_WRITE)) {
             continue;
         }
-        int r = scan_pages(fd, mapping, &pages);
+        r = scan_pages(fd, mapping, &pages);
         if (r == -ENOTTY || r == -EINVAL) {
             pages.length = 0;
             pages.done = pages.low = pages.high = mapping->low;
@@ -438,6 +447,7 @@ void ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
         }
     }
     ag_descriptor_close(fd);
+    return r;
 }
 
 void ag_resident_look_done(struct ag_resident_look *look) {

@@ -9,9 +9,9 @@
  * negative errno. */
 int ag_resident_look_read(uint32_t pid, struct ag_resident_look *ret_look);
 /* Also reads which pages of writable anonymous memory are resident, after ag_resident_look_read.
- * Mappings whose pages could not be read, or whose list would be too long, are left without
- * pages. */
-void ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look);
+ * Mappings whose list would be too long are left without pages. Returns 0 or a negative errno, for
+ * example if the process has ended meanwhile. */
+int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look);
 void ag_resident_look_done(struct ag_resident_look *look);
 
 #endif

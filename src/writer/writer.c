@@ -936,11 +936,12 @@ static bool is_attached(const struct ag_resident_look *look) {
     return has_library;
 }
 
-/* Looks at what the resident memory of a process consists of. The latest look is kept, and looks
- * are only taken while the resident memory is near its largest size: a program that frees most of
- * its blocks, but whose resident memory stays, is shown as it was after it freed them. So a look is
- * taken when the memory is larger by a sixteenth than in all earlier looks, and again from time to
- * time while it is not smaller by a sixteenth. Looks take at most a twentieth of the writer's time,
+/* Looks at what the resident memory of a process consists of. Two looks are kept: the latest one,
+ * and the latest one while the resident memory was near its largest size. So a program that frees
+ * most of its blocks, but whose resident memory stays, is shown as it was after it freed them. A
+ * look is taken when the memory is larger by a sixteenth than in all earlier looks, and again from
+ * time to time; it is near the largest size if it is not smaller by a sixteenth. Looks take at most
+ * a twentieth of the writer's time, in CPU time, so that there are as many on a busy machine,
  * because each one takes time in proportion to the memory. A process that is smaller than 8 MiB is
  * looked at only after 250 ms, so that short processes cost nothing. Looks are of use only together
  * with the table of live blocks, which a sampled recording does not have. */
@@ -959,7 +960,7 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
         is_first ? session_ns > recording->start_ns ? session_ns - recording->start_ns : 0
                  : now_ns - recording->looked_ns;
     const bool is_larger = rss_bytes > recording->looked_bytes + step,
-               is_due = rss_bytes >= recording->looked_bytes - part && since_ns >= pause_ns;
+               is_due = since_ns >= pause_ns;
     struct ag_resident_look look;
     if (!has_all_blocks(writer, recording)) {
         recording->next_look_ns = UINT64_MAX;
@@ -968,6 +969,7 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
         writer->session->mode == AG_MODE_SAMPLE) {
         return;
     }
+    const uint64_t start_cpu_ns = ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (ag_resident_look_read(watched->watch.pid, &look) == 0) {
         if (is_attached(&look)) {
             ag_resident_look_done(&look);
@@ -976,14 +978,20 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
         }
         /* the pages are read after the sizes, so the moment is between the two */
         const uint64_t time_ns = ag_session_clock_now_ns(writer->session);
-        ag_resident_look_read_pages(watched->watch.pid, &look);
-        ag_recording_look(recording, time_ns, &look);
+        if (ag_resident_look_read_pages(watched->watch.pid, &look) == 0) {
+            ag_recording_look(recording, time_ns,
+                              rss_bytes >= recording->looked_bytes - part ? AG_LOOK_NEAR_PEAK
+                                                                          : AG_LOOK_BELOW_PEAK,
+                              &look);
+        }
         recording->looked_bytes =
             rss_bytes > recording->looked_bytes ? rss_bytes : recording->looked_bytes;
         ag_resident_look_done(&look);
     }
     recording->looked_ns = ag_monotonic_ns();
-    recording->next_look_ns = recording->looked_ns + LOOK_PAUSE * (recording->looked_ns - now_ns);
+    recording->next_look_ns =
+        recording->looked_ns +
+        LOOK_PAUSE * (ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns);
 }
 
 static void measure(struct ag_writer *writer, uint64_t now_ns) {

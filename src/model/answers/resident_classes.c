@@ -117,7 +117,7 @@ void ag_resident_mapping_divide(const struct ag_resident_look *look,
     const bool is_file = (flags & AG_RESIDENT_FILE) != 0;
     enum ag_resident_class all = AG_RESIDENT_CLASSES;
     memset(ret_bytes, 0, AG_RESIDENT_CLASSES * sizeof *ret_bytes);
-    if (is_file && is_of_agent(mapping->path)) {
+    if ((is_file || (flags & AG_RESIDENT_STATIC_DATA)) && is_of_agent(mapping->path)) {
         all = AG_CLASS_AGENT;
     } else if (flags & AG_RESIDENT_STACK) {
         all = AG_CLASS_STACKS;

@@ -51,6 +51,7 @@ struct share { /* of a row */
 };
 struct division {
     struct ag_profile *profile, *mappings;
+    const struct ag_model_look *look;
     struct ag_resident_parts *parts;
     uint64_t moment_ns;              /* since the start of the recording */
     struct ag_index_map row_of_key;  /* stack | via << 32 -> row of the profile */
@@ -61,6 +62,7 @@ struct division {
     size_t n_blocks, n_containers, n_ranges;
     struct share *shares;       /* by row of the profile */
     struct share *range_shares; /* by row of the profile of mappings; live_bytes, live_blocks */
+    uint64_t trim_end; /* of the current mapping: malloc_trim gives no page above it back */
     size_t next_block, next_container, next_range; /* the first that end after the current page */
     int error;
 };
@@ -253,6 +255,10 @@ static void count_page(struct division *division, uint64_t page, uint64_t page_e
         }
     }
     division->parts->bytes[others] += rest;
+    if (others == AG_CLASS_RETURNABLE && range == NULL && counted == 0 &&
+        page < division->trim_end) {
+        division->parts->trim_bytes += rest;
+    }
 }
 
 /* Returns the first block that ends after ADDRESS. */
@@ -271,7 +277,7 @@ static size_t find_block(const struct division *division, uint64_t address) {
 
 /* Marks the blocks that are thread storage (struct ag_storage_range). */
 static void find_blocks_of_storage(struct division *division) {
-    const struct ag_resident_look *look = &division->profile->definitions.look;
+    const struct ag_resident_look *look = &division->look->look;
     for (size_t i = 0; i < look->n_storage; i++) {
         const struct ag_storage_range *range = &look->storage[i];
         const size_t at = find_block(division, range->low);
@@ -343,6 +349,21 @@ static enum ag_resident_class class_of_others(const struct division *division,
                                                     : AG_CLASS_UNKNOWN;
 }
 
+/* malloc_trim gives back the free pages of all arenas, and the end of the first thread's arena. It
+ * does not give back the end (the "top") of the other arenas, which is above the last block of a
+ * mapping that has not reached the greatest size. */
+static uint64_t trim_end_of(const struct division *division,
+                            const struct ag_resident_mapping *mapping) {
+    const bool is_heap = (mapping->flags & AG_RESIDENT_HEAP) != 0;
+    const bool is_top = mapping->path[0] != '[' && mapping->high % AG_ARENA_BYTES != 0;
+    const size_t at = find_block(division, mapping->high);
+    const bool has_block = at > 0 && division->blocks[at - 1].high > mapping->low;
+    return !is_heap    ? mapping->low /* memory of another allocator */
+           : !is_top   ? UINT64_MAX
+           : has_block ? division->blocks[at - 1].high
+                       : mapping->low;
+}
+
 /* STORAGE_BYTES: the thread storage in the mapping, which is in no block. */
 static void count_pages(struct division *division, const struct ag_resident_mapping *mapping,
                         uint64_t page_bytes, uint64_t storage_bytes) {
@@ -350,6 +371,7 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
     const uint64_t others_before = division->parts->bytes[others];
     const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
     uint64_t page = mapping->low, gap, n, counted = 0;
+    division->trim_end = trim_end_of(division, mapping);
     while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
            (at = ag_varint_get(at, end, &n)) != NULL) {
         const uint64_t left = (mapping->high - page) / page_bytes;
@@ -375,7 +397,7 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
 
 static void count_mapping(struct division *division, const struct ag_resident_mapping *mapping) {
     uint64_t bytes[AG_RESIDENT_CLASSES];
-    const struct ag_resident_look *look = &division->profile->definitions.look;
+    const struct ag_resident_look *look = &division->look->look;
     ag_resident_mapping_divide(look, mapping, bytes);
     if (mapping->pages != NULL && bytes[AG_CLASS_HEAP] + bytes[AG_CLASS_ANONYMOUS] > 0) {
         count_pages(division, mapping, look->page_bytes, bytes[AG_CLASS_THREAD_STORAGE]);
@@ -401,7 +423,7 @@ static void count_mapping(struct division *division, const struct ag_resident_ma
 }
 
 static int divide(struct division *division) {
-    const struct ag_resident_look *look = &division->profile->definitions.look;
+    const struct ag_resident_look *look = &division->look->look;
     struct ag_resident_parts *parts = division->parts;
     uint64_t until = 0;
     find_mappings_of_malloc(division);
@@ -445,6 +467,7 @@ static int make_sites(struct ag_profile *profile, const struct share *shares,
     }
     for (size_t i = 0; i < n_lines; i++) {
         sites[i].frame = ag_profile_frame(profile, lines[i].frame);
+        sites[i].frame_number = lines[i].frame;
         if (sites[i].bytes > 0) {
             sites[n++] = sites[i];
         }
@@ -467,7 +490,7 @@ static int check(const struct ag_profile *profile, char message[512]) {
         why = "needs all blocks; record with --mode=exact and without --filter";
     } else if (profile->is_filtered || profile->has_window) {
         why = "shows the whole process at its peak; leave out the options that select a part";
-    } else if (profile->definitions.look.n_mappings == 0) {
+    } else if (profile->definitions.peak_look.look.n_mappings == 0) {
         why = "this trace does not have the resident memory of the process: it ended too soon, has "
               "blocks that were allocated before the recording (attach, --delay, a forked child), "
               "or its /proc could not be read";
@@ -488,8 +511,8 @@ static int collect(struct division *division, char message[512]) {
               : ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, take_block, division);
     r = r < 0 ? r
               : ag_mapping_pass_at(division->mappings->file, &division->mappings->definitions,
-                                   &division->mappings->pass, profile->definitions.look_ns,
-                                   take_range, division);
+                                   &division->mappings->pass, division->look->time_ns, take_range,
+                                   division);
     r = r < 0 ? r : division->error;
     r = r < 0 ? r : settle_blocks(division);
     division->shares = calloc(profile->n_rows + 1, sizeof *division->shares);
@@ -498,20 +521,29 @@ static int collect(struct division *division, char message[512]) {
     return r < 0 ? r : division->shares && division->range_shares ? 0 : -ENOMEM;
 }
 
-int ag_profile_resident_parts(struct ag_profile *profile, struct ag_resident_parts *ret_parts,
-                              char ret_message[512]) {
+bool ag_profile_has_resident_end(const struct ag_profile *profile) {
+    return profile->definitions.last_look.look.n_mappings > 0;
+}
+
+int ag_profile_resident_parts(struct ag_profile *profile, enum ag_resident_moment when,
+                              struct ag_resident_parts *ret_parts, char ret_message[512]) {
     ret_message[0] = '\0';
     int r = check(profile, ret_message);
     if (r < 0) {
         return r;
     }
-    const struct ag_resident_look *look = &profile->definitions.look;
-    const uint64_t start_ns = profile->definitions.start_ns, look_ns = profile->definitions.look_ns;
+    const struct ag_definitions *definitions = &profile->definitions;
+    const bool has_last = definitions->last_look.look.n_mappings > 0;
+    const struct ag_model_look *moment =
+        when == AG_RESIDENT_AT_END && has_last ? &definitions->last_look : &definitions->peak_look;
+    const struct ag_resident_look *look = &moment->look;
+    const uint64_t start_ns = definitions->start_ns, look_ns = moment->time_ns;
     struct ag_resident_parts parts = {.moment_ns = look_ns > start_ns ? look_ns - start_ns : 0,
                                       .page_table_bytes = look->page_table_bytes,
                                       .hugetlb_bytes = look->hugetlb_bytes,
                                       .swap_bytes = look->swap_bytes};
-    struct division division = {.profile = profile, .parts = &parts, .moment_ns = parts.moment_ns};
+    struct division division = {
+        .profile = profile, .look = moment, .parts = &parts, .moment_ns = parts.moment_ns};
     r = collect(&division, ret_message);
     r = r < 0 ? r : divide(&division);
     r = r < 0 ? r : make_sites(profile, division.shares, AG_CLASS_LIVE, &parts);

@@ -209,6 +209,36 @@ static int take_sample(struct ag_definitions *definitions, const struct ag_recor
     return AG_ARRAY_ADD(definitions->samples, definitions->n_samples, sample);
 }
 
+static void free_look(struct ag_model_look *look) {
+    for (size_t i = 0; i < look->look.n_mappings; i++) {
+        free((uint8_t *)look->look.mappings[i].pages);
+    }
+    free(look->look.mappings);
+    free(look->look.storage);
+    *look = (struct ag_model_look){0};
+}
+
+/* Decides what becomes of the look whose mappings were read: the look with the most resident memory
+ * is that of the peak, and of the others the latest is the last one. */
+static void settle_look(struct ag_definitions *definitions) {
+    struct ag_model_look *new = &definitions->new_look, *peak = &definitions->peak_look,
+                         *last = &definitions->last_look;
+    if (new->look.n_mappings > 0 && new->look.rss_bytes > peak->look.rss_bytes) {
+        const struct ag_model_look before = *peak;
+        *peak = *new;
+        *new = before;
+    }
+    if (new->look.n_mappings > 0 && new->time_ns > last->time_ns) {
+        const struct ag_model_look before = *last;
+        *last = *new;
+        *new = before;
+    }
+    free_look(new);
+    if (last->time_ns <= peak->time_ns) {
+        free_look(last);
+    }
+}
+
 static int take_storage(struct ag_resident_look *look, struct ag_bytes storage) {
     const uint8_t *at = (const uint8_t *)storage.data, *end = at + storage.length;
     uint64_t gap, bytes, address = 0;
@@ -223,38 +253,28 @@ static int take_storage(struct ag_resident_look *look, struct ag_bytes storage) 
     return r;
 }
 
-/* Keeps the look with the most resident memory, and with it the mappings that follow it. */
 static int take_look(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_resident_look_record *taken = &record->u.resident_look;
-    definitions->takes_mappings =
-        taken->rss_bytes > definitions->look.rss_bytes && taken->page_bytes > 0;
-    if (definitions->takes_mappings) {
-        struct ag_resident_mapping *mappings = definitions->look.mappings;
-        for (size_t i = 0; i < definitions->look.n_mappings; i++) {
-            free((uint8_t *)mappings[i].pages);
-        }
-        free(definitions->look.storage);
-        definitions->look_ns = taken->time_ns;
-        definitions->look = (struct ag_resident_look){.mappings = mappings,
-                                                      .page_bytes = taken->page_bytes,
-                                                      .rss_bytes = taken->rss_bytes,
-                                                      .page_table_bytes = taken->page_table_bytes,
-                                                      .hugetlb_bytes = taken->hugetlb_bytes,
-                                                      .swap_bytes = taken->swap_bytes};
-        return take_storage(&definitions->look, taken->storage);
-    }
-    return 0;
+    settle_look(definitions);
+    definitions->new_look =
+        (struct ag_model_look){.time_ns = taken->time_ns,
+                               .look = {.page_bytes = taken->page_bytes,
+                                        .rss_bytes = taken->rss_bytes,
+                                        .page_table_bytes = taken->page_table_bytes,
+                                        .hugetlb_bytes = taken->hugetlb_bytes,
+                                        .swap_bytes = taken->swap_bytes}};
+    return take_storage(&definitions->new_look.look, taken->storage);
 }
 
 static int take_look_mapping(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_resident_mapping_record *taken = &record->u.resident_mapping;
-    struct ag_resident_look *look = &definitions->look;
+    struct ag_resident_look *look = &definitions->new_look.look;
     struct ag_resident_mapping mapping = {.low = taken->low,
                                           .high = taken->high,
                                           .rss_bytes = taken->rss_bytes,
                                           .anonymous_bytes = taken->anonymous_bytes,
                                           .flags = taken->flags};
-    if (!definitions->takes_mappings || taken->low >= taken->high) {
+    if (look->page_bytes == 0 || taken->low >= taken->high) {
         return 0;
     }
     mapping.path = definitions_keep_text(definitions, taken->path);
@@ -617,6 +637,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : definitions_load(&loading, file);
     definitions->index.has_summary &= !loading.index_is_damaged;
     ag_definitions_note_damage(definitions, &loading.damage);
+    settle_look(definitions);
     if (definitions->n_samples > 0) {
         qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
     }
@@ -686,11 +707,9 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->threads);
     free(definitions->runtimes);
     free(definitions->samples);
-    for (size_t i = 0; i < definitions->look.n_mappings; i++) {
-        free((uint8_t *)definitions->look.mappings[i].pages);
-    }
-    free(definitions->look.mappings);
-    free(definitions->look.storage);
+    free_look(&definitions->peak_look);
+    free_look(&definitions->last_look);
+    free_look(&definitions->new_look);
     free(definitions->functions);
     free(definitions->collections);
     free(definitions->types);

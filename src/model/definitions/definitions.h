@@ -18,6 +18,10 @@
 
 enum { AG_MODEL_VIAS = 256 };
 
+struct ag_model_look {
+    struct ag_resident_look look;
+    uint64_t time_ns; /* in session time */
+};
 struct ag_model_image {
     uint32_t image;
     uint32_t path, base_name; /* ids of texts */
@@ -103,10 +107,10 @@ struct ag_definitions {
     uint32_t end_how, wait_status, wait_status_known;
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
-    /* the resident memory at look_ns (in session time); no mappings: not in the trace */
-    struct ag_resident_look look;
-    uint64_t look_ns;
-    bool takes_mappings; /* while records are read: the mappings are those of `look` */
+    /* what the resident memory consisted of when it was largest, and at the end; no mappings: not
+     * in the trace. Both may be of the same moment: then the second has no mappings. */
+    struct ag_model_look peak_look, last_look;
+    struct ag_model_look new_look; /* while records are read: the mappings that follow are its */
     struct ag_profile_cost cost;
     struct ag_profile_observed observed;
     struct ag_profile_sampler sampler;
