@@ -18,6 +18,7 @@ static const struct {
     [AG_FINDING_UNSEEN] = {"unseen_allocations", "blocks --state=ghost", false},
     [AG_FINDING_UNSEEN_FREES] = {"unseen_frees", "blocks", false},
     [AG_FINDING_LEAK] = {"growing_leak", "leaks", true},
+    [AG_FINDING_RESIDENT] = {"resident_free", "rss", false},
     [AG_FINDING_STEPS] = {"constant_steps", "blocks", true},
     [AG_FINDING_OUTSIZED] = {"outsized_blocks", "blocks", true},
     [AG_FINDING_TEMPORARY] = {"temporary_storm", "temporary", true},
@@ -96,6 +97,31 @@ static void temporary_words(const struct ag_finding *finding, const char *share,
              ag_quantity_short(&blocks, finding->blocks), when, share);
 }
 
+/* "8 KiB in 200 blocks of this line hold 113 MiB ..." */
+static void resident_words(const struct ag_finding *finding, const char *share,
+                           char words[WORDS_BYTES]) {
+    struct ag_quantity bytes, blocks, pinned, resident, live, trimmed, pages;
+    int used;
+    if (finding->frame != UINT32_MAX) {
+        used = snprintf(
+            words, WORDS_BYTES,
+            "has %s in %s blocks that hold %s of free memory resident, because they are on "
+            "the same pages",
+            ag_quantity_bytes(&bytes, finding->bytes), ag_quantity_short(&blocks, finding->blocks),
+            ag_quantity_bytes(&pinned, finding->line_pinned_bytes));
+    } else {
+        used = snprintf(words, WORDS_BYTES, "malloc holds %s of free pages",
+                        ag_quantity_bytes(&pages, finding->free_page_bytes));
+    }
+    snprintf(words + used, WORDS_BYTES - (size_t)used,
+             "; of %s resident, %s are blocks in use and %s is free memory of malloc; "
+             "malloc_trim(0) would give %s back",
+             ag_quantity_bytes(&resident, finding->resident_bytes),
+             ag_quantity_bytes(&live, finding->live_bytes), share,
+             finding->trim_bytes > 0 ? ag_quantity_bytes(&trimmed, finding->trim_bytes)
+                                     : "nothing");
+}
+
 static void foreign_words(const struct ag_finding *finding, const char *share,
                           char words[WORDS_BYTES]) {
     struct ag_quantity blocks;
@@ -129,6 +155,9 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
         break;
     case AG_FINDING_LEAK:
         leak_words(finding, words);
+        break;
+    case AG_FINDING_RESIDENT:
+        resident_words(finding, share, words);
         break;
     case AG_FINDING_STEPS:
         snprintf(words, WORDS_BYTES,
@@ -285,6 +314,14 @@ void ag_finding_numbers_json(struct ag_json *json, const struct ag_finding *find
     }
     if (finding->kind == AG_FINDING_LEAK) {
         ag_json_integer(json, "merged_bytes", finding->merged_bytes);
+    }
+    if (finding->kind == AG_FINDING_RESIDENT) {
+        ag_json_integer(json, "resident_bytes", finding->resident_bytes);
+        ag_json_integer(json, "live_bytes", finding->live_bytes);
+        ag_json_integer(json, "pinned_free_bytes", finding->pinned_bytes);
+        ag_json_integer(json, "line_pinned_bytes", finding->line_pinned_bytes);
+        ag_json_integer(json, "returnable_bytes", finding->free_page_bytes);
+        ag_json_integer(json, "trim_bytes", finding->trim_bytes);
     }
     if (finding->kind == AG_FINDING_STEPS) {
         ag_json_integer(json, "step_bytes", finding->step_bytes);

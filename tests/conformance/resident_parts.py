@@ -70,6 +70,28 @@ def of_library(tools, library):
     return failures
 
 
+def found(tools):
+    """The summary names the line that pins most, with what it pins and what malloc_trim would give back."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for seconds in 2, 10, 30:
+            truth, view, trace = look_after_frees(tools, folder, seconds)
+            if site({row["class"]: row for row in view["classes"]}, "live", "fill_more")["bytes"] == 0:
+                break
+        summary = recorded.report(tools, trace)
+        explained = recorded.run([tools.allogram, "explain", trace])
+    findings = [row for row in summary["findings"] if row["kind"] == "resident_free"]
+    failures.expect("findings on resident memory", len(findings), 1)
+    for row in findings:
+        pinned = next(part for part in view["classes"] if part["class"] == "pinned_free")
+        failures.expect("the line", (row["function"], row["blocks"], row["bytes"]), ("keep_small", 8001, 24 * 8001))
+        failures.expect("what it pins", row["line_pinned_bytes"], pinned["sites"][0]["bytes"])
+        failures.fail_unless("malloc_trim: %s, %s" % (row, truth), near(row["trim_bytes"], truth["trimmed_bytes"], MIB))
+        failures.require("text: %s" % row["text"], "188 KiB in 8,001 blocks" in row["text"] and "malloc_trim(0) would give" in row["text"])
+    failures.require("explain says it: %s" % explained.stdout, b"resident_free" in explained.stdout and b"keep_small" in explained.stdout)
+    return failures
+
+
 def same_names(tools):
     """`observe --rss` and `report --view=rss` have one list of classes. Only a recording divides the memory of allocators."""
     failures = tap.Failures()
@@ -88,9 +110,10 @@ def same_names(tools):
 def main():
     tools = recorded.tools_of_arguments()
     libraries = sorted(glob.glob("/usr/lib/*-linux-gnu/libjemalloc.so.2"))
-    results = tap.Plan(2 + len(libraries))
+    results = tap.Plan(3 + len(libraries))
     for library in libraries:
         results.run("memory of " + os.path.basename(library), lambda library=library: of_library(tools, library))
+    results.run("a finding names the line that pins most", lambda: found(tools))
     results.run("the classes are those of observe --rss", lambda: same_names(tools))
     results.run("resident memory is divided into its parts", lambda: divided(tools))
     return results.status()

@@ -17,6 +17,7 @@
  *    rule      least number                   least share
  *    leak      100 blocks and 16 KiB, or      10 % of the bytes or blocks left at the end
  *              24 blocks and 2 MiB
+ *    resident  16 MiB                         50 % of the resident memory
  *    steps     100 reallocations of a block   5 % of all bytes, or 1000 reallocations of a block
  *    outsized  1 MiB, 64 times the others     10 % of the peak
  *    storm     10000 blocks, 1000 a second    20 % of all blocks
@@ -38,6 +39,10 @@
  * refers to them. So if a program keeps the same data twice, which doubles the peak, the largest
  * line has less than half of the peak; 40 % also finds such a line. Unseen: section
  * 7.
+ *
+ * Resident: free memory below 16 MiB is within what malloc keeps for the next blocks by default (up
+ * to twice M_MMAP_THRESHOLD, per arena 128 KiB). Half of the resident memory: a program that is
+ * larger than its blocks by less has other reasons to look at first.
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
@@ -129,6 +134,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "model/answers/resident_parts.h"
 #include "model/pass/step_rows.h"
 #include "model/profile_state.h"
 #include "table/array.h"
@@ -550,6 +556,8 @@ enum {
     FOREIGN_PERCENT = 20,
     PEAK_BYTES = 2 << 20,
     PEAK_PERCENT = 40,
+    RESIDENT_FREE_BYTES = 16 << 20,
+    RESIDENT_FREE_PERCENT = 50,
     UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
     UNSEEN_PERCENT = 5,   /* percentage of all frees, or of all freed blocks */
     FOUND_MOST = 32,
@@ -589,6 +597,13 @@ static bool knows_leaks(const struct ag_profile *profile) {
  * process. */
 static bool knows_peak(const struct ag_profile *profile) {
     return !profile->has_window || profile->window.counts_older;
+}
+
+/* See check in resident_parts.c. */
+static bool knows_resident(const struct ag_profile *profile) {
+    return is_whole(profile) && profile->n_parts == 0 && !profile->has_window &&
+           !profile->is_filtered && profile->identity.filter == NULL &&
+           profile->definitions.peak_look.look.n_mappings > 0;
 }
 
 /* ---- leaks ---- */
@@ -1063,6 +1078,65 @@ static bool find_unseen(const struct search *search, struct ag_finding *finding)
     return true;
 }
 
+/* ---- resident memory that is not in use ---- */
+
+/* Whether the resident memory may be mostly free, judged by the bytes in use around the moment of
+ * the look. If it cannot, the blocks need not be compared with the pages. */
+static bool may_be_mostly_free(const struct search *search) {
+    const struct ag_profile *profile = search->profile;
+    const struct ag_model_look *look = &profile->definitions.peak_look;
+    const struct ag_timeline_point *points;
+    const size_t n_points = ag_profile_timeline(profile, &points);
+    const uint64_t start_ns = profile->definitions.start_ns;
+    const uint64_t at_ns = look->time_ns > start_ns ? look->time_ns - start_ns : 0;
+    uint64_t in_use = UINT64_MAX;
+    for (size_t i = 0; i < n_points; i++) {
+        const bool is_last_before =
+            points[i].time_ns <= at_ns && (i + 1 == n_points || points[i + 1].time_ns > at_ns);
+        const bool is_first_after =
+            points[i].time_ns > at_ns && (i == 0 || points[i - 1].time_ns <= at_ns);
+        if ((is_last_before || is_first_after) && points[i].in_use_bytes < in_use) {
+            in_use = points[i].in_use_bytes;
+        }
+    }
+    return knows_resident(profile) && look->look.rss_bytes >= RESIDENT_FREE_BYTES &&
+           (n_points == 0 || in_use <= look->look.rss_bytes / 2);
+}
+
+/* The finding names the line whose blocks pin most, if the free bytes on pages with blocks are most
+ * of the free bytes. Free pages belong to no line. */
+static int find_resident(const struct search *search, struct ag_finding *finding, bool *ret_holds) {
+    struct ag_resident_parts parts;
+    char message[512];
+    const int r = ag_profile_resident_parts(search->profile, AG_RESIDENT_AT_PEAK, &parts, message);
+    *ret_holds = false;
+    if (r < 0) {
+        return r;
+    }
+    const uint64_t pinned = parts.bytes[AG_CLASS_PINNED_FREE],
+                   pages = parts.bytes[AG_CLASS_RETURNABLE];
+    *finding = (struct ag_finding){.kind = AG_FINDING_RESIDENT,
+                                   .frame = UINT32_MAX,
+                                   .part = pinned + pages,
+                                   .whole = parts.rss_bytes,
+                                   .resident_bytes = parts.rss_bytes,
+                                   .live_bytes = parts.bytes[AG_CLASS_LIVE],
+                                   .pinned_bytes = pinned,
+                                   .free_page_bytes = pages,
+                                   .trim_bytes = parts.trim_bytes};
+    if (pinned >= pages && parts.n_sites[AG_CLASS_PINNED_FREE] > 0) {
+        const struct ag_resident_site *site = &parts.sites[AG_CLASS_PINNED_FREE][0];
+        finding->frame = site->frame_number;
+        finding->blocks = site->blocks;
+        finding->bytes = site->block_bytes;
+        finding->line_pinned_bytes = site->bytes;
+    }
+    *ret_holds = pinned + pages >= RESIDENT_FREE_BYTES &&
+                 is_share(pinned + pages, RESIDENT_FREE_PERCENT, parts.rss_bytes);
+    ag_resident_parts_done(&parts);
+    return 0;
+}
+
 /* ---- all rules for all lines, and the choice of findings ---- */
 
 typedef bool rule(struct search *search, size_t blamed_line, struct ag_finding *finding);
@@ -1148,14 +1222,19 @@ static void choose_findings(struct found *found, struct ag_findings *findings) {
     }
 }
 
+/* RESIDENT: the finding on resident memory; NULL: there is none. */
 static void findings_find(struct search *search, struct ag_finding *foreign,
-                          struct ag_findings *findings) {
+                          const struct ag_finding *resident, struct ag_findings *findings) {
     struct found found[AG_FINDING_KINDS] = {{.count = 0}};
     found[AG_FINDING_UNSEEN].count = find_unseen(search, &found[AG_FINDING_UNSEEN].rows[0]);
     found[AG_FINDING_UNSEEN_FREES].count =
         find_unseen_frees(search, &found[AG_FINDING_UNSEEN_FREES].rows[0]);
     rule_apply(search, find_leak, &found[AG_FINDING_LEAK]);
     merge_findings(search, &found[AG_FINDING_LEAK]);
+    if (resident != NULL) {
+        found[AG_FINDING_RESIDENT].rows[0] = *resident;
+        found[AG_FINDING_RESIDENT].count = 1;
+    }
     rule_apply(search, find_steps, &found[AG_FINDING_STEPS]);
     rule_apply(search, find_outsized, &found[AG_FINDING_OUTSIZED]);
     rule_apply(search, find_temporary, &found[AG_FINDING_TEMPORARY]);
@@ -1185,8 +1264,8 @@ static bool can_hold_by_sums(const struct search *search) {
 static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
-    if (search->watches_threads || may_find_unseen(search) || may_find_unseen_frees(search) ||
-        whole->peak_bytes >= LATE_BYTES ||
+    if (search->watches_threads || may_be_mostly_free(search) || may_find_unseen(search) ||
+        may_find_unseen_frees(search) || whole->peak_bytes >= LATE_BYTES ||
         (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES)) {
         return true;
     }
@@ -1257,7 +1336,8 @@ static int find_collections(struct search *search) {
 
 static int search_all(struct search *search, enum ag_findings_reach reach,
                       struct ag_findings *findings) {
-    struct ag_finding foreign;
+    struct ag_finding foreign, resident;
+    bool has_resident = false;
     search->watches_threads = find_foreign_frees(search, &foreign);
     const bool is_needed = needs_events(search);
     bool is_read = is_needed && can_read_events(search, reach);
@@ -1272,8 +1352,11 @@ static int search_all(struct search *search, enum ag_findings_reach reach,
     }
     r = r == 0 ? find_collections(search) : r;
     r = r == 0 && is_read ? search_read_events(search) : r;
+    if (r == 0 && is_read && may_be_mostly_free(search)) {
+        r = find_resident(search, &resident, &has_resident);
+    }
     if (r == 0) {
-        findings_find(search, &foreign, findings);
+        findings_find(search, &foreign, has_resident ? &resident : NULL, findings);
     }
     return r;
 }

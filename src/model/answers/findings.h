@@ -14,6 +14,8 @@ enum ag_finding_kind {
     AG_FINDING_UNSEEN,
     AG_FINDING_UNSEEN_FREES, /* blocks whose frees are not recorded */
     AG_FINDING_LEAK,         /* memory that grew until the end of the recording and was not freed */
+    /* free memory of malloc that is most of the resident memory */
+    AG_FINDING_RESIDENT,
     /* reallocations that enlarge a block by equally many bytes each time */
     AG_FINDING_STEPS,
     AG_FINDING_OUTSIZED,      /* a few blocks that are far larger than all other blocks of the same
@@ -34,9 +36,9 @@ struct ag_finding {
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
      * Leak: in use at the end; if is_collected, those of them that survived the last collection.
      * Growth: the same at the time of the last allocation.
-     * Steps: reallocated. Outsized: the outsized blocks. Temporary: the
-     * temporary blocks. Foreign frees: freed by another thread. Peak: in use at the peak. bytes is
-     * 0 for unseen, unseen frees and temporary. */
+     * Steps: reallocated. Outsized: the outsized blocks. Temporary: the temporary blocks. Resident:
+     * the blocks that keep most free bytes resident. Foreign frees: freed by another thread. Peak:
+     * in use at the peak. bytes is 0 for unseen, unseen frees and temporary. */
     uint64_t blocks, bytes;
     /* Leak, temporary: other lines whose findings have the same cause, because they are in the same
      * function, or (leak) in functions that it calls: their number and their sums. The members
@@ -47,6 +49,10 @@ struct ag_finding {
     /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were
      * allocated; valid if knows_half_way */
     uint64_t half_way_bytes;
+    /* resident: the resident memory; the blocks in it; free bytes on pages with blocks; free bytes
+     * on the pages of `blocks`; free pages; and what malloc_trim(0) would give back */
+    uint64_t resident_bytes, live_bytes, pinned_bytes, line_pinned_bytes, free_page_bytes,
+        trim_bytes;
     /* steps: bytes by which each reallocation enlarges the block */
     uint64_t step_bytes;
     uint64_t largest_bytes;             /* steps, outsized: the largest block */
