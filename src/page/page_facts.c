@@ -13,6 +13,7 @@
 #include "model/answers/program_mappings.h"
 #include "model/interval.h"
 #include "page/call_tables.h"
+#include "page/resident_facts.h"
 #include "text/json_writer.h"
 
 static void write_identity(struct ag_json *json, const struct ag_profile *profile) {
@@ -211,7 +212,8 @@ static int write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     write_identity(json, trace->profile);
     write_summary(json, trace->profile);
     write_losses(json, trace->profile);
-    const int r = write_program_mappings(json, trace->profile);
+    int r = write_program_mappings(json, trace->profile);
+    r = r == 0 && trace->number == 0 ? ag_resident_facts_write(json, trace->profile) : r;
     write_timeline(json, trace->profile);
     if (trace->history.n_slices > 0) {
         write_slices(json, &trace->history);

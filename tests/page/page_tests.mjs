@@ -155,6 +155,25 @@ class Served {
 }
 
 const tests = {
+  async "the panel of resident memory has the numbers of report --view=rss"(browser, urls) {
+    const ledger = report("fragmented.allogram", "--view=rss");
+    const page = await open(browser, urls.fragmented);
+    const rows = await page.$$eval("#resident tbody tr", (found) => found.map((row) => [row.dataset.class, row.children[1].textContent]));
+    const moments = [ledger, ...(ledger.end ? [ledger.end] : [])];
+    const wanted = ledger.classes.filter(({ class: name }) => moments.some(({ classes }) =>
+      classes.some((row) => row.class === name && row.bytes > 0))).map(({ class: name }) => name);
+    equal(rows.map(([name]) => name).sort(), wanted.sort(), "classes");
+    equal(await page.locator("#resident .ledger-bar").count(), moments.length, "bars");
+    const shown = new Map(rows);
+    check(shown.get("pinned_free").includes("MiB"), `pinned_free: ${shown.get("pinned_free")}`);
+    const widths = await page.$$eval("#resident .ledger-bar:first-of-type i", (parts) => parts.map((part) => parseFloat(part.style.width)));
+    check(Math.abs(widths.reduce((sum, width) => sum + width, 0) - 100) < 0.1, `the parts of the bar fill it: ${widths}`);
+    const text = await page.locator("#resident").textContent();
+    check(text.includes("keep_small") && text.includes("malloc_trim(0) would give"), `the pinning line: ${text}`);
+    equal(page.complaints, [], "errors of the page");
+    await page.close();
+  },
+
   async "the served page is that of the running recording"(browser) {
     const served = new Served();
     await served.start("served");
@@ -1060,6 +1079,7 @@ function makePages() {
   record("many", [join(programs, "many_stacks"), "16"]);
   record("forgetful", [join(programs, "forgetful")]);
   record("nothing", ["true"]);
+  record("fragmented", [join(programs, "fragmented"), "2"]);
   record("sampled", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=1");
   record("sampled_too", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=2");
   record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"],
@@ -1096,6 +1116,7 @@ function makePages() {
     labelled: view("labelled", "labelled"),
     filtered: view("filtered", "filtered", "unfiltered"),
     nothing: view("nothing", "nothing"),
+    fragmented: view("fragmented", "fragmented"),
     sampled: view("sampled", "sampled", "sampled_too"),
     hostile: view("hostile", "hostile"),
   };

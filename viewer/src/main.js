@@ -7,6 +7,7 @@ import { showCall, showCalls, totalText } from "./calls.js";
 import { Flame, imageColours, imageWeights } from "./flame.js";
 import { boundsText, interval, spreadOf, weightsOf } from "./estimate.js";
 import { findings } from "./findings.js";
+import { showResident } from "./resident.js";
 import { DEFAULTS, read, write } from "./fragment.js";
 import { showFunction } from "./function_page.js";
 import { showDifference } from "./difference.js";
@@ -100,6 +101,7 @@ class App {
       METRICS.leaked.hint = "allocated in the range, not freed or collected at the very end";
     }
     this.showFindings();
+    showResident(this.trace);
     this.buildControls();
     this.listen();
     await this.follow();

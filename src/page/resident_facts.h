@@ -1,0 +1,12 @@
+/* resident_facts.h: writes what the resident memory of the process consisted of, for the page. */
+#ifndef AG_RESIDENT_FACTS_H
+#define AG_RESIDENT_FACTS_H
+
+#include "model/profile.h"
+#include "text/json_writer.h"
+
+/* Writes "resident": an array with the ledger at the peak and, if the trace has another moment, at
+ * the end; empty if the trace has none. Reads all events of the trace. 0 or -ENOMEM. */
+int ag_resident_facts_write(struct ag_json *json, struct ag_profile *profile);
+
+#endif
