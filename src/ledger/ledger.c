@@ -818,6 +818,16 @@ void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
     *ret_allocated_bytes = ledger->tally.allocated_bytes;
 }
 
+void ag_ledger_visit_live(const struct ag_ledger *ledger, ag_live_visit *visit, void *context) {
+    const struct ag_live_table *live = &ledger->live;
+    for (uint64_t at = 0; live->blocks && at <= live->mask; at++) {
+        const struct ag_live_block *block = &live->blocks[at];
+        if (block->address != 0) {
+            visit(context, block->address, (uint8_t)ledger->results[block->sum].via);
+        }
+    }
+}
+
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger) {
     return &ledger->summary;
 }

@@ -116,6 +116,10 @@ struct ag_block {
     const struct ag_weight *weight;
 };
 typedef void ag_block_visit(void *context, const struct ag_block *block);
+/* Calls VISIT for each block that is in use now, in no order. ADDRESS is as in an event (see
+ * AG_EVENT_SPACE). May be called between events, and after ag_ledger_close. */
+typedef void ag_live_visit(void *context, uint64_t address, uint8_t via);
+void ag_ledger_visit_live(const struct ag_ledger *ledger, ag_live_visit *visit, void *context);
 int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit,
                        void *context); /* before the first event */
 /* Called for each ghost free when it is counted. IS_TAKEN_BACK: the last free of that address was

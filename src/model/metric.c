@@ -81,6 +81,9 @@ void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more) {
     sum->heaviest = more->heaviest > sum->heaviest ? more->heaviest : sum->heaviest;
     sum->portion_bytes =
         more->portion_bytes > sum->portion_bytes ? more->portion_bytes : sum->portion_bytes;
+    sum->half_way_bytes += more->half_way_bytes;
+    sum->resident_bytes += more->resident_bytes;
+    sum->untouched_bytes += more->untouched_bytes;
 }
 
 bool ag_metrics_are_nothing(const struct ag_metrics *metrics) {

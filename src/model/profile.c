@@ -500,7 +500,12 @@ static int stack_loader_end(struct stack_loader *loader) {
 static int load_sums_and_stacks(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     int r;
-    if (profile->needs_pass || !definitions->index.has_summary) {
+    if (profile->options.of_mappings) { /* this pass needs the stacks */
+        struct ag_decode_error damage = {0};
+        r = ag_definitions_load_stacks(definitions, profile->file, &damage);
+        ag_definitions_note_damage(definitions, &damage);
+        r = r < 0 ? r : make_sums(profile);
+    } else if (profile->needs_pass || !definitions->index.has_summary) {
         struct stack_loader stacks = {.definitions = definitions,
                                       .file = profile->file,
                                       .symbolizer = profile->frames.symbolizer};

@@ -85,6 +85,10 @@ struct ag_metrics {
      * exist of which none was sampled. 0: no block can be missed, or the metrics contain no sample
      * (see ag_profile_nothing). */
     float portion_bytes;
+    /* Only in a profile of mappings: how many of the bytes were mapped in the middle of the time
+     * that is shown; how many of those that were mapped at the look at the resident memory were
+     * resident, and how many were not (ag_profile_mapping_facts says whether they are known). */
+    uint64_t half_way_bytes, resident_bytes, untouched_bytes;
 };
 /* The sum of all rows. */
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile);

@@ -148,9 +148,10 @@ int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_
 /* Whether a --focus or --ignore expression matches the frame's function or label ("[vm] f"). */
 bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame);
 /* Converts the sums of a stack to metrics. LIVE: the blocks in use; NULL: in use is what was
- * allocated and not freed. */
+ * allocated and not freed. MAPPED: NULL if the blocks are not mappings. */
 struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
-                                      const struct ag_live_sum *live);
+                                      const struct ag_live_sum *live,
+                                      const struct ag_mapped_sum *mapped);
 /* Returns the row of the heap NUMBER of the trace, without sums; if the trace does not define
  * NUMBER, the row has the name "unknown". (In profile.c.) */
 struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number);

@@ -263,7 +263,7 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
     struct ag_quantity share;
     ag_page_text(page, AG_STYLE_PLAIN, "  ");
     if (view->is_of_mappings) {
-        ag_mappings_amounts_text(page, STACK_INDENT, &group->metrics);
+        ag_mappings_amounts_text(view, STACK_INDENT, &group->metrics);
     } else {
         write_amount(page, AG_STYLE_BRIGHT, view->sort, &group->metrics);
     }

@@ -88,6 +88,23 @@ int ag_profile_mappings(struct ag_profile *profile, struct ag_profile **ret_mapp
     return r;
 }
 
+struct ag_mapping_facts ag_profile_mapping_facts(const struct ag_profile *mappings) {
+    const struct ag_definitions *definitions = &mappings->definitions;
+    const uint64_t start_ns = definitions->start_ns, look_ns = definitions->look_ns;
+    struct ag_mapping_facts facts = {.knows_growth = mappings->sums.has_half_way,
+                                     .knows_resident = mappings->sums.has_residency,
+                                     .moment_ns = look_ns > start_ns ? look_ns - start_ns : 0};
+    for (size_t i = 0; i < mappings->n_parts; i++) {
+        const struct ag_mapping_facts part = ag_profile_mapping_facts(mappings->parts[i].profile);
+        facts.knows_growth = part.knows_growth && (i == 0 || facts.knows_growth);
+        facts.knows_resident = part.knows_resident && (i == 0 || facts.knows_resident);
+    }
+    if (!facts.knows_resident || mappings->n_parts > 0) {
+        facts.moment_ns = UINT64_MAX;
+    }
+    return facts;
+}
+
 /* ---- the rule ---- */
 
 bool ag_mappings_may_explain(uint64_t resident_peak_bytes, uint64_t blocks_peak_bytes) {

@@ -14,6 +14,16 @@
 int ag_profile_mappings(struct ag_profile *profile, struct ag_profile **ret_mappings,
                         char ret_message[512]);
 
+struct ag_mapping_facts {
+    bool knows_growth;   /* half_way_bytes of struct ag_metrics */
+    bool knows_resident; /* resident_bytes and untouched_bytes */
+    /* when the resident memory was looked at, since the start of the recording; UINT64_MAX: not
+     * known, or several processes */
+    uint64_t moment_ns;
+};
+/* MAPPINGS: a result of ag_profile_mappings. */
+struct ag_mapping_facts ag_profile_mapping_facts(const struct ag_profile *mappings);
+
 struct ag_mapping_kinds {          /* bytes of mappings at the peak */
     uint64_t accessible_bytes;     /* private memory, and memory shared without a file */
     uint64_t without_access_bytes; /* reserved with PROT_NONE; mprotect may make it accessible */

@@ -246,8 +246,9 @@ static void count_page(struct division *division, uint64_t page, uint64_t page_e
         range != NULL && range->row != UINT32_MAX ? &division->range_shares[range->row] : NULL;
     if (container != NULL) {
         others = AG_CLASS_MANAGED_FREE;
-    } else if (share != NULL && share->has_blocks) {
-        others = AG_CLASS_RETURNABLE;
+    } else if (range != NULL && (share == NULL || share->has_blocks)) {
+        /* of an allocator: the profile of mappings has no row for it */
+        others = others == AG_CLASS_MANAGED_FREE ? others : AG_CLASS_RETURNABLE;
     } else if (range != NULL) {
         others = AG_CLASS_PROGRAM_MAPPINGS;
         if (share != NULL) {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "model/metric.h"
+#include "model/pass/mapped_memory.h"
 #include "model/profile_state.h"
 
 /* ---- keys: frames that are counted together ---- */
@@ -370,7 +371,8 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
             rows[count].frame = at;
             rows[count++].label = thread_label(profile, sums, stream);
         }
-        const struct ag_metrics counted = ag_metrics_of_stack(&sums->stacks[i], &live[i]);
+        const struct ag_metrics counted =
+            ag_metrics_of_stack(&sums->stacks[i], &live[i], sums->mapped ? &sums->mapped[i] : NULL);
         ag_metrics_add(&rows[at].own, sums->stack_estimates ? &sums->stack_estimates[i] : &counted);
         rows[at].total = rows[at].own;
     }

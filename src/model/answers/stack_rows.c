@@ -10,6 +10,7 @@
 
 #include "model/filters.h"
 #include "model/metric.h"
+#include "model/pass/mapped_memory.h"
 #include "model/profile_state.h"
 #include "table/array.h"
 
@@ -134,7 +135,10 @@ static int filter_rows(struct ag_profile *profile, const regex_t *regex, bool ke
 /* ---- rows ---- */
 
 struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
-                                      const struct ag_live_sum *live) {
+                                      const struct ag_live_sum *live,
+                                      const struct ag_mapped_sum *mapped) {
+    static const struct ag_mapped_sum none;
+    mapped = mapped ? mapped : &none;
     return (struct ag_metrics){
         .allocated_blocks = sum->allocated_blocks,
         .allocated_bytes = sum->allocated_bytes,
@@ -145,6 +149,9 @@ struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
         .peak_blocks = sum->peak_blocks,
         .peak_bytes = sum->peak_bytes,
         .temporary_blocks = sum->temporary_blocks,
+        .half_way_bytes = mapped->half_way_bytes,
+        .resident_bytes = mapped->resident_bytes,
+        .untouched_bytes = mapped->untouched_bytes,
     };
 }
 
@@ -165,8 +172,10 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     const struct ag_definitions *definitions = &profile->definitions;
     const uint32_t via = sum->via % AG_MODEL_VIAS;
     const struct ag_model_heap *heap = ag_definitions_heap_of_via(definitions, via);
-    struct ag_metrics metrics = profile->sums.stack_estimates ? profile->sums.stack_estimates[index]
-                                                              : ag_metrics_of_stack(sum, live);
+    const struct ag_mapped_sum *mapped = profile->sums.mapped ? &profile->sums.mapped[index] : NULL;
+    struct ag_metrics metrics = profile->sums.stack_estimates
+                                    ? profile->sums.stack_estimates[index]
+                                    : ag_metrics_of_stack(sum, live, mapped);
     metrics_check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);

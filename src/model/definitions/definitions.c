@@ -681,6 +681,7 @@ void ag_model_sums_done(struct ag_model_sums *sums) {
     free(sums->thread_estimates);
     free(sums->pair_estimates);
     free(sums->heap_estimates);
+    free(sums->mapped);
     *sums = (struct ag_model_sums){0};
 }
 

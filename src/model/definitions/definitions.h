@@ -68,6 +68,7 @@ struct ag_model_label { /* a label: a name for a part of the program's work, set
 struct ag_model_sample { /* a sample of the process's resident size */
     uint64_t time_ns, bytes;
 };
+struct ag_mapped_sum;
 struct ag_model_sums { /* read from the index of the trace, or computed from the events */
     bool has_summary;
     struct ag_summary summary;
@@ -81,6 +82,10 @@ struct ag_model_sums { /* read from the index of the trace, or computed from the
     struct ag_metrics *stack_estimates, *timeline_estimates, *thread_estimates, *pair_estimates,
         *heap_estimates;
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
+    /* Of a profile of mappings: by element of `stacks` (pass/mapped_memory.h). NULL: of blocks.
+     * has_half_way, has_residency: these members are known. */
+    struct ag_mapped_sum *mapped;
+    bool has_half_way, has_residency;
 };
 
 /* Zero-initialize, then call ag_definitions_load, then ag_definitions_load_stacks or

@@ -54,7 +54,8 @@ struct ag_pass_options {
     const struct ag_index_map *groups;
     /* The ends of n_periods periods in session time, in rising order. When the pass reaches the end
      * of a period, it calls end_period, except for the last period, which ends when the ledger is
-     * closed. Periods cannot be combined with from_ns. */
+     * closed. With from_ns, all ends must be later than from_ns, and end_period must not call
+     * ag_ledger_end_period. */
     const uint64_t *period_ends_ns;
     size_t n_periods;
     void (*end_period)(void *context, size_t period, struct ag_ledger *ledger);

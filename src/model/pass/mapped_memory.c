@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/keyed_hash.h"
+#include "model/pass/mapped_residency.h"
 #include "table/array.h"
 #include "table/index_map.h"
 
@@ -26,7 +27,7 @@ enum {
 };
 
 struct mapping {
-    uint32_t row, stream;
+    uint32_t row, stream, recorded_stack;
     uint64_t time_ns;
     size_t n_ranges;
 };
@@ -39,6 +40,7 @@ struct range { /* [low, high) */
 struct row {
     struct ag_stack_sum sum;
     struct ag_live_sum live;
+    struct ag_mapped_sum mapped;
     uint64_t peak_number; /* the peak to which sum.peak_bytes and peak_blocks belong */
 };
 struct ag_mapped_memory {
@@ -248,6 +250,7 @@ int ag_mapped_memory_map(struct ag_mapped_memory *memory, uint64_t time_ns, uint
     }
     mapping->row = (uint32_t)at;
     mapping->stream = origin->stream;
+    mapping->recorded_stack = origin->recorded_stack;
     mapping->time_ns = time_ns;
     struct row *row = &memory->rows[at];
     keep_peak(memory, row);
@@ -273,19 +276,42 @@ void ag_mapped_memory_restart(struct ag_mapped_memory *memory, uint64_t time_ns)
 void ag_mapped_memory_ranges(const struct ag_mapped_memory *memory, ag_mapped_range_visit *visit,
                              void *context) {
     for (const struct range *range = memory->first[0]; range; range = range->next[0]) {
-        const struct ag_stack_sum *sum = &memory->rows[range->mapping->row].sum;
-        visit(context, range->low, range->high, sum->stack, sum->via);
+        visit(context, range->low, range->high, range->mapping->recorded_stack,
+              memory->rows[range->mapping->row].sum.via);
     }
 }
 
+void ag_mapped_memory_note_half_way(struct ag_mapped_memory *memory) {
+    for (size_t i = 0; i < memory->n_rows; i++) {
+        memory->rows[i].mapped.half_way_bytes = memory->rows[i].live.bytes;
+    }
+}
+
+void ag_mapped_memory_note_resident(struct ag_mapped_memory *memory,
+                                    const struct ag_resident_look *look) {
+    struct ag_mapped_residency residency = ag_mapped_residency_of(look);
+    for (const struct range *range = memory->first[0]; range; range = range->next[0]) {
+        struct ag_mapped_sum *mapped = &memory->rows[range->mapping->row].mapped;
+        const uint64_t bytes = ag_mapped_residency_in(&residency, range->low, range->high);
+        mapped->resident_bytes += bytes;
+        mapped->untouched_bytes += range->high - range->low - bytes;
+    }
+}
+
+size_t ag_mapped_memory_count(const struct ag_mapped_memory *memory) {
+    return memory->n_rows;
+}
+
 int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack_sum **ret_stacks,
-                          struct ag_live_sum **ret_live, size_t *ret_count,
+                          struct ag_live_sum **ret_live, struct ag_mapped_sum **ret_mapped,
                           struct ag_summary *summary) {
     struct ag_stack_sum *stacks = calloc(memory->n_rows + 1, sizeof(*stacks));
     struct ag_live_sum *live = calloc(memory->n_rows + 1, sizeof(*live));
-    if (!stacks || !live) {
+    struct ag_mapped_sum *mapped = calloc(memory->n_rows + 1, sizeof(*mapped));
+    if (!stacks || !live || !mapped) {
         free(stacks);
         free(live);
+        free(mapped);
         return -ENOMEM;
     }
     summary->allocated_blocks = summary->allocated_bytes = 0;
@@ -297,6 +323,7 @@ int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack
         keep_peak(memory, &row);
         stacks[i] = row.sum;
         live[i] = row.live;
+        mapped[i] = row.mapped;
         summary->allocated_blocks += row.sum.allocated_blocks;
         summary->allocated_bytes += row.sum.allocated_bytes;
         summary->freed_blocks += row.sum.freed_blocks;
@@ -311,6 +338,6 @@ int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack
     summary->temporary_blocks = summary->ghost_frees = summary->order_repairs = 0;
     *ret_stacks = stacks;
     *ret_live = live;
-    *ret_count = memory->n_rows;
+    *ret_mapped = mapped;
     return 0;
 }

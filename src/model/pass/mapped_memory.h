@@ -12,13 +12,16 @@
 #include <stdint.h>
 
 #include "ledger/ledger.h"
+#include "schema/resident_mapping.h"
 
 struct ag_mapped_memory;
 struct ag_mapped_memory *ag_mapped_memory_new(void); /* NULL: no memory */
 struct ag_mapped_memory *ag_mapped_memory_free(struct ag_mapped_memory *memory);
-struct ag_mapping_origin { /* who made a mapping: call stack, via (the called function: mmap ...)
-                            * and stream (thread) */
-    uint32_t stack, via, stream;
+struct ag_mapping_origin { /* who made a mapping */
+    uint32_t recorded_stack;
+    uint32_t stack;  /* the stack in the results: recorded_stack, or what replaces it */
+    uint32_t via;    /* the called function: mmap ... */
+    uint32_t stream; /* the thread */
 };
 /* Maps [address, address + bytes) at TIME_NS, over whatever was mapped there. Calls must be in the
  * order of their times. An empty range, or one that wraps around, is ignored. Returns 0 or
@@ -35,17 +38,28 @@ int ag_mapped_memory_unmap(struct ag_mapped_memory *memory, uint64_t call_time_n
 /* Sets the counts of mappings made and unmapped to 0, and forgets the peak so far. Mappings that
  * exist stay mapped. */
 void ag_mapped_memory_restart(struct ag_mapped_memory *memory, uint64_t time_ns);
-/* Calls VISIT for each mapped range [low, high), in the order of addresses, with the stack and via
- * that mapped it. */
-typedef void ag_mapped_range_visit(void *context, uint64_t low, uint64_t high, uint32_t stack,
-                                   uint32_t via);
+/* Calls VISIT for each mapped range [low, high), in the order of addresses, with the recorded stack
+ * and the via that mapped it. */
+typedef void ag_mapped_range_visit(void *context, uint64_t low, uint64_t high,
+                                   uint32_t recorded_stack, uint32_t via);
 void ag_mapped_memory_ranges(const struct ag_mapped_memory *memory, ag_mapped_range_visit *visit,
                              void *context);
-/* Copies the sums of each stack and via to new arrays, which the caller frees, and sets the members
- * of *summary that describe allocated, freed and used memory, and the peak. Returns 0 or -ENOMEM;
- * then no array was made. */
+/* What else is known of the mappings of a stack and via. */
+struct ag_mapped_sum {
+    uint64_t half_way_bytes;  /* mapped at ag_mapped_memory_note_half_way */
+    uint64_t resident_bytes;  /* of what was mapped at ag_mapped_memory_note_resident: resident */
+    uint64_t untouched_bytes; /* and not resident */
+};
+void ag_mapped_memory_note_half_way(struct ag_mapped_memory *memory);
+/* What is mapped now was mapped at the moment of LOOK. */
+void ag_mapped_memory_note_resident(struct ag_mapped_memory *memory,
+                                    const struct ag_resident_look *look);
+/* Copies the sums of each stack and via to new arrays of ag_mapped_memory_count elements, which the
+ * caller frees, and sets the members of *summary that describe allocated, freed and used memory,
+ * and the peak. Returns 0 or -ENOMEM; then no array was made. */
+size_t ag_mapped_memory_count(const struct ag_mapped_memory *memory);
 int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack_sum **ret_stacks,
-                          struct ag_live_sum **ret_live, size_t *ret_count,
+                          struct ag_live_sum **ret_live, struct ag_mapped_sum **ret_mapped,
                           struct ag_summary *summary);
 
 #endif

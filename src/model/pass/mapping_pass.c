@@ -1,10 +1,19 @@
 /* mapping_pass.c: applies the MAP and UNMAP records of a trace, in the order of time, to the sums
  * of mapped_memory.h.
  *
- * 1. Which mappings count. The heaps of allocators that allogram records have mappings, too, for
- * example those of the Boehm collector. Other views show their memory, as blocks. The program's own
- * mappings are those of a heap that holds other heaps (is_backing). A mapping of another heap only
- * ends what was mapped at its addresses before.
+ * 1. Which mappings count. The heaps of allocators that allogram records have mappings, too. Other
+ * views show their memory, as blocks, and no byte may count twice. The Boehm collector reports its
+ * mappings as those of its heap. The program's own mappings are those of a heap that holds other
+ * heaps (is_backing). A mapping of another heap only ends what was mapped at its addresses before.
+ *
+ * An allocator in a library (jemalloc, mimalloc, tcmalloc) or in the program calls mmap as any
+ * other code does. It is recognized by its blocks: at three moments (half-way, at the look at the
+ * resident memory, and at the end), each block in use that lies in a mapped range shows that the
+ * stack that mapped the range belongs to an allocator. If the block is of malloc, so do all other
+ * stacks on which the same library called mmap, because the library's tables contain no block; this
+ * does not apply to the program's own file, which contains more than an allocator. If such stacks
+ * are found, the pass is made again without their mappings. The moments are those at which the
+ * events of blocks and the records of mappings are applied up to the same time.
  *
  * 2. Kinds. A file that is mapped, and addresses that are only reserved (PROT_NONE), are not memory
  * that the program uses like that of malloc. They get vias (allocation functions) of their own, so
@@ -22,7 +31,14 @@
 #include <sys/mman.h>
 
 #include "model/pass/chunk_feed.h"
+#include "table/array.h"
 
+enum { MOMENTS_MOST = 3 };
+
+struct range { /* [low, high) */
+    uint64_t low, high;
+    uint32_t recorded_stack;
+};
 struct mapping_pass {
     struct ag_definitions *definitions;
     const struct ag_pass_options *options;
@@ -31,6 +47,16 @@ struct mapping_pass {
                                              * an UNMAP */
     uint64_t until_ns;                      /* later records are left out */
     bool has_restarted;
+    /* the stacks on which an allocator whose blocks are recorded calls mmap, and the libraries of
+     * these stacks (ids of images) */
+    struct ag_index_map allocators, libraries;
+    struct range *ranges; /* what is mapped, while allocators are searched */
+    size_t n_ranges;
+    /* the ends of the periods, as in ag_pass_options; reach_moment is called at all but the last */
+    uint64_t moments_ns[MOMENTS_MOST];
+    size_t n_moments;
+    uint64_t half_way_ns, look_ns; /* 0: not in the time window, or not known */
+    bool finds_allocators;
     int r;
 };
 
@@ -91,6 +117,79 @@ static uint32_t stack_of(const struct mapping_pass *pass, const struct ag_feed_m
     return is_left_out ? AG_STACK_OTHER : options->is_by_stream ? map->stream : map->stack;
 }
 
+/* ---- allocators ---- */
+
+/* Returns the id of the library that called mmap on this stack; 0: it was called by no library, but
+ * by the program's file, or the caller is unknown. */
+static uint32_t library_of(const struct ag_definitions *definitions, uint32_t stack) {
+    const struct ag_stack_nodes *nodes = &definitions->nodes;
+    const uint32_t node = ag_stack_nodes_find_recorded(nodes, stack);
+    const uint32_t image = AG_IS_ROOT(node) ? 0 : nodes->sites[nodes->nodes[node].site].image;
+    const uint32_t at =
+        image == 0 ? AG_INDEX_NONE : ag_index_map_find(&definitions->image_index, image);
+    if (at == AG_INDEX_NONE) {
+        return 0;
+    }
+    const char *path = ag_text(&definitions->texts, definitions->images[at].path);
+    return definitions->exe && strcmp(path, definitions->exe) == 0 ? 0 : image;
+}
+
+static bool is_of_allocator(const struct mapping_pass *pass, uint32_t stack) {
+    return pass->allocators.count > 0 &&
+           (ag_index_map_find(&pass->allocators, stack) != AG_INDEX_NONE ||
+            (pass->libraries.count > 0 &&
+             ag_index_map_find(&pass->libraries, library_of(pass->definitions, stack)) !=
+                 AG_INDEX_NONE));
+}
+
+static void take_range(void *context, uint64_t low, uint64_t high, uint32_t recorded_stack,
+                       uint32_t via) {
+    struct mapping_pass *pass = context;
+    (void)via;
+    const struct range range = {low, high, recorded_stack};
+    if (!is_of_allocator(pass, recorded_stack) &&
+        AG_ARRAY_ADD(pass->ranges, pass->n_ranges, range) < 0) {
+        pass->r = -ENOMEM;
+    }
+}
+
+static void visit_live(void *context, uint64_t address, uint8_t via) {
+    struct mapping_pass *pass = context;
+    const struct ag_model_heap *heap = ag_definitions_heap_of_via(pass->definitions, via);
+    const uint64_t place = AG_EVENT_PLACE(address);
+    size_t low = 0, high = pass->n_ranges; /* the first range that ends after PLACE is between */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (pass->ranges[middle].high <= place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == pass->n_ranges || place < pass->ranges[low].low || !heap ||
+        strcmp(heap->domain, "cpu") != 0 || pass->r < 0) {
+        return;
+    }
+    const uint32_t stack = pass->ranges[low].recorded_stack;
+    const uint32_t library =
+        strcmp(heap->kind, "malloc") == 0 ? library_of(pass->definitions, stack) : 0;
+    int r = ag_index_map_insert_first(&pass->allocators, stack, 0);
+    if (r >= 0 && library != 0) {
+        r = ag_index_map_insert_first(&pass->libraries, library, 0);
+    }
+    pass->r = r < 0 ? r : 0;
+}
+
+static void find_allocators(struct mapping_pass *pass, const struct ag_ledger *ledger) {
+    pass->n_ranges = 0;
+    ag_mapped_memory_ranges(pass->memory, take_range, pass);
+    if (pass->n_ranges > 0 && pass->r == 0) {
+        ag_ledger_visit_live(ledger, visit_live, pass);
+    }
+}
+
+/* ---- records ---- */
+
 /* Called with the time of each record. If the time window (--from, --to) counts older mappings, the
  * counts are restarted when the window begins; what is mapped at that time stays mapped. */
 static void restart_at(struct mapping_pass *pass, uint64_t time_ns) {
@@ -122,9 +221,12 @@ static void visit_map(void *context, const struct ag_feed_map *map) {
     if (pass->r < 0 || map->time_ns > pass->until_ns) {
         return;
     }
-    if (map->kind == AG_RECORD_MAP && heap && heap->is_backing) {
-        const struct ag_mapping_origin origin = {
-            .stack = stack_of(pass, map), .via = via_of(pass, map, via), .stream = map->stream};
+    if (map->kind == AG_RECORD_MAP && heap && heap->is_backing &&
+        !is_of_allocator(pass, map->stack)) {
+        const struct ag_mapping_origin origin = {.recorded_stack = map->stack,
+                                                 .stack = stack_of(pass, map),
+                                                 .via = via_of(pass, map, via),
+                                                 .stream = map->stream};
         pass->r =
             ag_mapped_memory_map(pass->memory, map->time_ns, map->address, map->bytes, &origin);
     } else {
@@ -134,6 +236,49 @@ static void visit_map(void *context, const struct ag_feed_map *map) {
     pass->unmapped_via = map->kind == AG_RECORD_UNMAP ? unmapped_via : UINT32_MAX;
     pass->unmapped_stream = map->stream;
 }
+
+/* ---- moments ---- */
+
+/* Chooses the moments: the middle of the time that is shown, and the look at the resident memory.
+ * If both are the same, there is one moment. */
+static void choose_moments(struct mapping_pass *pass) {
+    const struct ag_definitions *definitions = pass->definitions;
+    const struct ag_pass_options *options = pass->options;
+    const uint64_t start_ns = definitions->start_ns;
+    const uint64_t end_ns = definitions->end_ns > start_ns
+                                ? definitions->end_ns
+                                : start_ns + definitions->index.summary.duration_ns;
+    const uint64_t from_ns = options->from_ns > start_ns ? options->from_ns : start_ns;
+    const uint64_t to_ns = options->to_ns < end_ns ? options->to_ns : end_ns;
+    const uint64_t look_ns = definitions->look.n_mappings > 0 ? definitions->look_ns : 0;
+    pass->half_way_ns = to_ns > from_ns ? from_ns + (to_ns - from_ns) / 2 : 0;
+    pass->look_ns = look_ns > options->from_ns && look_ns < options->to_ns ? look_ns : 0;
+    const uint64_t first_ns = pass->look_ns < pass->half_way_ns ? pass->look_ns : pass->half_way_ns;
+    const uint64_t last_ns = pass->look_ns < pass->half_way_ns ? pass->half_way_ns : pass->look_ns;
+    if (first_ns != 0) {
+        pass->moments_ns[pass->n_moments++] = first_ns;
+    }
+    if (last_ns != first_ns) {
+        pass->moments_ns[pass->n_moments++] = last_ns;
+    }
+    pass->moments_ns[pass->n_moments++] = UINT64_MAX;
+}
+
+static void reach_moment(void *context, size_t period, struct ag_ledger *ledger) {
+    struct mapping_pass *pass = context;
+    restart_at(pass, pass->moments_ns[period]);
+    if (pass->moments_ns[period] == pass->half_way_ns) {
+        ag_mapped_memory_note_half_way(pass->memory);
+    }
+    if (pass->moments_ns[period] == pass->look_ns) {
+        ag_mapped_memory_note_resident(pass->memory, &pass->definitions->look);
+    }
+    if (pass->finds_allocators) {
+        find_allocators(pass, ledger);
+    }
+}
+
+/* ---- the pass ---- */
 
 /* Applies the records to pass->memory. The results for blocks are not used, so no filter applies to
  * them. */
@@ -146,10 +291,30 @@ static int apply_maps(const struct ag_trace_file *file, struct mapping_pass *pas
                                             .n_threads = pass->options->n_threads,
                                             .counts_older = pass->options->counts_older,
                                             .visit_map = visit_map,
-                                            .visit_context = pass};
+                                            .visit_context = pass,
+                                            .period_ends_ns = pass->moments_ns,
+                                            .n_periods = pass->n_moments,
+                                            .end_period = reach_moment,
+                                            .period_context = pass};
     const int r =
         pass->memory && ledger ? ag_event_pass(file, pass->definitions, &of_maps, ledger) : -ENOMEM;
+    if (r == 0 && pass->finds_allocators) {
+        find_allocators(pass, ledger);
+    }
     return r < 0 ? r : pass->r;
+}
+
+/* Makes the pass again, now without the mappings of the allocators that it found. */
+static int apply_maps_again(const struct ag_trace_file *file, struct mapping_pass *pass) {
+    struct ag_ledger *ledger = ag_ledger_new();
+    (void)ag_mapped_memory_free(pass->memory);
+    pass->memory = ag_mapped_memory_new();
+    pass->unmapped_via = UINT32_MAX;
+    pass->has_restarted = false;
+    pass->finds_allocators = false;
+    const int r = apply_maps(file, pass, ledger);
+    (void)ag_ledger_free(ledger);
+    return r;
 }
 
 int ag_mapping_pass_at(const struct ag_trace_file *file, struct ag_definitions *definitions,
@@ -178,9 +343,14 @@ int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *def
                                 .options = options,
                                 .memory = ag_mapped_memory_new(),
                                 .unmapped_via = UINT32_MAX,
-                                .until_ns = UINT64_MAX};
+                                .until_ns = UINT64_MAX,
+                                .finds_allocators = true};
+    choose_moments(&pass);
     int r = apply_maps(file, &pass, ledger);
     r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
+    if (r == 0 && pass.allocators.count > 0) {
+        r = apply_maps_again(file, &pass);
+    }
     if (r == 0) {
         restart_at(&pass, UINT64_MAX);
         free(ret_sums->stacks);
@@ -189,9 +359,15 @@ int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *def
         *ret_live = NULL;
         ret_sums->n_stacks = 0;
         ret_sums->summary.unique_stacks = 0; /* counted by the caller */
-        r = ag_mapped_memory_sums(pass.memory, &ret_sums->stacks, ret_live, &ret_sums->n_stacks,
+        ret_sums->has_half_way = pass.half_way_ns != 0;
+        ret_sums->has_residency = pass.look_ns != 0;
+        r = ag_mapped_memory_sums(pass.memory, &ret_sums->stacks, ret_live, &ret_sums->mapped,
                                   &ret_sums->summary);
+        ret_sums->n_stacks = r == 0 ? ag_mapped_memory_count(pass.memory) : 0;
     }
+    ag_index_map_done(&pass.allocators);
+    ag_index_map_done(&pass.libraries);
+    free(pass.ranges);
     (void)ag_mapped_memory_free(pass.memory);
     return r;
 }

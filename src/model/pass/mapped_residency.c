@@ -1,0 +1,87 @@
+/* mapped_residency.c: walks through the runs of resident pages and through mapped ranges at the
+ * same time; both are sorted by address.
+ *
+ * Of writable anonymous memory, the look has the resident pages, so the result is exact to a page.
+ * Of other mappings it has only the number of resident bytes. They are one run, and a range that
+ * contains a part of it gets its share in proportion to its bytes. Usually one call made the whole
+ * mapping; then this is exact, too. */
+#include "model/pass/mapped_residency.h"
+
+#include "base/varint.h"
+
+struct ag_mapped_residency ag_mapped_residency_of(const struct ag_resident_look *look) {
+    return (struct ag_mapped_residency){.look = look};
+}
+
+/* Makes the next run of the current mapping the current run. Returns false if there is none, or if
+ * the runs do not fit into the mapping, which is damage that no checksum found. */
+static bool next_pages(struct ag_mapped_residency *residency) {
+    const struct ag_resident_look *look = residency->look;
+    if (residency->at == NULL) {
+        return false;
+    }
+    const struct ag_resident_mapping *mapping = &look->mappings[residency->next - 1];
+    const uint8_t *end = mapping->pages + mapping->pages_length;
+    const uint64_t left = (mapping->high - residency->high) / look->page_bytes;
+    uint64_t gap, n;
+    const uint8_t *at = residency->at < end ? ag_varint_get(residency->at, end, &gap) : NULL;
+    at = at != NULL ? ag_varint_get(at, end, &n) : NULL;
+    if (at == NULL || gap > left || n > left - gap) {
+        residency->at = NULL;
+        return false;
+    }
+    residency->low = residency->high + gap * look->page_bytes;
+    residency->high = residency->low + n * look->page_bytes;
+    residency->bytes = residency->high - residency->low;
+    residency->at = at;
+    return true;
+}
+
+/* Returns false if there is no run left. */
+static bool next_run(struct ag_mapped_residency *residency) {
+    const struct ag_resident_look *look = residency->look;
+    while (!next_pages(residency)) {
+        if (residency->next == look->n_mappings) {
+            return false;
+        }
+        const struct ag_resident_mapping *mapping = &look->mappings[residency->next++];
+        if (mapping->low < residency->reached || mapping->high <= mapping->low) {
+            continue;
+        }
+        residency->reached = mapping->high;
+        if (mapping->pages == NULL) {
+            const uint64_t size = mapping->high - mapping->low;
+            residency->low = mapping->low;
+            residency->high = mapping->high;
+            residency->bytes = mapping->rss_bytes < size ? mapping->rss_bytes : size;
+            return true;
+        }
+        residency->at = mapping->pages;
+        residency->low = residency->high = mapping->low;
+        residency->bytes = 0;
+    }
+    return true;
+}
+
+uint64_t ag_mapped_residency_in(struct ag_mapped_residency *residency, uint64_t low,
+                                uint64_t high) {
+    uint64_t bytes = 0;
+    while (residency->high <= low || residency->bytes == 0) {
+        if (!next_run(residency)) {
+            return 0;
+        }
+    }
+    while (residency->low < high) {
+        const uint64_t from = residency->low > low ? residency->low : low;
+        const uint64_t to = residency->high < high ? residency->high : high;
+        const uint64_t size = residency->high - residency->low, part = to > from ? to - from : 0;
+        bytes +=
+            residency->bytes == size
+                ? part
+                : (uint64_t)((long double)residency->bytes * (long double)part / (long double)size);
+        if (residency->high > high || !next_run(residency)) {
+            break;
+        }
+    }
+    return bytes;
+}
