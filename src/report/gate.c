@@ -11,6 +11,7 @@
 #include "model/answers/blamed_lines.h"
 #include "model/answers/call_difference.h"
 #include "model/answers/difference.h"
+#include "model/answers/program_mappings.h"
 #include "model/interval.h"
 #include "report/view.h"
 #include "table/array.h"
@@ -54,6 +55,19 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
 static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
     return term->key == AG_GATE_PEAK_TIME || term->key == AG_GATE_RSS_PEAK ? AG_METRIC_DEFAULT
                                                                            : term->metric;
+}
+
+/* Finds the profile that has the quantity of TERM: PROFILE, or that of its mappings. Returns 0 or a
+ * negative errno. */
+static int profile_of(const struct ag_gate_term *term, struct ag_profile *profile,
+                      struct ag_profile **ret_profile) {
+    const bool is_mapped = term->key == AG_GATE_MAPPED || term->key == AG_GATE_MAPPED_PEAK;
+    char message[512];
+    if (is_mapped && profile != NULL) {
+        return ag_profile_mappings(profile, ret_profile, message);
+    }
+    *ret_profile = profile;
+    return 0;
 }
 
 struct quantity { /* a number of a trace, and its bounds */
@@ -138,9 +152,14 @@ static int quantity_of_function(const struct ag_gate_term *term, struct ag_profi
     return r;
 }
 
-static int quantity_in(const struct ag_gate_term *term, struct ag_profile *profile,
+static int quantity_in(const struct ag_gate_term *term, struct ag_profile *whole,
                        struct quantity *ret_quantity, bool *ret_is_known) {
-    const char *gap = term->key != AG_GATE_LOST_EVENTS ? find_gap(profile) : NULL;
+    struct ag_profile *profile;
+    const int profile_r = profile_of(term, whole, &profile);
+    const char *gap = term->key != AG_GATE_LOST_EVENTS ? find_gap(whole) : NULL;
+    if (profile_r < 0) {
+        return profile_r;
+    }
     if (gap != NULL) {
         *ret_quantity = (struct quantity){.lack = gap};
         *ret_is_known = true;
@@ -410,15 +429,21 @@ static int place_of_function(const struct ag_gate_term *term, struct ag_profile 
 
 /* Finds the place that has the largest part of the quantity. *ret_place must be zeroed by the
  * caller; it stays zeroed if there is no such place. 0 or -ENOMEM. */
-static int find_place(const struct ag_gate_term *term, struct ag_profile *profile,
-                      struct ag_profile *base, struct ag_gate_place *ret_place) {
+static int find_place(const struct ag_gate_term *term, struct ag_profile *whole,
+                      struct ag_profile *whole_base, struct ag_gate_place *ret_place) {
+    struct ag_profile *profile, *base;
+    int r = profile_of(term, whole, &profile);
+    r = r < 0 ? r : profile_of(term, whole_base, &base);
+    if (r < 0) {
+        return r;
+    }
     if (term->key == AG_GATE_FUNCTION) {
         return term->site != NULL ? place_of_named(term, profile, ret_place)
                                   : place_of_function(term, profile, base, ret_place);
     }
-    int r = term->of == AG_GATE_OF_GROWTH && !term->is_total
-                ? place_of_growth(term, profile, base, ret_place)
-                : 0;
+    r = term->of == AG_GATE_OF_GROWTH && !term->is_total
+            ? place_of_growth(term, profile, base, ret_place)
+            : 0;
     /* if the line that grew most belongs to the system, this trace alone decides */
     if (r == 0 && ret_place->file == NULL) {
         free(ret_place->function);

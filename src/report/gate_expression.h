@@ -23,9 +23,10 @@
 
 #include "model/metric.h"
 
-/* Keys of the summary view. A result also names one stack: the one with the largest value of the
- * metric in the third argument. DEFAULT: the result names no stack. The fourth argument is the
- * key's value, which gate.c reads from a summary or a profile. */
+/* Keys of the summary view, and mapped_ keys, whose PROFILE is that of the mappings. A result also
+ * names one stack: the one with the largest value of the metric in the third argument. DEFAULT: the
+ * result names no stack. The fourth argument is the key's value, which gate.c reads from a summary
+ * or a profile. */
 #define AG_GATE_KEY_TABLE(X)                                                           \
     X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS, summary->allocated_blocks) \
     X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES, summary->allocated_bytes)     \
@@ -44,6 +45,8 @@
     X(ORDER_REPAIRS, order_repairs, DEFAULT, summary->order_repairs)                   \
     X(THREADS, threads, DEFAULT, summary->threads)                                     \
     X(RSS_PEAK, rss_peak_bytes, PEAK_BYTES, summary->rss_peak_bytes)                   \
+    X(MAPPED, mapped_bytes, IN_USE_BYTES, summary->in_use_bytes)                       \
+    X(MAPPED_PEAK, mapped_peak_bytes, PEAK_BYTES, summary->peak_bytes)                 \
     X(LOST_EVENTS, lost_events, DEFAULT, ag_heading_lost_events(profile))              \
     X(DURATION, duration_ns, DEFAULT, ag_profile_recording_ns(profile))
 

@@ -67,7 +67,7 @@ def counted(tools):
 
 
 def views(tools, trace):
-    """The text, and time windows."""
+    """The text, time windows, and conditions of --fail-if."""
     failures = tap.Failures()
     text = recorded.run([tools.allogram, "report", trace, "--view=mappings"]).stdout.decode()
     failures.require("the text has the columns: %s" % text, re.search(r"resident MiB +untouched MiB", text) is not None)
@@ -78,6 +78,15 @@ def views(tools, trace):
     total = recorded.report(tools, trace, "--view=mappings")["total"]
     older = recorded.report(tools, trace, "--view=mappings", "--from=1s", "--older")["total"]
     failures.expect("with what was mapped before", [older[key] for key in KEYS], [total[key] for key in KEYS])
+    for condition, status in (("mapped_bytes != %d" % total["mapped_bytes"], 0), ("mapped_bytes >= 100M", 3),
+                              ("mapped_peak_bytes != %d" % total["peak_bytes"], 0), ("mapped_peak_bytes > peak_bytes", 3)):
+        failures.expect(condition, recorded.run([tools.allogram, "report", trace, "--fail-if=" + condition]).status, status)
+    place = recorded.run([tools.allogram, "report", trace, "--fail-if=mapped_bytes > 1M", "--sarif=" + trace + ".sarif"])
+    failures.expect("status", place.status, 3)
+    with open(trace + ".sarif", encoding="utf-8") as file:
+        failures.require("the result names the line that maps most", "touched_mappings.c" in file.read())
+    base = recorded.run([tools.allogram, "report", trace, "--base=" + trace, "--fail-if=growth.mapped_bytes > 0%"])
+    failures.expect("growth from itself", base.status, 0)
     return failures
 
 
