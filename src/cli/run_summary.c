@@ -140,7 +140,7 @@ static void print_mapped(const struct ag_writer_report *report) {
         return;
     }
     if (ag_profile_mapped_memory_note(profile, AG_MAPPINGS_QUICK, &note) == 0 && note.is_there) {
-        ag_say("resident %s; %s   ->  allogram report %s --view=mappings",
+        ag_say("resident at most %s; %s   ->  allogram report %s --view=mappings",
                ag_quantity_bytes(&resident, report->rss_peak_bytes),
                ag_report_mapped_words(&note, words), short_path(report->path));
     }

@@ -89,7 +89,7 @@ static void write_findings_text(struct ag_view *view, const struct level *level,
     if (findings->count > level->n_findings) {
         ag_page_print(view->page, AG_STYLE_DIM, "%zu more findings\n",
                       findings->count - level->n_findings);
-    } else if (ag_profile_identity(view->profile)->is_sampled) {
+    } else if (findings->count == 0 && ag_profile_identity(view->profile)->is_sampled) {
         ag_page_text(view->page, AG_STYLE_PLAIN,
                      "no findings: they need a recording of every allocation (--mode=exact)\n");
     } else if (findings->count == 0) {

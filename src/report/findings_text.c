@@ -17,6 +17,7 @@ static const struct {
 } kinds[] = {
     [AG_FINDING_UNSEEN] = {"unseen_allocations", "blocks --state=ghost", false},
     [AG_FINDING_UNSEEN_FREES] = {"unseen_frees", "blocks", false},
+    [AG_FINDING_MAPPED] = {"mapped_memory", "mappings", true},
     [AG_FINDING_LEAK] = {"growing_leak", "leaks", true},
     [AG_FINDING_RESIDENT] = {"resident_free", "rss", false},
     [AG_FINDING_STEPS] = {"constant_steps", "blocks", true},
@@ -153,6 +154,15 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
             "into its callers (or recording was paused)",
             ag_quantity_short(&first, finding->blocks), share);
         break;
+    case AG_FINDING_MAPPED:
+        snprintf(words, WORDS_BYTES,
+                 "maps %s itself (%s of %s that the program mapped, at the peak of its mappings); "
+                 "blocks have %s at their peak, and the process was up to %s large",
+                 ag_quantity_bytes(&first, finding->bytes), share,
+                 ag_quantity_bytes(&second, finding->whole),
+                 ag_quantity_bytes(&third, finding->blocks_peak_bytes),
+                 ag_quantity_bytes(&largest, finding->rss_peak_bytes));
+        break;
     case AG_FINDING_LEAK:
         leak_words(finding, words);
         break;
@@ -235,7 +245,10 @@ void ag_finding_describe(struct ag_profile *profile, const struct ag_finding *fi
                          struct ag_finding_words *ret_words) {
     ret_words->kind = kinds[finding->kind].name;
     ret_words->frame =
-        finding->frame != UINT32_MAX ? ag_profile_frame(profile, finding->frame) : NULL;
+        finding->frame != UINT32_MAX
+            ? ag_profile_frame(finding->mappings != NULL ? finding->mappings : profile,
+                               finding->frame)
+            : NULL;
     write_words(finding, ret_words->words);
     add_merged_words(finding, ret_words->words);
     write_options(finding, ret_words->frame, ret_words->options);
@@ -299,7 +312,13 @@ void ag_finding_numbers_json(struct ag_json *json, const struct ag_finding *find
     const double share =
         finding->whole > 0 ? 100.0 * (double)finding->part / (double)finding->whole : 0;
     ag_json_percent(json, "share_percent", share);
-    ag_json_integer(json, "blocks", finding->blocks);
+    if (finding->kind == AG_FINDING_MAPPED) {
+        ag_json_integer(json, "mapped_peak_bytes", finding->whole);
+        ag_json_integer(json, "blocks_peak_bytes", finding->blocks_peak_bytes);
+        ag_json_integer(json, "rss_peak_bytes", finding->rss_peak_bytes);
+    } else {
+        ag_json_integer(json, "blocks", finding->blocks);
+    }
     if (finding->kind != AG_FINDING_TEMPORARY && finding->kind != AG_FINDING_UNSEEN &&
         finding->kind != AG_FINDING_UNSEEN_FREES) {
         ag_json_integer(json, "bytes", finding->bytes);

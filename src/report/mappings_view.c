@@ -38,11 +38,14 @@ static int find_note(struct ag_view *view, struct ag_mapped_memory_note *note) {
 
 int ag_mappings_summary_text(struct ag_view *view) {
     struct ag_mapped_memory_note note;
-    char words[AG_MAPPED_WORDS_BYTES];
+    struct ag_quantity bytes;
     const int r = find_note(view, &note);
-    if (r == 0 && note.is_there) {
-        ag_page_prose(view->page, AG_STYLE_PLAIN, "  %s; see --view=mappings",
-                      ag_report_mapped_words(&note, words));
+    if (r == 0 && note.is_there) { /* the finding about it names the line */
+        ag_page_prose(view->page, AG_STYLE_PLAIN,
+                      "  mapped by the program itself: %s at the peak of the mappings%s; see "
+                      "--view=mappings",
+                      ag_quantity_bytes(&bytes, note.peak_bytes),
+                      note.with_reserved ? " (some of it without access at first)" : "");
     }
     return r;
 }

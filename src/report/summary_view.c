@@ -74,6 +74,21 @@ struct ag_metrics ag_summary_metrics(const struct ag_view *view) {
     return all;
 }
 
+/* Finds when the resident memory was largest. The kernel also counts it between the samples of the
+ * timeline; then the moment is not known. */
+static bool find_rss_peak(const struct ag_view *view, uint64_t *ret_time_ns) {
+    const struct ag_timeline_point *points;
+    const size_t n = ag_profile_timeline(view->profile, &points);
+    const uint64_t most = ag_profile_summary(view->profile)->rss_peak_bytes;
+    for (size_t i = 0; i < n && most > 0; i++) {
+        if (points[i].rss_bytes == most) {
+            *ret_time_ns = points[i].time_ns;
+            return true;
+        }
+    }
+    return false;
+}
+
 int ag_summary_view_json(struct ag_view *view) {
     struct ag_json *json = view->json;
     const struct ag_summary *summary = ag_profile_summary(view->profile);
@@ -103,6 +118,9 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "order_repairs", summary->order_repairs);
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
+    uint64_t rss_peak_ns = 0;
+    const bool knows_rss_peak = find_rss_peak(view, &rss_peak_ns);
+    ag_json_integer_if(json, "rss_peak_time_ns", rss_peak_ns, knows_rss_peak);
     int r = ag_mappings_summary_json(view);
     r = r < 0 ? r : write_apart_json(view);
     r = r < 0 ? r : ag_cpu_summary_json(view);
@@ -188,9 +206,15 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
                right.text);
     /* a recording that the program starts itself (allogram.h) does not contain the resident size */
     const bool is_known = summary->rss_peak_bytes > 0;
-    snprintf(right.text, sizeof right.text, "at %s%s%s",
-             ag_quantity_time(&number, summary->peak_time_ns), is_known ? ", resident " : "",
-             is_known ? ag_quantity_bytes(&other, summary->rss_peak_bytes) : "");
+    const int used = snprintf(right.text, sizeof right.text, "at %s%s%s",
+                              ag_quantity_time(&number, summary->peak_time_ns),
+                              is_known ? "; resident at most " : "",
+                              is_known ? ag_quantity_bytes(&other, summary->rss_peak_bytes) : "");
+    uint64_t rss_peak_ns;
+    if (find_rss_peak(view, &rss_peak_ns)) {
+        snprintf(right.text + used, sizeof right.text - (size_t)used, " at %s",
+                 ag_quantity_time(&number, rss_peak_ns));
+    }
     write_pair(view, amount_line(&left, "  ", LEFT_NAME, "peak", &all, AG_METRIC_PEAK_BYTES),
                right.text);
     if (summary->peak_low_bytes != summary->peak_high_bytes) {

@@ -127,7 +127,11 @@ def noted(tools, command, *options, has_line, **expected):
         words = "mapped by the program itself: "
         failures.expect("the line of run", words in outcome.stderr.decode(), has_line)
         for trace in recorded.traces_in(folder):
-            note = recorded.report(tools, trace)["program_mappings"]
+            summary = recorded.report(tools, trace)
+            note = summary["program_mappings"]
+            findings = [finding for finding in summary["findings"] if finding["kind"] == "mapped_memory"]
+            failures.expect("findings", [(finding["function"], finding["line"], finding["bytes"], finding["mapped_peak_bytes"]) for finding in findings],
+                            [(note["function"], note["line"], note["line_bytes"], note["peak_bytes"])] if note else [])
             text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
             failures.expect("the lines of report (text, JSON)", (words in text, note is not None), (has_line,) * 2)
             for key, value in expected.items():
@@ -163,7 +167,7 @@ def main():
     recorded.hide_debug_files()
     with recorded.Folder() as folder:
         silent = without_line(tools, folder)
-        results = tap.Plan(8 + len(silent))
+        results = tap.Plan(9 + len(silent))
         for seed in (1, 2, 3):
             results.run("seed %d" % seed, lambda seed=seed: alone(tools, seed))
         results.run("a sampled trace has all mappings", lambda: alone(tools, 4, "--mode=sample"))
@@ -172,6 +176,8 @@ def main():
         results.run("touched memory is mentioned", lambda: noted(
             tools, [tools.program("mapped_memory"), "touched"], has_line=True, function="grow", file=os.path.realpath(recorded.source_of("mapped_memory.c")),
             line=recorded.line_of("mapped_memory.c", "/* the line */"), peak_bytes=96 * MIB, line_bytes=80 * MIB, without_access=False))
+        results.run("a sampled trace has the finding", lambda: noted(
+            tools, [tools.program("mapped_memory"), "touched"], "--mode=sample", has_line=True, function="grow", peak_bytes=96 * MIB))
         results.run("memory that mprotect makes accessible is mentioned", lambda: noted(
             tools, [tools.program("mapped_memory"), "committed"], has_line=True, function="reserve", peak_bytes=80 * MIB, without_access=True))
         for name, command in silent:

@@ -98,7 +98,8 @@ def stable(line):
     line = re.sub(r"[ \u2581-\u2588]*[\u2581-\u2588][ \u2581-\u2588]*", " ~ ", line)
     line = re.sub(r"^\s*0( +[\d.]+)+( \w+)?$", "axis", line)
     line = re.sub(r"\b\d[\d,.]* (ns|us|ms|s|min)\b", "T", line)
-    line = re.sub(r"\b(pid|resident|allogram:? trace \S+,) [\d.,]+( [KMG]?i?B)?", r"\1 N", line)
+    line = re.sub(r"\b(pid|resident at most|allogram:? trace \S+,) [\d.,]+( [KMG]?i?B)?", r"\1 N", line)
+    line = line.replace("resident at most N at T", "resident at most N") # the time is not always known
     line = re.sub(r"(\.allogram,) [\d.,]+ [KMG]?i?B", r"\1 N", line)
     return re.sub(r"\s+", " ", line).strip()
 

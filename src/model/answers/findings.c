@@ -15,6 +15,7 @@
  * below the least share of the whole would not matter to the profiled program.
  *
  *    rule      least number                   least share
+ *    mapped    32 MiB                         half of the resident memory
  *    leak      100 blocks and 16 KiB, or      10 % of the bytes or blocks left at the end
  *              24 blocks and 2 MiB
  *    resident  16 MiB                         50 % of the resident memory
@@ -46,6 +47,9 @@
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
+ *
+ * The rule "mapped" is that of program_mappings.c, and concerns the whole process, not a line of
+ * blocks. It needs no counts of blocks, so it also applies to sampled traces.
  *
  * 3. A leak that grows. Blocks in use at the end (called "left") need not be a leak: the blocks of
  * a cache that is built at the start and kept are left, too. A leak grows little by little until
@@ -134,6 +138,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "model/answers/program_mappings.h"
 #include "model/answers/resident_parts.h"
 #include "model/pass/step_rows.h"
 #include "model/profile_state.h"
@@ -1361,6 +1366,36 @@ static int search_all(struct search *search, enum ag_findings_reach reach,
     return r;
 }
 
+/* Puts the finding about mapped memory after those about blocks that are not recorded. If there is
+ * no room, the last finding is left out. */
+static int add_mapped(struct ag_profile *profile, enum ag_findings_reach reach,
+                      struct ag_findings *findings) {
+    struct ag_mapped_memory_note note;
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    const int r = ag_profile_mapped_memory_note(
+        profile, reach == AG_FINDINGS_ALL ? AG_MAPPINGS_ALL : AG_MAPPINGS_QUICK, &note);
+    if (r < 0 || !note.is_there) {
+        return r;
+    }
+    size_t at = 0;
+    while (at < findings->count && findings->rows[at].kind < AG_FINDING_MAPPED) {
+        at++;
+    }
+    findings->count += findings->count < AG_FINDINGS_MOST;
+    for (size_t i = findings->count - 1; i > at; i--) {
+        findings->rows[i] = findings->rows[i - 1];
+    }
+    findings->rows[at] = (struct ag_finding){.kind = AG_FINDING_MAPPED,
+                                             .frame = note.frame,
+                                             .mappings = note.mappings,
+                                             .part = note.line_bytes,
+                                             .whole = note.peak_bytes,
+                                             .bytes = note.line_bytes,
+                                             .blocks_peak_bytes = summary->peak_bytes,
+                                             .rss_peak_bytes = summary->rss_peak_bytes};
+    return 0;
+}
+
 int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach,
                         struct ag_findings *ret_findings) {
     const bool is_merged = profile->n_parts > 0;
@@ -1372,6 +1407,7 @@ int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach
     if (strcmp(profile->identity.mode, "exact") == 0) {
         r = search_all(&search, reach, &findings);
     }
+    r = r < 0 ? r : add_mapped(profile, reach, &findings);
     if (r == 0) {
         *ret_findings = findings;
     }

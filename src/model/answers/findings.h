@@ -7,12 +7,13 @@
 #include "model/profile.h"
 
 /* The kinds are in the order in which rules are applied. Allocations and frees that are not
- * recorded come first, because without them other numbers are wrong. Memory that is never freed
- * comes next. */
+ * recorded come first, because without them other numbers are wrong. Mapped memory comes next,
+ * because it is more than all blocks; then memory that is never freed. */
 enum ag_finding_kind {
     /* blocks from an allocation function whose calls are not recorded */
     AG_FINDING_UNSEEN,
     AG_FINDING_UNSEEN_FREES, /* blocks whose frees are not recorded */
+    AG_FINDING_MAPPED,       /* memory that the program mapped itself, far more than its blocks */
     AG_FINDING_LEAK,         /* memory that grew until the end of the recording and was not freed */
     /* free memory of malloc that is most of the resident memory */
     AG_FINDING_RESIDENT,
@@ -29,16 +30,18 @@ enum ag_finding_kind {
 enum { AG_FINDING_KINDS = AG_FINDING_GROWTH + 1 };
 struct ag_finding {
     enum ag_finding_kind kind;
-    uint32_t frame;       /* a frame of the profile, with the line of the finding; UINT32_MAX: not
-                           * known */
-    uint64_t part, whole; /* the share part / whole of the line */
+    uint32_t frame; /* a frame of the profile, with the line of the finding; UINT32_MAX: not
+                           * known. Mapped: a frame of `mappings`. */
+    const struct ag_profile *mappings; /* mapped: the profile of the mappings; otherwise NULL */
+    uint64_t part, whole;              /* the share part / whole of the line */
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
      * Leak: in use at the end; if is_collected, those of them that survived the last collection.
      * Growth: the same at the time of the last allocation.
      * Steps: reallocated. Outsized: the outsized blocks. Temporary: the temporary blocks. Resident:
      * the blocks that keep most free bytes resident. Foreign frees: freed by another thread. Peak:
-     * in use at the peak. bytes is 0 for unseen, unseen frees and temporary. */
+     * in use at the peak. bytes is 0 for unseen, unseen frees and temporary. Mapped: `bytes` are
+     * mapped by this line at the peak of the mappings, `blocks` is 0. */
     uint64_t blocks, bytes;
     /* Leak, temporary: other lines whose findings have the same cause, because they are in the same
      * function, or (leak) in functions that it calls: their number and their sums. The members
@@ -60,6 +63,8 @@ struct ag_finding {
     /* temporary: how many other blocks the thread may allocate before it frees the block
      * (--within) */
     uint32_t within;
+    /* mapped: bytes of blocks at their peak, and the largest resident size of the process */
+    uint64_t blocks_peak_bytes, rss_peak_bytes;
     /* foreign frees: the pair of threads with the most foreign frees */
     const struct ag_thread_row *allocated_by, *freed_by;
 };
