@@ -15,7 +15,8 @@ TEXT_OR_NULL, NUMBER_OR_NULL = (TEXT, NOTHING), (NUMBER, NOTHING)
 METRICS = {name: NUMBER for name in ("allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
                                      "temporary_blocks freed_bytes freed_blocks").split()}
 SIGNED = METRICS
-MAPPINGS = {**METRICS, "n_mappings": NUMBER, "mapped_bytes": NUMBER}
+MAPPINGS = {**METRICS, "n_mappings": NUMBER, "mapped_bytes": NUMBER, "growth_bytes": NUMBER_OR_NULL, "resident_bytes": NUMBER_OR_NULL,
+            "untouched_bytes": NUMBER_OR_NULL}
 FRAME = {"function": TEXT_OR_NULL, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, "image": TEXT_OR_NULL, "runtime": TEXT_OR_NULL}
 STACKS = {"stacks": [{**METRICS, "frames": [FRAME]}]}
 TRACE = {"file": TEXT, "format_version": NUMBER, "pid": NUMBER, "command": [TEXT], "exe": TEXT, "mode": TEXT,
@@ -31,7 +32,7 @@ VIEWS = {
         **{name: NUMBER for name in ("allocated_blocks allocated_bytes freed_blocks freed_bytes in_use_blocks_at_end "
                                      "in_use_bytes_at_end peak_bytes peak_blocks peak_time_ns temporary_blocks ghost_frees "
                                      "unique_stacks truncated_stacks threads rss_peak_bytes").split()},
-        "lost_events": {"total": NUMBER}, "program_mappings": (NOTHING, "object"),
+        "rss_peak_time_ns": NUMBER_OR_NULL, "lost_events": {"total": NUMBER}, "program_mappings": (NOTHING, "object"),
         "runtimes": [{"name": TEXT, "version": TEXT, "hooked": FLAG, "coverage": NUMBER_OR_NULL, "note": TEXT}],
         "gc": ANY_LIST,
         "profiler": {"rss_bytes": NUMBER, "cpu_ns": NUMBER, "target_cpu_ns": NUMBER}},
@@ -66,7 +67,8 @@ VIEWS = {
     ("threads",): {"threads": [{"id": NUMBER, "name": TEXT, "allocated_bytes": NUMBER, "allocated_blocks": NUMBER,
                                 "freed_blocks": NUMBER}],
                    "pairs": [{"allocated_by": NUMBER, "freed_by": NUMBER, "blocks": NUMBER, "bytes": NUMBER}]},
-    ("mappings",): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS, "via": TEXT, "heap": TEXT, "state": TEXT, "frames": [FRAME]}]},
+    ("mappings",): {"resident_time_ns": NUMBER_OR_NULL, "total": MAPPINGS,
+                    "mappings": [{**FRAME, **MAPPINGS, "via": TEXT, "heap": TEXT, "state": TEXT, "frames": [FRAME]}]},
     ("mappings", "--by=line"): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS}]},
     ("mappings", "--by=thread"): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS, "thread": TEXT}]},
 }
