@@ -33,8 +33,10 @@ enum {
     /* how long to wait for a chunk that is missing in its stream: a thread that takes a chunk may
      * not have filled in its control yet */
     GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 - 1,
-    /* chunks per round (4 MiB of words), before the controls are examined again */
-    TAKEN_PER_ROUND = 64,
+    /* words per round (4 MiB), before the controls are examined again; a chunk counts as
+     * CHUNK_LEAST_WORDS at least */
+    WORDS_PER_ROUND = 64 * AG_CHUNK_WORDS,
+    CHUNK_LEAST_WORDS = AG_CHUNK_WORDS / 64,
 };
 
 /* Copies the control of a chunk. false: this round does not use the chunk. */
@@ -187,10 +189,11 @@ static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns)
 
 static int64_t take_ready(struct ag_writer *writer) {
     int64_t taken = 0, first_left = 0;
+    uint32_t taken_words = 0;
     for (size_t i = 0; i < writer->n_ready; i++) {
         const struct ag_chunk_ready *ready = &writer->ready[i];
         struct ag_watched_slot *watched = &writer->slots[ready->slot];
-        if (taken == TAKEN_PER_ROUND ||
+        if (taken_words >= WORDS_PER_ROUND ||
             !ag_recording_take(watched->recording, ready, /* skip_gap= */ false)) {
             writer->ready[first_left++] = *ready;
             watched->has_unread = true;
@@ -198,6 +201,8 @@ static int64_t take_ready(struct ag_writer *writer) {
             continue;
         }
         taken++;
+        taken_words +=
+            ready->used_words > CHUNK_LEAST_WORDS ? ready->used_words : CHUNK_LEAST_WORDS;
         if (!writer->is_offline) {
             (void)ag_session_clock_tick(&writer->clock,
                                         writer->session); /* a round may take longer than a tick */

@@ -222,7 +222,8 @@ static void release_pending(struct ag_recording *recording, struct ag_stream *st
     stream->n_pending = 0;
 }
 
-/* An encoder has half a MiB of tables, so streams that have written their events pass it on. */
+/* An encoder has 128 KiB of tables and more, so streams that have written their events pass it
+ * on. */
 static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
     return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]
                                   : ag_event_encoder_new();
@@ -706,9 +707,11 @@ static uint32_t seal_at(const struct ag_recording *recording) {
     return is_early ? SEAL_EARLY : SEAL_CHUNKS;
 }
 
-/* A thread hands over a chunk with much room left only when the thread has ended. */
+/* Is this the last chunk of its stream? A chunk that is not full is taken only if its process has
+ * ended, or for a snapshot. A thread hands over a chunk with much room left only when the thread
+ * has ended. */
 static bool is_last(const struct ag_chunk_ready *ready) {
-    return ready->is_full && ready->used_words < AG_CHUNK_WORDS / 2;
+    return !ready->is_full || ready->used_words < AG_CHUNK_WORDS / 2;
 }
 
 /* Writes the ended streams together, since each write is preceded by a chunk of new definitions,

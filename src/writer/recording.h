@@ -22,6 +22,8 @@
 
 struct ag_stream; /* see recording.c */
 
+enum { AG_ENDED_STREAMS = 64 }; /* streams of ended threads that are written together */
+
 struct ag_recording {
     struct ag_session *session;
     /* index of the process' slot (entry) in the live segment; number of this use of the slot */
@@ -61,9 +63,10 @@ struct ag_recording {
     bool has_counts;         /* calls of functions were counted */
     struct ag_stream **stream_pages[4096]; /* pages of 4096 streams; NULL: no such stream exists */
     /* streams that have data to be written and whose threads have ended */
-    uint32_t ended_streams[64];
+    uint32_t ended_streams[AG_ENDED_STREAMS];
     uint32_t n_ended_streams;
-    struct ag_event_encoder *spare_encoders[8]; /* encoders that no stream uses */
+    /* encoders that no stream uses; as many as become free when the ended streams are written */
+    struct ag_event_encoder *spare_encoders[AG_ENDED_STREAMS];
     uint32_t n_spare;
     uint8_t heap_of_via[256]; /* the heap of each allocation function */
 
