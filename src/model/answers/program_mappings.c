@@ -90,7 +90,7 @@ int ag_profile_mappings(struct ag_profile *profile, struct ag_profile **ret_mapp
 
 struct ag_mapping_facts ag_profile_mapping_facts(const struct ag_profile *mappings) {
     const struct ag_definitions *definitions = &mappings->definitions;
-    const uint64_t start_ns = definitions->start_ns, look_ns = definitions->look_ns;
+    const uint64_t start_ns = definitions->start_ns, look_ns = definitions->peak_look.time_ns;
     struct ag_mapping_facts facts = {.knows_growth = mappings->sums.has_half_way,
                                      .knows_resident = mappings->sums.has_residency,
                                      .moment_ns = look_ns > start_ns ? look_ns - start_ns : 0};

@@ -250,7 +250,8 @@ static void choose_moments(struct mapping_pass *pass) {
                                 : start_ns + definitions->index.summary.duration_ns;
     const uint64_t from_ns = options->from_ns > start_ns ? options->from_ns : start_ns;
     const uint64_t to_ns = options->to_ns < end_ns ? options->to_ns : end_ns;
-    const uint64_t look_ns = definitions->look.n_mappings > 0 ? definitions->look_ns : 0;
+    const uint64_t look_ns =
+        definitions->peak_look.look.n_mappings > 0 ? definitions->peak_look.time_ns : 0;
     pass->half_way_ns = to_ns > from_ns ? from_ns + (to_ns - from_ns) / 2 : 0;
     pass->look_ns = look_ns > options->from_ns && look_ns < options->to_ns ? look_ns : 0;
     const uint64_t first_ns = pass->look_ns < pass->half_way_ns ? pass->look_ns : pass->half_way_ns;
@@ -271,7 +272,7 @@ static void reach_moment(void *context, size_t period, struct ag_ledger *ledger)
         ag_mapped_memory_note_half_way(pass->memory);
     }
     if (pass->moments_ns[period] == pass->look_ns) {
-        ag_mapped_memory_note_resident(pass->memory, &pass->definitions->look);
+        ag_mapped_memory_note_resident(pass->memory, &pass->definitions->peak_look.look);
     }
     if (pass->finds_allocators) {
         find_allocators(pass, ledger);
