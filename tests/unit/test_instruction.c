@@ -126,7 +126,7 @@ static void check_file(const char *path) {
     const int fd = open(path, O_RDONLY);
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0) {
-        print_message("SKIPPED: no %s\n", path);
+        print_message("# SKIP: no %s\n", path);
         return;
     }
     const uint8_t *file = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -142,7 +142,7 @@ static void check_file(const char *path) {
             total.n_unknown += count.n_unknown;
         }
     }
-    print_message("%s: %zu instructions, %zu unknown\n", path, total.n_instructions,
+    print_message("# %s: %zu instructions, %zu unknown\n", path, total.n_instructions,
                   total.n_unknown);
     assert_true(total.n_instructions > 1000);
     /* Tables and padding within code give some invalid instructions. */

@@ -286,12 +286,12 @@ static void a_watched_word_has_one_sample(void **state) {
     CPU_SET((unsigned)cpu, &one);
     assert_int_equal(ag_remote_process_open(getpid(), &process, message), 0);
     if (ag_perf_watch_open(&process, &faults, 1, /* wakes_at_once= */ true, &watch, message) < 0) {
-        print_message("perf events cannot be opened: %s\n", message);
+        print_message("# SKIP: perf events cannot be opened: %s\n", message);
         skip();
     }
     const int source = ag_perf_watch_add_word(watch, /* stack_bytes= */ 64);
     if (source < 0) {
-        print_message("debug registers cannot be used: %s\n", strerror(-source));
+        print_message("# SKIP: debug registers cannot be used: %s\n", strerror(-source));
         (void)ag_perf_watch_close(watch);
         skip();
     }

@@ -128,7 +128,7 @@ static void link_time_optimisation(void **state) {
 static void units_without_address_table(void **state) {
     (void)state;
     if (!fixture_has("clang")) {
-        print_message("SKIPPED: no clang\n");
+        print_message("# SKIP: no clang\n");
         skip();
     }
     check_inlined("clang -O2 -g");
@@ -263,7 +263,7 @@ static void check_rust(const char *options, const char *grow, const char *grow_v
 static void rust_names_have_no_hash(void **state) {
     (void)state;
     if (!fixture_has("rustc")) {
-        print_message("SKIPPED: no rustc\n");
+        print_message("# SKIP: no rustc\n");
         skip();
     }
     check_rust("", "names::inner::Pile::grow", "<names::inner::Pile>::grow");
