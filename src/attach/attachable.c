@@ -198,6 +198,8 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
         attachable->dlopen = address_in(libc, "__libc_dlopen_mode"); /* until 2.33 */
         attachable->dlclose = address_in(libc, "__libc_dlclose");
         attachable->dlopen_flags |= LIBC_DLOPEN_FLAG;
+    } else {
+        attachable->dlerror = address_in(libc, "dlerror");
     }
     attachable->functions =
         (struct ag_remote_libc){.errno_location = address_in(libc, "__errno_location"),

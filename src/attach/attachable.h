@@ -11,6 +11,7 @@
 struct ag_attachable {
     struct ag_observed_image *libc;
     uint64_t dlopen, dlclose;
+    uint64_t dlerror; /* 0: not in the libc, but in libdl.so (before glibc 2.34) */
     struct ag_remote_libc functions;
     uint64_t dlopen_flags;
     /* address of a byte 0xcc (int3) in the libc's code, to which called functions return; 0: the

@@ -395,6 +395,25 @@ int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thre
                                 !ag_safe_point_has_room(&attach->ground, thread), &attach->end);
 }
 
+/* Reports that dlopen failed, with the text of dlerror. The call of dlerror also removes the error,
+ * which the program would otherwise read at its next call. */
+static int loader_refused_error(struct ag_attach *attach, const char *agent, char message[512]) {
+    const uint64_t dlerror = attach->attachable.dlerror;
+    uint64_t text = 0;
+    char why[256] = "";
+    if (dlerror != 0 && ag_remote_call_make(&attach->call, dlerror, NULL, 0, &text) == 0 &&
+        text != 0) {
+        /* "" on failure */
+        (void)ag_remote_memory_read_text(attach->process.pid, text, why, sizeof why);
+    }
+    return ag_error_message(
+        message, -ENOEXEC,
+        "%d (%s): its loader refused %s%.200s; check that user %u can read the file "
+        "and that there is room for thread-local variables",
+        attach->process.pid, attach->process.name,
+        why[0] == '\0' ? "" : "the agent: ", why[0] == '\0' ? agent : why, attach->process.user);
+}
+
 /* Makes the thread load the agent and start it. Called between ag_attach_begin_call and
  * ag_remote_call_end. */
 static int agent_load(struct ag_attach *attach, const char *agent, const char *session_path,
@@ -406,10 +425,7 @@ static int agent_load(struct ag_attach *attach, const char *agent, const char *s
     r = r < 0 ? r
               : ag_remote_call_make(call, attach->attachable.dlopen, dlopen_arguments, 2, &handle);
     if (r == 0 && handle == 0) {
-        return ag_error_message(
-            message, -ENOEXEC,
-            "%d (%s): its loader refused %.200s; check that user %u can read it and that there is room for thread-local variables",
-            attach->process.pid, attach->process.name, agent, attach->process.user);
+        return loader_refused_error(attach, agent, message);
     }
     if (r == 0) {
         attach->handle = handle;

@@ -138,6 +138,16 @@ def attach_to_a_calm_program():
 
 
 @test
+def attach_says_why_the_loader_refuses_the_agent():
+    with Hostile("calm") as target, tempfile.TemporaryDirectory() as folder:
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (3, resource.prlimit(target.pid, resource.RLIMIT_NOFILE)[1]))
+        ended = subprocess.run([ALLOGRAM, "attach", str(target.pid), "-o", os.path.join(folder, "a.allogram"), "--duration=1s"],
+                               stderr=subprocess.PIPE, text=True, check=False)
+        assert ended.returncode != 0 and "Too many open files" in ended.stderr, ended.stderr
+        target.goes_on()
+
+
+@test
 def attach_while_the_loader_never_returns():
     attach("loader", is_code_kept=False)  # the agent may stay mapped, because the loader cannot unload it
 
