@@ -38,8 +38,8 @@ enum {
      * may continue. Such a call is not aborted at once, because the function may hold locks. After
      * this time, no new call begins, except a call that undoes what was done. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
-    /* Every such function may run for at least this time, even if it begins shortly before
-     * AG_ATTACH_CALL_NS is over. */
+    /* Every such function may wait in the kernel, or use CPU time, for at least this time, even if
+     * it begins shortly before AG_ATTACH_CALL_NS is over. */
     AG_ATTACH_CALL_LEAST_NS = 300 * 1000 * 1000,
 };
 

@@ -18,7 +18,8 @@
  * This happens ten seconds after the call began, or AG_ATTACH_CALL_NS (attach_end.h) after the user
  * has asked for the end, when no new call begins any more. Locks that an aborted function holds
  * stay held; the loader's lock may be one of them. This is a small risk, because a function that
- * returns at all returns within milliseconds. Without the abort, the thread might never continue.
+ * returns at all needs some milliseconds. A thread that only waits for a free CPU is given the ten
+ * seconds: it will return. Without the abort, the thread might never continue.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -38,6 +39,7 @@
 
 #include "base/clock.h"
 #include "remote/remote_memory.h"
+#include "remote/remote_process.h"
 
 enum {
     RED_ZONE_BYTES = 128,
@@ -151,14 +153,32 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
+/* How long a call has lasted; times of CLOCK_MONOTONIC, and CPU time of the thread. */
+struct call_time {
+    uint64_t begin_ns;
+    uint64_t ready_ns;     /* when the thread was last seen with a CPU or waiting for one */
+    uint64_t begin_cpu_ns; /* some ms after the call began; 0: not read yet */
+};
+
+/* Whether the thread has waited in the kernel, or used CPU time, for AG_ATTACH_CALL_LEAST_NS. If
+ * not, it may be waiting for a CPU. */
+static bool hangs(const struct ag_remote_call *call, struct call_time *time, uint64_t now_ns) {
+    uint64_t cpu_ns = 0;
+    const char state =
+        ag_remote_process_thread_state(call->thread->pid, call->thread->tid, &cpu_ns);
+    time->begin_cpu_ns = time->begin_cpu_ns != 0 ? time->begin_cpu_ns : cpu_ns + 1;
+    time->ready_ns = state == 'R' ? now_ns : time->ready_ns;
+    return now_ns - time->ready_ns >= AG_ATTACH_CALL_LEAST_NS ||
+           cpu_ns - time->begin_cpu_ns + 1 >= AG_ATTACH_CALL_LEAST_NS;
+}
+
 /* Returns 0 to go on waiting; -EINTR or -ETIMEDOUT: the call has to be aborted. */
-static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) {
-    const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
-    if (passed_ns > call_patience_ns) {
+static int check_patience(const struct ag_remote_call *call, struct call_time *time) {
+    const uint64_t now_ns = ag_monotonic_ns();
+    if (now_ns - time->begin_ns > call_patience_ns) {
         return -ETIMEDOUT;
     }
-    return passed_ns > AG_ATTACH_CALL_LEAST_NS &&
-                   ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS)
+    return hangs(call, time, now_ns) && ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS)
                ? -EINTR
                : 0;
 }
@@ -168,6 +188,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
     const uint64_t begin_ns = ag_monotonic_ns();
+    struct call_time time = {.begin_ns = begin_ns, .ready_ns = begin_ns};
     uint64_t cut_short_ns = 0;
     int why = 0;
     for (;;) {
@@ -178,7 +199,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         if (r != tid) {
-            why = why != 0 ? why : check_patience(call, begin_ns);
+            why = why != 0 ? why : check_patience(call, &time);
             if (why != 0 && cut_short_ns == 0) {
                 call->is_abandoned = true;
                 cut_short_ns = ag_monotonic_ns();

@@ -307,7 +307,6 @@ static int record_process(struct request *request, struct ag_session *session, c
         set_urgency(true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
-    set_urgency(false);
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
@@ -326,6 +325,7 @@ static int record_process(struct request *request, struct ag_session *session, c
         status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;
     }
     ag_end_guard_end(); /* from here on the command waits only for allogram's own processes */
+    set_urgency(false);
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         /* discards the signals that requested the end; a later signal ends the wait for the

@@ -120,6 +120,23 @@ static bool waits_in_kernel(void) {
     return state == NULL || strncmp(state, ") S", 3) == 0 || strncmp(state, ") D", 3) == 0;
 }
 
+struct look { /* at the thread of the command */
+    uint64_t at_ns, cpu_ns;
+};
+
+/* Returns how much of the time since the last look the thread has waited for a CPU. */
+static uint64_t waited_for_cpu_ns(struct look *last, uint64_t now_ns) {
+    char text[128];
+    unsigned long long cpu_ns = 0;
+    (void)ag_remote_process_file(getpid(), guard.tid, "schedstat", text, sizeof text);
+    if (sscanf(text, "%llu", &cpu_ns) != 1) {
+        return 0; /* a kernel without scheduling statistics */
+    }
+    const uint64_t passed_ns = now_ns - last->at_ns, used_ns = cpu_ns - last->cpu_ns;
+    *last = (struct look){now_ns, cpu_ns};
+    return waits_in_kernel() || used_ns > passed_ns ? 0 : passed_ns - used_ns;
+}
+
 /* Prevents that the command holds the guard again. Returns false, and changes nothing, if the
  * command holds the guard now. */
 static bool forbid_holds(void) {
@@ -127,13 +144,18 @@ static bool forbid_holds(void) {
     return atomic_compare_exchange_strong(&guard.n_holds, &none, FORCED);
 }
 
-/* Waits until the command has to be ended by force. */
+/* Waits until the command has to be ended by force. The time for which the command waits for a CPU
+ * does not count, because a command that is ended by force may leave the process changed. */
 static void wait_until_due(uint64_t begin_ns) {
     uint64_t now_ns = begin_ns, until_ns = begin_ns + MOST_NS, moved_ns = begin_ns;
+    struct look last = {0};
+    (void)waited_for_cpu_ns(&last, begin_ns);
     uint64_t seen = atomic_load_explicit(&guard.progress, memory_order_relaxed);
     while (now_ns < until_ns || !forbid_holds()) {
         (void)poll(NULL, 0, LOOK_MS);
         now_ns = ag_monotonic_ns();
+        const uint64_t later_ns = until_ns + waited_for_cpu_ns(&last, now_ns);
+        until_ns = later_ns < begin_ns + longest_hold_ns ? later_ns : begin_ns + longest_hold_ns;
         const uint64_t progress = atomic_load_explicit(&guard.progress, memory_order_relaxed);
         if (progress != seen || !waits_in_kernel()) {
             seen = progress;

@@ -49,9 +49,10 @@ struct stat_line {
     uint64_t user_ticks, system_ticks, start_ticks;
 };
 
-static int read_stat(pid_t pid, struct stat_line *ret_line, char ret_name[32]) {
+/* tid: 0: the whole process */
+static int read_stat(pid_t pid, pid_t tid, struct stat_line *ret_line, char ret_name[32]) {
     char text[STAT_BYTES];
-    const ssize_t n = ag_remote_process_file(pid, 0, "stat", text, sizeof text);
+    const ssize_t n = ag_remote_process_file(pid, tid, "stat", text, sizeof text);
     if (n < 0) {
         return (int)n;
     }
@@ -128,7 +129,7 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     char path[PATH_BYTES];
     struct stat folder;
     (void)snprintf(path, sizeof path, "/proc/%d", pid);
-    if (pid <= 0 || read_stat(pid, &line, process.name) < 0 || stat(path, &folder) < 0) {
+    if (pid <= 0 || read_stat(pid, 0, &line, process.name) < 0 || stat(path, &folder) < 0) {
         return ag_error_message(ret_message, -ESRCH,
                                 "%d: no such process; `ps -e` lists the running processes", pid);
     }
@@ -176,7 +177,7 @@ int ag_remote_process_ended_error(const struct ag_remote_process *process, char 
 /* Reads the stat line again. Returns false if the process has ended. */
 static bool read_stat_again(const struct ag_remote_process *process, struct stat_line *ret_line) {
     char name[32];
-    return read_stat(process->pid, ret_line, name) == 0 &&
+    return read_stat(process->pid, 0, ret_line, name) == 0 &&
            ret_line->start_ticks == process->start_ticks;
 }
 
@@ -198,12 +199,26 @@ pid_t ag_remote_process_parent(pid_t pid) {
     return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
+static uint64_t cpu_ns_of(const struct stat_line *line) {
+    const long ticks = sysconf(_SC_CLK_TCK);
+    return ticks > 0
+               ? (line->user_ticks + line->system_ticks) * (UINT64_C(1000000000) / (uint64_t)ticks)
+               : 0;
+}
+
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process) {
     struct stat_line line;
-    const long ticks = sysconf(_SC_CLK_TCK);
-    return read_stat_again(process, &line) && ticks > 0
-               ? (line.user_ticks + line.system_ticks) * (UINT64_C(1000000000) / (uint64_t)ticks)
-               : 0;
+    return read_stat_again(process, &line) ? cpu_ns_of(&line) : 0;
+}
+
+char ag_remote_process_thread_state(pid_t pid, pid_t tid, uint64_t *ret_cpu_ns) {
+    struct stat_line line = {.state = 'X'};
+    char name[32];
+    (void)read_stat(pid, tid, &line, name); /* on failure the thread is gone */
+    if (ret_cpu_ns != NULL) {
+        *ret_cpu_ns = cpu_ns_of(&line);
+    }
+    return line.state;
 }
 
 uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process) {

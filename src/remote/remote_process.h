@@ -35,6 +35,9 @@ pid_t ag_remote_process_parent(pid_t pid);
 
 /* Returns the CPU time of all threads so far, in ns, with the kernel's resolution of 10 ms. */
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process);
+/* The kernel's letter for the state of a thread; 'X': the thread is gone. ret_cpu_ns: the CPU time
+ * that the thread has used; may be NULL. */
+char ag_remote_process_thread_state(pid_t pid, pid_t tid, uint64_t *ret_cpu_ns);
 /* Returns the resident memory of the process; 0 if it is gone. */
 uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process);
 /* Finds the path of the program's file in the process' own file system. Returns false if unknown.
