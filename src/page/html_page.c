@@ -67,6 +67,9 @@ static int write_trace(struct ag_page_trace *trace, FILE *out) {
         const uint32_t parent = trace->outline.nodes[node].parent;
         trace->folded_rows += trace->outline.nodes[parent].frame == AG_OUTLINE_OTHER;
     }
+    if (r == 0 && trace->number == 0) {
+        r = ag_profile_findings(trace->profile, AG_FINDINGS_USUAL, &trace->findings);
+    }
     r = r < 0 ? r : ag_page_tables_write(trace, target, out);
     r = r < 0 ? r : ag_page_facts_write(trace, out);
     free(target);

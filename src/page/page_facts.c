@@ -14,6 +14,7 @@
 #include "model/interval.h"
 #include "page/call_tables.h"
 #include "page/resident_facts.h"
+#include "report/view.h"
 #include "text/json_writer.h"
 
 static void write_identity(struct ag_json *json, const struct ag_profile *profile) {
@@ -206,6 +207,21 @@ static void write_slices(struct ag_json *json, const struct ag_history *history)
     ag_json_close(json, '}');
 }
 
+/* Writes the findings of `report --json`. "frame" is the number of the finding's line as the block
+ * "groups" writes it: the number in "frames" + 2; 0: the finding has no line. */
+static void write_findings(struct ag_json *json, const struct ag_page_trace *trace) {
+    ag_json_open(json, "findings", '[');
+    for (size_t i = 0; i < trace->findings.count; i++) {
+        const uint32_t frame = trace->finding_frames[i];
+        ag_json_open(json, NULL, '{');
+        ag_finding_json(json, trace->profile, &trace->findings.rows[i]);
+        ag_json_integer(json, "frame", frame > 0 ? frame + UINT64_C(1) : 0);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_bool(json, "findings_complete", !trace->findings.is_partial);
+}
+
 static int write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "schema", "allogram-page/1");
@@ -219,6 +235,7 @@ static int write_all(struct ag_json *json, const struct ag_page_trace *trace) {
         write_slices(json, &trace->history);
     }
     if (trace->number == 0) {
+        write_findings(json, trace);
         ag_call_facts_write(trace, json);
     }
     ag_json_open(json, "folded", '{');

@@ -22,6 +22,10 @@
  *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
  *               also the variance of each, and the members heaviest and portion_bytes of struct
  *               ag_metrics, all as the bits of a float
+ *     totals    only if nodes "other" replace callers: the totals of functions, lines and images over
+ *               the whole recording, as `report --view=sites` shows them; first of whole stacks,
+ *               then of folded stacks (ag_profile_fold); for each of the two and for each of by
+ *               function, by line and by image: n; s frame - previous frame, then u each metric
  *     history   for each slice u number of its entries; then columns of all entries: u group -
  *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
  *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is
@@ -39,6 +43,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "model/answers/blamed_lines.h"
 #include "model/metric.h"
 #include "page/call_tables.h"
@@ -76,6 +81,35 @@ static size_t frames_most(const struct ag_outline *outline) {
         }
     }
     return (size_t)most + 1;
+}
+
+/* The tables of sites whose totals the page has. */
+static const enum ag_site_key totals_by[] = {AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE};
+
+/* Returns the line of a finding; UINT32_MAX: it has none, or its line is a frame of another profile,
+ * that of the mappings, whose frames the page does not have. */
+static uint32_t frame_of_finding(const struct ag_finding *finding) {
+    return finding->mappings ? UINT32_MAX : finding->frame;
+}
+
+/* Finds the largest number of a frame that the page needs for totals and findings. */
+static int add_frames_most(struct ag_page_trace *trace, size_t *most) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(totals_by) && trace->folded_rows > 0; i++) {
+        const struct ag_site_row *rows;
+        size_t n;
+        const int r = ag_profile_sites(trace->profile, totals_by[i], &rows, &n);
+        if (r < 0) {
+            return r;
+        }
+        for (size_t k = 0; k < n; k++) {
+            *most = rows[k].frame >= *most ? (size_t)rows[k].frame + 1 : *most;
+        }
+    }
+    for (size_t i = 0; i < trace->findings.count; i++) {
+        const uint32_t frame = frame_of_finding(&trace->findings.rows[i]);
+        *most = frame != UINT32_MAX && frame >= *most ? (size_t)frame + 1 : *most;
+    }
+    return 0;
 }
 
 static void number_frame(struct numbering *numbering, uint32_t frame) {
@@ -128,10 +162,38 @@ static void number_nodes(struct numbering *numbering) {
     }
 }
 
+/* Numbers the frames of functions, lines and images that have totals, and the lines of findings. */
+static int number_sites(struct numbering *numbering) {
+    struct ag_page_trace *trace = numbering->trace;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(totals_by) && trace->folded_rows > 0; i++) {
+        const struct ag_site_row *rows;
+        size_t n;
+        const int r = ag_profile_sites(trace->profile, totals_by[i], &rows, &n);
+        for (size_t k = 0; k < n && r == 0; k++) {
+            number_frame(numbering, rows[k].frame);
+        }
+        if (r < 0) {
+            return r;
+        }
+    }
+    for (size_t i = 0; i < trace->findings.count; i++) {
+        const uint32_t frame = frame_of_finding(&trace->findings.rows[i]);
+        if (frame != UINT32_MAX) {
+            number_frame(numbering, frame);
+            trace->finding_frames[i] = numbering->frame_numbers[frame];
+        }
+    }
+    return 0;
+}
+
 static int start_numbering(struct numbering *numbering) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
     numbering->frame_capacity = frames_most(outline);
+    const int r = add_frames_most(trace, &numbering->frame_capacity);
+    if (r < 0) {
+        return r;
+    }
     numbering->is_node_used = calloc(outline->n_nodes + 1, sizeof(bool));
     numbering->node_number = calloc(outline->n_nodes + 1, sizeof(uint32_t));
     numbering->group_number = calloc(outline->n_groups + 1, sizeof(uint32_t));
@@ -144,7 +206,7 @@ static int start_numbering(struct numbering *numbering) {
     }
     number_groups(numbering);
     number_nodes(numbering);
-    return 0;
+    return number_sites(numbering);
 }
 
 /* ---- frames, nodes, groups ---- */
@@ -262,6 +324,48 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
     ag_byte_list_join(&nodes, &labels, 1);
     ag_byte_list_join(&nodes, columns, N_COLUMNS);
     return ag_data_block_write(out, trace->number, "groups", &nodes);
+}
+
+/* ---- totals ---- */
+
+/* Adds the totals of functions, lines and images to LIST, as the profile has them now. */
+static int add_totals(const struct numbering *numbering, struct ag_byte_list *list) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(totals_by); i++) {
+        struct ag_byte_list frames = {0}, columns[AG_METRICS] = {{0}};
+        const struct ag_site_row *rows;
+        size_t n;
+        const int r = ag_profile_sites(numbering->trace->profile, totals_by[i], &rows, &n);
+        if (r < 0) {
+            return r;
+        }
+        int64_t before = 0;
+        ag_byte_list_number(list, n);
+        for (size_t k = 0; k < n; k++) {
+            const int64_t frame = (int64_t)numbering->frame_numbers[rows[k].frame] - 1;
+            ag_byte_list_signed(&frames, frame - before);
+            before = frame;
+            for (size_t m = 0; m < AG_METRICS; m++) {
+                ag_byte_list_number(&columns[m],
+                                    ag_metric_of(&rows[k].total, metrics_of_groups[m]));
+            }
+        }
+        ag_byte_list_join(list, &frames, 1);
+        ag_byte_list_join(list, columns, AG_METRICS);
+    }
+    return 0;
+}
+
+/* Writes the block "totals". Folded stacks contain only frames that the whole stacks contain, so
+ * all frames have numbers. */
+static int write_totals(const struct numbering *numbering, FILE *out) {
+    struct ag_byte_list list = {0};
+    bool is_folded;
+    int r = add_totals(numbering, &list);
+    r = r < 0 ? r : ag_profile_fold(numbering->trace->profile, &is_folded);
+    r = r < 0 ? r : add_totals(numbering, &list);
+    r = r < 0 ? r : ag_data_block_write(out, numbering->trace->number, "totals", &list);
+    ag_byte_list_done(&list);
+    return r;
 }
 
 /* ---- sizes, lifetimes, leaks, threads ---- */
@@ -389,6 +493,9 @@ int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FI
     r = r < 0 ? r : write_frames(&numbering, out);
     r = r < 0 ? r : write_nodes(&numbering, out);
     r = r < 0 ? r : write_groups(&numbering, out);
+    if (r == 0 && trace->folded_rows > 0) {
+        r = write_totals(&numbering, out);
+    }
     end_numbering(&numbering);
     if (trace->history.n_slices > 0) {
         r = r < 0 ? r : write_threads(trace, out);

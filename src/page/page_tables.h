@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "model/answers/findings.h"
 #include "model/answers/history.h"
 #include "page/name_table.h"
 #include "page/slice_log.h"
@@ -25,9 +26,13 @@ struct ag_page_trace { /* the state of one trace while its part of the page is w
     /* stacks that were folded into nodes "other": their number, and the bytes that they
      * allocated */
     uint64_t folded_rows, other_bytes;
+    struct ag_findings findings; /* those of `report`; of the trace number 0 only */
+    /* by finding: 1 + the number of its line in the block "frames"; 0: it has no line there */
+    uint32_t finding_frames[AG_FINDINGS_MOST];
 };
 
-/* Writes the blocks frames, nodes, groups, threads, history, counts, leaks, calls, paths and names.
+/* Writes the blocks frames, nodes, groups, totals, threads, history, counts, leaks, calls, paths and
+ * names. If stacks were folded into nodes "other", it also folds the profile (ag_profile_fold).
  * TARGET is what ag_slice_log_fold (slice_log.h) stored in RET_TARGET. 0 or negative errno. */
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out);
 

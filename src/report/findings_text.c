@@ -358,6 +358,19 @@ void ag_finding_numbers_json(struct ag_json *json, const struct ag_finding *find
     }
 }
 
+void ag_finding_json(struct ag_json *json, struct ag_profile *profile,
+                     const struct ag_finding *finding) {
+    struct ag_finding_words described;
+    ag_finding_describe(profile, finding, &described);
+    ag_json_string(json, "kind", described.kind);
+    if (described.frame != NULL) {
+        ag_json_frame(json, described.frame);
+    }
+    ag_finding_numbers_json(json, finding);
+    ag_json_string(json, "text", described.words);
+    ag_json_string(json, "options", described.options);
+}
+
 int ag_findings_json(struct ag_view *view) {
     struct ag_findings findings;
     struct ag_json *json = view->json;
@@ -367,16 +380,8 @@ int ag_findings_json(struct ag_view *view) {
     }
     ag_json_open(json, "findings", '[');
     for (size_t i = 0; i < findings.count; i++) {
-        struct ag_finding_words described;
-        ag_finding_describe(view->profile, &findings.rows[i], &described);
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, "kind", described.kind);
-        if (described.frame != NULL) {
-            ag_json_frame(json, described.frame);
-        }
-        ag_finding_numbers_json(json, &findings.rows[i]);
-        ag_json_string(json, "text", described.words);
-        ag_json_string(json, "options", described.options);
+        ag_finding_json(json, view->profile, &findings.rows[i]);
         ag_json_close(json, '}');
     }
     ag_json_close(json, ']');

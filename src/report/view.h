@@ -47,6 +47,9 @@ struct ag_finding_words {
 void ag_finding_describe(struct ag_profile *profile, const struct ag_finding *finding,
                          struct ag_finding_words *ret_words);
 void ag_finding_numbers_json(struct ag_json *json, const struct ag_finding *finding);
+/* Writes the keys of a finding as in `report --json`; an object is open. */
+void ag_finding_json(struct ag_json *json, struct ag_profile *profile,
+                     const struct ag_finding *finding);
 /* Returns the path as a word of a shell command: unchanged, or in single quotes in WORD. */
 const char *ag_report_shell_word(const char *path, char *word, size_t word_bytes);
 enum ag_sites_shown {

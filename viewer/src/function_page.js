@@ -6,6 +6,8 @@ import { Table } from "./table.js";
 import { bytes, inUnit, share, timeTicks, trim } from "./quantity.js";
 import { METRICS } from "./range.js";
 import { quoted, shellWord } from "./shell.js";
+import { OTHER } from "./trace.js";
+import { LEAST_HINT, sumsByKey } from "./totals.js";
 import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
 
 // For each node of the tree: 1 if FN is the function of the node or of one of its callers.
@@ -47,7 +49,8 @@ function neighbours(app, fn, values) {
 function neighbourTable(app, title, map, whole, empty) {
   const { trace, unitOfMetric: unit } = app;
   const rows = [...map].filter(([, value]) => value !== 0)
-    .map(([fn, value]) => ({ fn, value, name: fn === 0 ? "(outermost)" : trace.functions[fn].name,
+    .map(([fn, value]) => ({ fn, value, name: fn === 0 ? "(outermost)" : fn === OTHER ? "other: small stacks, not listed by caller"
+      : trace.functions[fn].name,
       image: trace.functions[fn].image, isFixed: fn < 2 }));
   const host = make("div", { class: "table" });
   new Table(host, [
@@ -90,19 +93,25 @@ function lineTable(app, fn, values, isWanted) {
   return make("section", {}, make("h3", {}, "Its lines"), host);
 }
 
+// The own values and totals of a metric, by function.
+function functionSums(app, name) {
+  const { trace, tree, range } = app;
+  return sumsByKey(tree, range, "function", (frame) => trace.functionOf[frame], trace.functions.length, name);
+}
+
 function facts(app, fn, isWanted) {
   const { trace, range } = app;
   const rows = Object.entries(METRICS).map(([metric, { label, bytes: hasBytes }]) => {
-    const blocks = app.tree.byKey(range.metric(metric, "blocks"), trace.functions.length);
-    const size = hasBytes ? app.tree.byKey(range.metric(metric, "bytes"), trace.functions.length)
-      : null;
+    const blocks = functionSums(app, `${metric}_blocks`);
+    const size = hasBytes ? functionSums(app, `${metric}_bytes`) : null;
+    const total = (value) => make("td", blocks.isLeast(fn) ? { title: LEAST_HINT } : {}, `${blocks.isLeast(fn) ? "≥ " : ""}${value}`);
     const whole = range.total(`${metric}_${hasBytes ? "bytes" : "blocks"}`);
     const part = (size ?? blocks).total[fn];
     return make("tr", {}, make("th", { scope: "row" }, label),
       make("td", {}, size ? bytes(size.own[fn]) : "–"),
-      make("td", {}, size ? bytes(size.total[fn]) : "–"),
+      size ? total(bytes(size.total[fn])) : make("td", {}, "–"),
       make("td", {}, inUnit(blocks.own[fn], "blocks")),
-      make("td", {}, inUnit(blocks.total[fn], "blocks")),
+      total(inUnit(blocks.total[fn], "blocks")),
       make("td", { class: "dim" }, share(part, whole)));
   });
   const vias = new Set();
@@ -179,7 +188,14 @@ export function showFunction(app, host) {
   const values = range.values(app.metricName);
   const { above, below, own } = neighbours(app, fn, values);
   const isWanted = groupsUnder(app, fn);
-  const total = [...above.values()].reduce((sum, value) => sum + value, 0);
+  const seen = [...above.values()].reduce((sum, value) => sum + value, 0);
+  const sums = functionSums(app, app.metricName);
+  const total = sums.total[fn];
+  const rest = total - seen; // of small stacks: the tree has only their allocating functions
+  if (rest > 0) {
+    above.set(OTHER, (above.get(OTHER) ?? 0) + rest);
+    below.set(OTHER, (below.get(OTHER) ?? 0) + rest);
+  }
   const curve = make("div", { class: "curve" });
   const counts = make("div", {});
   if (own > 0) below.set(0, own);
@@ -195,7 +211,9 @@ export function showFunction(app, host) {
       make("p", { class: "note" }, [file && `${file}${line ? `:${line}` : ""}`, image]
         .filter(Boolean).join("  ·  "))),
     make("div", { class: "pair" }, facts(app, fn, isWanted),
-      make("section", {}, make("h3", {}, "In use over time, including callees"), curve)),
+      make("section", {}, make("h3", {}, "In use over time, including callees"), curve,
+        rest > 0 || sums.isLeast(fn) ? make("p", { class: "hint" },
+          "Small stacks are folded: the curve, callers, callees, lines, sizes and lifetimes do not contain those of this function.") : null)),
     make("div", { class: "pair" },
       make("div", {}, neighbourTable(app, "Callers", above, total, "In this range no block was allocated or in use."),
         lineTable(app, fn, values, isWanted)), belowTable),

@@ -294,7 +294,7 @@ class App {
     $("folded").textContent = facts.folded.stacks === 0 ? ""
       : `In ${count(facts.folded.stacks)} small stacks, which allocated ${
         share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, the frame “other” ` +
-        "replaces callers; sums and allocating functions are exact.";
+        "replaces callers; sums, allocating functions, and totals of the whole recording are exact.";
     this.showFilter();
     fill($("warnings"), ...warnings.map((text) => make("li", {}, text)));
     $("warnings").hidden = warnings.length === 0;
@@ -337,13 +337,14 @@ class App {
     this.found = found; // for the tests
     fill($("findings"), ...found.map((finding) => make("button", {
       class: "finding",
-      title: finding.name,
-      onclick: () => this.set({ fn: finding.fn, call: 0, metric: finding.metric, unit: finding.unit,
-        from: 0, to: 0 }),
-    }, make("span", { class: "number" }, finding.number),
-    make("code", {}, finding.short), make("span", {}, finding.head),
-    make("span", { class: "note" }, finding.place ? `${finding.more}; ${finding.place}` : finding.more))));
-    $("findings").hidden = found.length === 0;
+      title: `${finding.name}\n${finding.command}`,
+      onclick: () => this.set({ fn: finding.fn, call: 0, from: 0, to: 0,
+        ...(finding.metric in METRICS ? { metric: finding.metric, unit: finding.unit } : {}) }),
+    }, make("code", {}, finding.short), make("span", { class: "note" }, finding.place),
+    make("span", {}, finding.text))),
+    this.trace.facts.findings_complete ? null : make("p", { class: "hint" },
+      "the trace is large or merged: only its sums were examined; allogram report --findings examines every event"));
+    $("findings").hidden = $("findings").childElementCount === 0;
   }
 
   tabs() {

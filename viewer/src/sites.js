@@ -5,6 +5,7 @@ import { make } from "./elements.js";
 import { boundsText, interval, spreadOf, weightsByKey } from "./estimate.js";
 import { callers } from "./tree.js";
 import { inUnit, share, unitOf } from "./quantity.js";
+import { LEAST_HINT, sumsByKey } from "./totals.js";
 import { LIBRARY } from "./trace.js";
 
 const isLibrary = (trace, fn) => trace.functions[fn].owner === LIBRARY;
@@ -38,9 +39,13 @@ const trees = new Map();
 function boundsOf(tree, range, count) {
   const weights = weightsByKey(tree, range.trace.groups, count);
   const variances = {};
+  const inTree = {};
   return (key, name, part, value) => {
     variances[name] ??= tree.byKey(range.variances(name), count);
-    return interval(value, variances[name][part][key], weights(part, key), unitOf(name));
+    inTree[name] ??= tree.byKey(range.values(name), count);
+    const seen = inTree[name][part][key]; // less than VALUE if the tree does not have all callers
+    const variance = variances[name][part][key] * (seen > 0 ? value / seen : 1);
+    return interval(value, variance, weights(part, key), unitOf(name));
   };
 }
 
@@ -65,21 +70,22 @@ export function siteRows(app, by, range = app.range, trace = app.trace) {
   for (const name of ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks",
     "peak_bytes", "peak_blocks", "temporary_blocks", "leaked_bytes", "leaked_blocks",
     "freed_bytes", "freed_blocks"]) {
-    sums[name] = tree.byKey(range.values(name), keys.count);
+    sums[name] = sumsByKey(tree, range, by, keys.keyOf, keys.count, name);
   }
   const sure = trace.isSampled ? boundsOf(tree, range, keys.count) : null;
   const rows = [];
   for (let key = 1; key < keys.count; key++) {
     const own = {};
     const total = {};
-    let isUsed = false;
+    const isLeast = sums.allocated_blocks.isLeast(key);
+    let isUsed = isLeast;
     for (const [name, sum] of Object.entries(sums)) {
       own[name] = sum.own[key];
       total[name] = sum.total[key];
       isUsed ||= sum.total[key] !== 0;
     }
     if (isUsed) {
-      rows.push({ key, ...keys.row(key), own, total,
+      rows.push({ key, ...keys.row(key), own, total, isLeast,
         bounds: (name, part = "own") => (sure ? sure(key, name, part, { own, total }[part][name])
           : null) });
     }
@@ -94,7 +100,7 @@ export function showSites(app, host) {
   const blocks = metricName.replace("bytes", "blocks");
   const matches = app.nameMatcher();
   const rows = siteRows(app, state.by)
-    .filter((row) => row.total[metricName] !== 0 || row.own[metricName] !== 0)
+    .filter((row) => row.total[metricName] !== 0 || row.own[metricName] !== 0 || row.isLeast)
     .filter((row) => !matches || matches(row.name) || matches(row.note));
   const by = make("div", { class: "choice", role: "group", "aria-label": "one row for each" },
     ...["function", "line", "image"].map((name) => make("button", {
@@ -111,8 +117,8 @@ export function showSites(app, host) {
     { id: "share", label: "share", text: (row) => share(row.own[metricName], whole),
       value: (row) => row.own[metricName], bar: (row) => row.own[metricName] / whole },
     { id: "total", label: "total", hint: "including callees",
-      text: (row) => inUnit(row.total[metricName], unit), value: (row) => row.total[metricName],
-      title: (row) => (app.trace.isSampled ? boundsText(row.bounds(metricName, "total"))
+      text: (row) => `${row.isLeast ? "≥ " : ""}${inUnit(row.total[metricName], unit)}`, value: (row) => row.total[metricName],
+      title: (row) => (row.isLeast ? LEAST_HINT : app.trace.isSampled ? boundsText(row.bounds(metricName, "total"))
         : `${row.total[metricName]}`) },
     ...(unit === "bytes" ? [{ id: "blocks", label: "own blocks",
       text: (row) => inUnit(row.own[blocks], "blocks"), value: (row) => row.own[blocks],

@@ -117,6 +117,7 @@ export class Trace {
       this.part("groups", (reader) => readGroups(reader, this.isSampled)),
     ]);
     Object.assign(this, { names, frames, nodes, groups });
+    this.totals = this.element("totals") && await this.part("totals", readTotals);
     this.nameFunctions();
     this.canFold = nodes.isLeftOut.some((flag) => flag > 0) ||
       groups.start.some((start, i) => start !== groups.node[i]);
@@ -302,6 +303,23 @@ function readGroups(reader, isSampled) {
     groups.portion = reader.numbers(new Float64Array(count)).map(floatOf);
   }
   return groups;
+}
+
+// Reads the totals of functions, lines and images, of whole ("none") and of folded stacks ("auto"). A frame is a number as in the groups.
+function readTotals(reader) {
+  const totals = {};
+  for (const fold of ["none", "auto"]) {
+    totals[fold] = {};
+    for (const by of ["function", "line", "image"]) {
+      const count = reader.number();
+      const frame = reader.signeds(new Int32Array(count));
+      for (let i = 1; i < count; i++) frame[i] += frame[i - 1];
+      const table = { frame: frame.map((number) => number + 2) };
+      for (const metric of METRICS) table[metric] = reader.numbers(new Float64Array(count));
+      totals[fold][by] = table;
+    }
+  }
+  return totals;
 }
 
 function readHistory(reader, sliceCount) {

@@ -35,6 +35,7 @@
 
 #include "base/compiler.h"
 #include "base/runtimes.h"
+#include "model/answers/lifetimes.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
 #include "symbol/decoder.h"
@@ -502,6 +503,16 @@ static int fold(struct walk *walk, bool *ret_is_folded) {
     return 0;
 }
 
+static void forget_blamed_lines(struct ag_profile *profile) {
+    free(profile->blamed_lines);
+    free(profile->line_of_row);
+    free(profile->left_out);
+    profile->left_out = NULL;
+    profile->blamed_lines = NULL;
+    profile->line_of_row = NULL;
+    profile->n_blamed_lines = 0;
+}
+
 /* FOLDED: where to store whether folding left out a frame; NULL: the stacks are not folded. */
 static int blamed_lines_make(struct ag_profile *profile, bool *folded) {
     struct walk walk = {.profile = profile};
@@ -528,20 +539,41 @@ static int blamed_lines_make(struct ag_profile *profile, bool *folded) {
     free(walk.functions);
     ag_index_map_done(&walk.function_index);
     if (r < 0) {
-        free(profile->blamed_lines);
-        free(profile->line_of_row);
-        free(profile->left_out);
-        profile->left_out = NULL;
-        profile->blamed_lines = NULL;
-        profile->line_of_row = NULL;
-        profile->n_blamed_lines = 0;
+        forget_blamed_lines(profile);
     }
     return r;
 }
 
+/* Forgets the blamed lines, and the answers that folding changes. */
+static void forget_answers(struct ag_profile *profile) {
+    static const enum ag_site_key changed[] = {AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE,
+                                               AG_BY_STACK};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(changed); i++) {
+        free(profile->sites[changed[i]]);
+        profile->sites[changed[i]] = NULL;
+        ag_lifetimes_end(&profile->lifetimes[changed[i]]);
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(profile->trees); i++) {
+        free(profile->trees[i]);
+        profile->trees[i] = NULL;
+    }
+    for (size_t i = 0; i < profile->n_lists; i++) {
+        free(profile->lists[i].frames);
+    }
+    ag_index_map_done(&profile->frame_lists);
+    profile->n_lists = profile->listed_frames = 0;
+    forget_blamed_lines(profile);
+}
+
 int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded) {
     *ret_is_folded = false;
-    return profile->blamed_lines ? 0 : blamed_lines_make(profile, ret_is_folded);
+    if (profile->folded_start) {
+        return 0;
+    }
+    if (profile->blamed_lines) {
+        forget_answers(profile);
+    }
+    return blamed_lines_make(profile, ret_is_folded);
 }
 
 int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
