@@ -20,6 +20,8 @@
 static void write_identity(struct ag_json *json, const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     ag_json_string(json, "file", identity->file);
+    ag_json_string(json, "allogram_version", AG_VERSION);
+    ag_json_integer(json, "start_realtime_ns", identity->start_realtime_ns);
     ag_json_integer(json, "format_version", identity->format_version);
     ag_json_integer(json, "file_bytes", identity->file_bytes);
     ag_json_integer(json, "pid", identity->pid);

@@ -745,6 +745,59 @@ const tests = {
     check(lines[0].includes("own") && lines.some((line) => line.includes("hold_much")), text);
   },
 
+  "a box beside the pointer describes the frame of the flame graph": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#metric=allocated`);
+    const box = await page.locator("#flame-canvas canvas").boundingBox();
+    check(await page.locator("#tip").isHidden(), "the box is shown without a pointer");
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 2.5 * 20);
+    const { name, place, value, blocks, part } = await page.evaluate(() => {
+      const { allogram: app } = window;
+      const node = app.flame.hovered;
+      const { name: fn, file, line } = app.trace.functions[app.tree.key[node]];
+      const { total } = app.tree.byKey(app.range.values("allocated_blocks"), app.trace.functions.length);
+      return { name: fn, place: `${file.replace(/.*\//, "")}:${line}`, value: app.source.text(app.values[node]),
+        blocks: total[app.tree.key[node]].toLocaleString("en"), part: app.values[node] / app.values[0] };
+    });
+    const tip = await page.locator("#tip").innerText();
+    for (const word of [name, place, `total ${value}`, "own ", `${Math.round(part * 100)} %`, `${blocks} block`]) check(tip.includes(word), `no ${word} in: ${tip}`);
+    const at = await page.locator("#tip").boundingBox();
+    check(Math.abs(at.x - (box.x + box.width * 0.25)) < 40 && Math.abs(at.y - (box.y + 50)) < 60, `the box is at ${at.x}, ${at.y}`);
+    await page.mouse.move(box.x + box.width * 0.25, box.y - 40);
+    await page.waitForFunction(() => document.getElementById("tip").hidden);
+    equal(page.complaints, [], "complaints");
+  },
+
+  "the heading has the date and the version, and Escape closes the dialog": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=sites&label=0&from=10&to=60`);
+    const facts = await page.locator("#facts").innerText();
+    const date = /recorded (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC/.exec(facts);
+    check(date && Math.abs(Date.parse(`${date[1].replace(" ", "T")}Z`) - Date.now()) < 3600e3, facts);
+    const version = run(allogram, "--version").trim().replace("allogram ", "");
+    check((await page.locator("#made").innerText()).includes(version), "the page does not have the version of allogram");
+    await page.keyboard.press("?");
+    check(await page.locator("#keys").isVisible(), "the key ? does not open the dialog");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !document.getElementById("keys").open);
+    equal(await page.evaluate(() => window.allogram.state.from), 10, "the range after Escape in the dialog");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "on a phone no view scrolls sideways": async (browser, urls) => {
+    for (const name of ["phases", "typed", "labelled", "counted", "both"].filter((trace) => urls[trace])) {
+      const page = await open(browser, urls[name], { viewport: { width: 390, height: 844 } });
+      const widths = async (what) => equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, `${name}: width of ${what}`);
+      for (const tab of await page.locator("#tabs button").all()) {
+        await tab.click();
+        await page.waitForTimeout(80);
+        await widths(await tab.innerText());
+      }
+      await page.evaluate(() => window.allogram.set({ tab: "sites", fn: Math.min(3, window.allogram.trace.functions.length - 1) }));
+      await page.waitForTimeout(80);
+      await widths("the page of a function");
+      await page.close();
+    }
+  },
+
   "the dark and the light colors differ, and depend on the system and on the key d": async (browser, urls) => {
     const paper = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await open(browser, urls.phases, { colorScheme: "light" });

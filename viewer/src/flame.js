@@ -10,10 +10,11 @@ const LEAST_WIDTH = 0.5;
 const TEXT_FROM = 26; // pixels; narrower boxes have no text
 
 export class Flame {
-  // HOST is an element. The callbacks get a node of the tree, or -1 for none.
-  constructor(host, { onHover, onSelect, onOpen, describe }) {
+  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called for another node, onPoint for each
+  // movement of the pointer, with its place in the window, { x, y }.
+  constructor(host, { onHover, onPoint, onSelect, onOpen, describe }) {
     this.host = host;
-    Object.assign(this, { onHover, onSelect, onOpen, describe });
+    Object.assign(this, { onHover, onPoint, onSelect, onOpen, describe });
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
@@ -31,8 +32,8 @@ export class Flame {
 
   bind() {
     const { canvas } = this;
-    canvas.addEventListener("pointermove", (event) => this.hover(this.hit(event)));
-    canvas.addEventListener("pointerleave", () => this.hover(-1));
+    canvas.addEventListener("pointermove", (event) => this.hover(this.hit(event), { x: event.clientX, y: event.clientY }));
+    canvas.addEventListener("pointerleave", (event) => this.hover(-1, { x: event.clientX, y: event.clientY }));
     canvas.addEventListener("click", (event) => {
       const node = this.hit(event);
       if (node < 0) return;
@@ -62,11 +63,12 @@ export class Flame {
     this.draw();
   }
 
-  hover(node) {
+  hover(node, at) {
+    this.onPoint(node, at);
     if (node === this.hovered) return;
     this.hovered = node;
-    this.canvas.style.cursor = node >= 0 ? "pointer" : "default";
     this.onHover(node);
+    this.canvas.style.cursor = node >= 0 ? "pointer" : "default";
     this.draw();
   }
 

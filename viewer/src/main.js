@@ -75,6 +75,11 @@ const TABS = [
   ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
 ];
 
+// "2026-11-26 23:57:01 UTC"
+function dateText(realtimeNs) {
+  return `${new Date(realtimeNs / 1e6).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
 class App {
   constructor() {
     this.trace = new Trace(0);
@@ -267,7 +272,8 @@ class App {
     const end = facts.wait_status === undefined ? facts.end
       : (facts.wait_status & 127) === 0 ? `exit ${(facts.wait_status >> 8) & 255}`
         : `signal ${facts.wait_status & 127}`;
-    $("facts").textContent = [`pid ${facts.pid}`,
+    $("facts").textContent = [facts.start_realtime_ns > 0 ? `recorded ${dateText(facts.start_realtime_ns)}` : "",
+      facts.host ? `on ${facts.host}` : "", `pid ${facts.pid}`,
       facts.is_observed ? "observed from outside" : facts.mode, time(summary.duration_ns),
       facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
@@ -291,6 +297,7 @@ class App {
           : "allogram report --view=functions --tree"}, its collections are in allogram report --view=gc. ` +
         "allogram observe --growth and --maps record which functions make memory grow." : "",
     ].filter(Boolean);
+    $("made").textContent = `Made by allogram ${facts.allogram_version}.`;
     $("folded").textContent = facts.folded.stacks === 0 ? ""
       : `In ${count(facts.folded.stacks)} small stacks, which allocated ${
         share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, the frame “other” ` +
@@ -369,6 +376,7 @@ class App {
     if (this.trace.hasLabels) fillChoice(this.trace, $("label"));
     this.flame = new Flame($("flame-canvas"), {
       onHover: (node) => this.showNode(node < 0 ? this.flame.zoomed : node),
+      onPoint: (node, at) => this.showTip(node, at),
       onSelect: (node) => this.set({ zoom: node }),
       onOpen: (node) => this.source.open(this.flame.tree.key[node]),
       describe: (node) => this.describe(node),
@@ -525,6 +533,8 @@ class App {
     this.flame.show(tree, this.values,
       isChange ? lookOfChange(this, tree, this.values, look) : look);
     this.showMatches(tree, look.matches);
+    $("tip").hidden = true;
+    delete $("tip").dataset.node;
     this.showNode(this.flame.zoomed);
     this.copyText = () => this.flame.text();
   }
@@ -569,6 +579,29 @@ class App {
       this.unitOfMetric);
     const text = spreadOf(this.values[node], bounds, this.unitOfMetric);
     return text && `${text}  `;
+  }
+
+  // The box beside the pointer: what the panel shows of a node, in short. NODE -1: no box. AT: { x, y } in the window.
+  showTip(node, at) {
+    const tip = $("tip");
+    tip.hidden = node < 0;
+    if (!tip.hidden && tip.dataset.node !== String(node)) this.fillTip(tip, node);
+    const { offsetWidth: width, offsetHeight: height } = tip;
+    const { clientWidth, clientHeight } = document.documentElement;
+    tip.style.left = `${Math.max(4, Math.min(at.x + 14, clientWidth - width - 4))}px`;
+    tip.style.top = `${at.y + 18 + height > clientHeight ? Math.max(4, at.y - height - 10) : at.y + 18}px`;
+  }
+
+  fillTip(tip, node) {
+    const { functions, tree, text, values } = this.source;
+    const { name, image, file, line } = functions[tree.key[node]];
+    const blocks = !this.counter && this.unitOfMetric === "bytes"
+      ? tree.totals(this.range.values(this.metricName.replace("bytes", "blocks")))[node] : 0;
+    fill(tip, make("b", {}, node === 0 ? "everything" : shortName(name)),
+      make("span", { class: "note" }, file ? `${file.replace(/.*\//, "")}${line ? `:${line}` : ""}` : image),
+      make("span", {}, [`total ${text(this.values[node])}`, `own ${text(tree.own(values)[node])}`,
+        share(this.values[node], this.values[0]), blocks > 0 ? blocksOf(blocks) : ""].filter(Boolean).join(" · ")));
+    tip.dataset.node = node;
   }
 
   // The panel to the right of the flame graph.
@@ -708,6 +741,7 @@ class App {
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (document.querySelector("dialog[open]")) return; // Escape closes it
     const isTyping = event.target.matches?.("input, textarea");
     if (isTyping) {
       if (event.key === "Escape") {
