@@ -34,6 +34,7 @@ python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=ben
     failed=1
 python3 tests/browsers/run_browsers.py --build "$build" --log=bench/results/browsers.log || failed=1
 python3 tests/systems/run_systems.py --build "$build" || failed=1
+python3 tests/systems/run_resident.py --build "$build" || failed=1
 for folder in $(sed -n 's/^AG_RUNTIME(\([a-z]*\),.*/\1/p' adapters/runtimes.def); do # builds without one runtime
     tools/configure.sh "$build/without" -Dtests=enabled "-Dwithout=$folder" && ninja -C "$build/without" --quiet &&
         meson test -C "$build/without" --no-rebuild --suite unit --suite lint --suite golden --no-suite fuzz --print-errorlogs \
