@@ -295,7 +295,6 @@ int ag_resident_look_read(uint32_t pid, struct ag_resident_look *ret_look) {
     read_stack_pointers(&reading, pid);
     int r = read_smaps(&reading, smaps);
     (void)fclose(smaps); /* nothing was written */
-    r = r < 0 ? r : ag_thread_storage_find(pid, &reading.look);
     reading.look.page_table_bytes = page_tables_of(pid);
     free(reading.stack_pointers);
     free(reading.before_path);
@@ -447,7 +446,7 @@ int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
         }
     }
     ag_descriptor_close(fd);
-    return r;
+    return r < 0 ? r : ag_thread_storage_find(pid, look);
 }
 
 void ag_resident_look_done(struct ag_resident_look *look) {

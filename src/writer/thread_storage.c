@@ -18,7 +18,7 @@
  * stack, and other small mappings without a name, are searched for an address that contains itself
  * in its first and third word. The dtv must be valid, too: a length of 1 to DTV_MOST, and static
  * TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also contains its
- * own address, fails these tests.
+ * own address, fails these tests. Only pages are read that are resident.
  *
  * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. Whatever was
  * read is only addresses, which are compared with the resident pages of the same look. */
@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/varint.h"
 #include "table/array.h"
 
 enum {
@@ -112,11 +113,32 @@ static uint64_t search_from(const struct ag_resident_mapping *mapping, uint64_t 
     return bytes <= SMALL_MAPPING ? mapping->low : mapping->high;
 }
 
+/* Reads [low, high), without the pages that are not resident: reading these would change the memory
+ * of the process, and could wait (userfaultfd). Their words are set to 0. Returns whether something
+ * was read. */
+static bool read_resident(uint32_t pid, const struct ag_resident_look *look,
+                          const struct ag_resident_mapping *mapping, uint64_t low, uint64_t high,
+                          uint64_t *ret_words) {
+    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
+    uint64_t page = mapping->low, gap, n;
+    bool has_read = false;
+    memset(ret_words, 0, high - low);
+    while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
+           (at = ag_varint_get(at, end, &n)) != NULL && page < high) {
+        const uint64_t from = page + gap * look->page_bytes, to = from + n * look->page_bytes;
+        const uint64_t first = from > low ? from : low, last = to < high ? to : high;
+        has_read |=
+            first < last && read_memory(pid, first, ret_words + (first - low) / WORD, last - first);
+        page = to;
+    }
+    return has_read;
+}
+
 static int search(uint32_t pid, struct ag_resident_look *look,
                   const struct ag_resident_mapping *mapping, uint64_t *words) {
     uint64_t high;
     const uint64_t low = search_from(mapping, &high);
-    if (low >= high || !read_memory(pid, low, words, high - low)) {
+    if (low >= high || !read_resident(pid, look, mapping, low, high, words)) {
         return 0;
     }
     for (uint64_t at = (high - 3 * WORD) / TCB_ALIGNMENT * TCB_ALIGNMENT; at >= low;
