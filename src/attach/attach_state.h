@@ -30,6 +30,7 @@ struct ag_attach {
     struct ag_code_range agent;      /* the agent's code */
     struct ag_attachment attachment; /* copy of the agent's variable, which the agent filled */
     bool is_on;                      /* the jumps of the hooks are written */
+    bool was_on;                     /* the jumps were written: threads may be inside the agent */
     bool is_learnt;                  /* a stack of the target was once found safe for loading the
                                       * agent (attaching.c, section 1) */
     uint32_t random;                 /* state of the generator of ag_attach_pause */

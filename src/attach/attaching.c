@@ -232,11 +232,11 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
     const pid_t pid = attach->process.pid;
     size_t n = ag_remote_process_threads(&attach->process, tids, AG_THREADS_MOST);
     n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
-    for (size_t i = 0; i < n; i++) {
-        kinds[i] = (uint8_t)eagerness_of(pid, tids[i]);
-    }
     for (int kind = 0; kind < EAGERNESSES; kind++) {
         for (size_t i = 0; i < n && !ag_attach_end_is_due(&attach->end); i++) {
+            if (kind == 0) {
+                kinds[i] = (uint8_t)eagerness_of(pid, tids[i]);
+            }
             if (kinds[i] != kind || ag_stopped_threads_spares(&attach->threads, tids[i])) {
                 continue;
             }
@@ -545,7 +545,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
         char unused[512]; /* removes only the jumps that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
-    attach->is_on = r == 0;
+    attach->is_on = attach->was_on = r == 0;
     ag_attach_release_all(attach, times);
     return r;
 }
@@ -624,7 +624,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                     char ret_message[512]) {
     struct ag_traced_thread thread = {0};
     uint64_t unused = 0;
-    bool is_empty = false;
+    bool is_empty = !attach->was_on;
     *ret_times = (struct ag_attach_times){0};
     if (!ag_remote_process_is_alive(&attach->process) ||
         ag_observed_images_refresh(&attach->images) < 0) {
@@ -714,6 +714,7 @@ static int agent_adopt(struct ag_attach *attach, const struct ag_observed_image 
         return 1;
     }
     attach->handle = attachment->handle;
+    attach->was_on = true;
     attach->is_on = attachment->n_sites > 0 &&
                     ag_remote_memory_read(attach->process.pid, attachment->sites[0].place, now,
                                           sizeof now) == 0 &&

@@ -240,7 +240,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
         /* removes only the jumps that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
-    attach->is_on = r == 0;
+    attach->is_on = attach->was_on = r == 0;
     return r;
 }
 

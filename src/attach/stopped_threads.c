@@ -42,19 +42,24 @@ enum {
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
-/* Returns the kernel's letter for the thread's state; 'X': the thread is gone. */
-static char state_of(pid_t pid, pid_t tid) {
-    char text[512];
-    (void)ag_remote_process_file(pid, tid, "stat", text, sizeof text); /* "" on failure */
-    const char *state = strrchr(text, ')');
-    return state == NULL || state[1] == '\0' ? 'X' : state[2];
-}
-
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
  * events are transferred. A stop would make the call return early, with the number of those
- * transferred so far. RUNS: the thread runs, possibly inside of such a call. WAITS: any other
- * state, or an unknown one. */
-enum activity { RUNS, WAITS, TRANSFERS };
+ * transferred so far. RUNS: the thread runs, possibly inside of such a call. RESTS: the thread is
+ * in a call in which its wait is interruptible. WAITS: any other state, or an unknown one. */
+enum activity { RUNS, RESTS, WAITS, TRANSFERS };
+
+static bool is_call_of_rest(int call) {
+    static const short calls[] = {SYS_futex,           SYS_poll,       SYS_ppoll,
+                                  SYS_nanosleep,       SYS_epoll_wait, SYS_epoll_pwait,
+                                  SYS_clock_nanosleep, SYS_pause,      SYS_rt_sigtimedwait,
+                                  SYS_select,          SYS_pselect6};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
+        if (calls[i] == call) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static enum activity activity_of(pid_t pid, pid_t tid) {
     static const struct {
@@ -85,7 +90,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
         call == SYS_io_uring_enter
             ? arguments[1] != 0 && arguments[2] != 0 && (arguments[3] & IORING_ENTER_GETEVENTS) != 0
             : (call == SYS_io_getevents || call == SYS_io_pgetevents) && arguments[1] > 1;
-    return waits_for_more ? TRANSFERS : WAITS;
+    return waits_for_more ? TRANSFERS : is_call_of_rest(call) ? RESTS : WAITS;
 }
 
 /* Whether the thread, whose activity is ACTIVITY, is spared (ag_stopped_threads_spares). A thread
@@ -93,7 +98,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
 static bool is_spared(struct ag_stopped_threads *threads, pid_t tid, enum activity activity) {
     const uint64_t now_ns = ag_monotonic_ns();
     for (size_t i = 0; i < threads->n_spared; i++) {
-        if (threads->spared[i].tid == tid && activity == WAITS) {
+        if (threads->spared[i].tid == tid && (activity == WAITS || activity == RESTS)) {
             threads->spared[i] = threads->spared[--threads->n_spared];
             return false;
         }
@@ -116,20 +121,35 @@ bool ag_stopped_threads_spares(struct ag_stopped_threads *threads, pid_t tid) {
 /* Whether the thread has ended. The first thread of a process is still listed after its end, as
  * long as other threads live. */
 static bool thread_has_ended(pid_t pid, pid_t tid) {
-    const char state = state_of(pid, tid);
+    const char state = ag_remote_process_thread_state(pid, tid, NULL);
     return state == 'Z' || state == 'X';
 }
 
-/* Waits for a thread like ag_traced_thread_finish_stop, but stops waiting when the end of the
- * attach is due (attach_end.h). */
+/* How long threads are waited for, for all threads of one step together. */
+struct patience {
+    uint64_t until_ns; /* times of CLOCK_MONOTONIC */
+    uint64_t due_ns;   /* until when to wait once the end of the attach is due; 0: it is not due */
+};
+
+static struct patience patience_of(uint64_t ns) {
+    return (struct patience){.until_ns = ag_monotonic_ns() + ns};
+}
+
+/* Waits for a thread like ag_traced_thread_finish_stop. When the end of the attach is due
+ * (attach_end.h), the threads of a step together are waited for SLICE_NS longer. */
 static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
-                       uint64_t until_ns) {
+                       struct patience *patience) {
     for (;;) {
         ag_attach_end_alive(threads->end);
-        const uint64_t slice_ns = ag_monotonic_ns() + SLICE_NS;
-        const bool is_last = slice_ns >= until_ns || ag_attach_end_is_due(threads->end);
-        const int r =
-            ag_traced_thread_finish_stop(thread, slice_ns < until_ns ? slice_ns : until_ns);
+        const uint64_t now_ns = ag_monotonic_ns();
+        if (patience->due_ns == 0 && ag_attach_end_is_due(threads->end)) {
+            patience->due_ns = now_ns + SLICE_NS;
+        }
+        const uint64_t most_ns = patience->due_ns != 0 && patience->due_ns < patience->until_ns
+                                     ? patience->due_ns
+                                     : patience->until_ns;
+        const bool is_last = now_ns + SLICE_NS >= most_ns;
+        const int r = ag_traced_thread_finish_stop(thread, is_last ? most_ns : now_ns + SLICE_NS);
         if (r != -ETIMEDOUT || is_last) {
             return r;
         }
@@ -150,25 +170,24 @@ static bool take_late(struct ag_stopped_threads *threads, pid_t tid,
     return false;
 }
 
-/* Adds the thread to the late threads. If the list is full, the thread, once it stops, is resumed
- * only when this process ends. */
+/* Adds the thread to the late threads. The list has room for as many threads as are ever stopped;
+ * it is full only if threads of several processes are late. Then the thread, once it stops, is
+ * resumed when this process ends. */
 static void remember_late(struct ag_stopped_threads *threads,
                           const struct ag_traced_thread *thread) {
-    if (threads->n_late < AG_LATE_THREADS_MOST) {
+    if (threads->n_late < AG_THREADS_MOST) {
         threads->late[threads->n_late++] = *thread;
     }
 }
 
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns) {
-    const bool is_due = ag_attach_end_is_due(threads->end);
-    const uint64_t most_ns = is_due && patience_ns > SLICE_NS ? SLICE_NS : patience_ns;
-    const uint64_t until_ns = ag_monotonic_ns() + most_ns;
+    struct patience patience = patience_of(patience_ns);
     const size_t n = threads->n_late;
     threads->n_late = 0;
     ag_attach_end_hold(threads->end, 1);
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
-        const int r = finish_stop(threads, &thread, until_ns);
+        const int r = finish_stop(threads, &thread, &patience);
         if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
         } else {
@@ -183,16 +202,16 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t pati
 int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
                            struct ag_traced_thread *ret_thread) {
     struct ag_traced_thread thread;
-    uint64_t patience_ns = 0; /* a thread that was late before is only polled */
+    struct patience patience = patience_of(0); /* a thread that was late before is only polled */
     int r = 0;
     if (!take_late(threads, tid, &thread)) {
         r = ag_traced_thread_begin_stop(threads->process->pid, tid, &thread);
-        patience_ns = ONE_PATIENCE_NS;
+        patience = patience_of(ONE_PATIENCE_NS);
     }
     if (r < 0) {
         return r == -EPERM && thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
     }
-    r = finish_stop(threads, &thread, ag_monotonic_ns() + patience_ns);
+    r = finish_stop(threads, &thread, &patience);
     if (r == -ETIMEDOUT) {
         remember_late(threads, &thread);
     } else if (r == 0) {
@@ -203,9 +222,15 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
 
 /* ---- all threads ---- */
 
-static bool thread_is_stopped(const struct ag_stopped_threads *threads, pid_t tid) {
-    for (size_t i = 0; i < threads->n; i++) {
-        if (threads->items[i].tid == tid) {
+/* Whether the thread is one of the first N items. The search begins at *AT, after the thread that
+ * the last search found: the kernel lists the threads of a process in the order in which they were
+ * stopped, so the thread is nearly always there. */
+static bool thread_is_stopped(const struct ag_stopped_threads *threads, size_t n, pid_t tid,
+                              size_t *at) {
+    for (size_t i = 0; i < n; i++) {
+        const size_t place = (*at + i) % n;
+        if (threads->items[place].tid == tid) {
+            *at = place + 1;
             return true;
         }
     }
@@ -225,13 +250,13 @@ uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
 
 /* Waits first for the threads that were late the last time, while no other thread is stopped. */
 static int await_late(struct ag_stopped_threads *threads, char message[512]) {
-    const uint64_t until_ns = ag_monotonic_ns() + late_patience_ns;
+    struct patience patience = patience_of(late_patience_ns);
     const size_t n = threads->n_late;
     int result = 0;
     threads->n_late = 0;
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
-        const int r = finish_stop(threads, &thread, until_ns);
+        const int r = finish_stop(threads, &thread, &patience);
         if (r == 0) {
             threads->items[threads->n++] = thread;
         } else if (r == -ETIMEDOUT) {
@@ -245,31 +270,56 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     return result;
 }
 
-/* Waits a while until no thread is in an uninterruptible wait: such a thread does not stop, and
- * stopping the other threads would be useless. Also waits for spared threads. A look at a running
- * thread does not show whether the thread is inside of a call that transfers, so a running thread
- * is looked at several times. */
-static void await_good_moment(struct ag_stopped_threads *threads) {
+/* Whether the thread may be stopped now: it is not spared, not in an uninterruptible wait, and not
+ * running. A look at a running thread does not show whether the thread is inside of a call that
+ * transfers, so a thread that always runs is looked at several times. PASSED_NS: since the first of
+ * N_LOOKS looks. */
+static bool thread_is_ready(struct ag_stopped_threads *threads, pid_t tid, int n_looks,
+                            uint64_t passed_ns) {
     enum { LOOKS = 3 };
+    const pid_t pid = threads->process->pid;
+    const enum activity activity =
+        passed_ns < TRANSFERS_PATIENCE_NS ? activity_of(pid, tid) : WAITS;
+    return !is_spared(threads, tid, activity) && (activity != RUNS || n_looks >= LOOKS) &&
+           (activity != WAITS || passed_ns > late_patience_ns ||
+            ag_remote_process_thread_state(pid, tid, NULL) != 'D');
+}
+
+/* Waits a while until all threads may be stopped: a thread in an uninterruptible wait does not
+ * stop, and stopping the other threads would be useless.
+ *
+ * A look at thousands of threads takes a tenth of a second. So only the threads that were not ready
+ * are looked at again. When these are ready, the look at all threads is repeated if more time has
+ * passed since then than the look itself took. */
+static void await_good_moment(struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
     const uint64_t begin_ns = ag_monotonic_ns();
     const struct timespec nap = {.tv_nsec = GOOD_MOMENT_NAP_NS};
-    const pid_t pid = threads->process->pid;
-    bool is_good = false;
+    uint64_t look_ns = 0, looked_ns = 0; /* of the last look at all threads: how long, and when */
+    size_t n_left = 0;                   /* threads that were not ready at the last look */
     threads->n_spared = 0;
-    for (int n_looks = 1; !is_good && !ag_attach_end_is_due(threads->end); n_looks++) {
-        const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
-        const bool may_spare = passed_ns < TRANSFERS_PATIENCE_NS;
-        size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
-        n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
-        is_good = true;
-        for (size_t i = 0; i < n && !ag_attach_end_is_due(threads->end); i++) {
-            const enum activity activity = may_spare ? activity_of(pid, tids[i]) : WAITS;
-            is_good &= !is_spared(threads, tids[i], activity) &&
-                       (activity != RUNS || n_looks >= LOOKS) &&
-                       (passed_ns > late_patience_ns || state_of(pid, tids[i]) != 'D');
+    for (int n_looks = 1; n_left > 0 || ag_monotonic_ns() - looked_ns > look_ns; n_looks++) {
+        const uint64_t now_ns = ag_monotonic_ns();
+        const bool looks_at_all = n_left == 0;
+        size_t n = n_left;
+        if (looks_at_all) {
+            n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
+            n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
         }
-        if (!is_good) {
+        n_left = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (ag_attach_end_is_due(threads->end)) {
+                return;
+            }
+            if (!thread_is_ready(threads, tids[i], n_looks, ag_monotonic_ns() - begin_ns)) {
+                tids[n_left++] = tids[i];
+            }
+        }
+        if (looks_at_all) {
+            looked_ns = ag_monotonic_ns();
+            look_ns = looked_ns - now_ns;
+        }
+        if (n_left > 0) {
             (void)nanosleep(&nap, NULL);
         }
     }
@@ -284,13 +334,13 @@ static int interrupted(const struct ag_stopped_threads *threads, char message[51
 /* Waits until the threads items[FIRST] and later have stopped; threads that have ended are
  * dropped. */
 static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
-    const uint64_t until_ns = ag_monotonic_ns() + ALL_PATIENCE_NS;
+    struct patience patience = patience_of(ALL_PATIENCE_NS);
     const size_t n = threads->n;
     int result = 0;
     threads->n = first;
     for (size_t i = first; i < n; i++) {
         struct ag_traced_thread thread = threads->items[i];
-        const int r = finish_stop(threads, &thread, until_ns);
+        const int r = finish_stop(threads, &thread, &patience);
         if (r == 0) {
             threads->items[threads->n++] = thread;
         } else if (r == -ETIMEDOUT) {
@@ -308,13 +358,14 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
     static pid_t tids[AG_THREADS_MOST];
     const size_t first = threads->n;
     const size_t n = ag_remote_process_threads(process, tids, AG_THREADS_MOST);
+    size_t at = 0;
     int refused = 0;
     if (n > AG_THREADS_MOST) {
         return ag_error_message(message, -E2BIG, "%d (%s): has more than %d threads", process->pid,
                                 process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
-        if (thread_is_stopped(threads, tids[i])) {
+        if (thread_is_stopped(threads, first, tids[i], &at)) {
             continue;
         }
         if (ag_attach_end_is_due(threads->end)) {

@@ -7,14 +7,14 @@
 #include "remote/remote_process.h"
 #include "traced_thread.h"
 
-enum { AG_THREADS_MOST = 4096, AG_LATE_THREADS_MOST = 64, AG_SPARED_THREADS_MOST = 64 };
+enum { AG_THREADS_MOST = 4096, AG_SPARED_THREADS_MOST = 64 };
 
 struct ag_stopped_threads { /* zero-initialize, then set process and end */
     const struct ag_remote_process *process;
     const struct ag_attach_end *end;
     struct ag_traced_thread items[AG_THREADS_MOST]; /* the threads, while all are stopped */
     size_t n;
-    struct ag_traced_thread late[AG_LATE_THREADS_MOST];
+    struct ag_traced_thread late[AG_THREADS_MOST];
     size_t n_late;
     struct {
         pid_t tid;

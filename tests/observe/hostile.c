@@ -4,6 +4,7 @@
  *     usage: hostile MODE
  *
  *     calm      a mode without a difficulty
+ *     many      4,000 threads wait in system calls
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
  *     handler   all threads are in a signal handler for ever; there no tracer may stop them
  *     vfork     a thread waits in vfork, again and again; there no tracer can stop it
@@ -33,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -42,7 +44,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, TABLES = 1000 };
+enum { PAGE = 4096, TABLES = 1000, THREADS = 4000, THREAD_STACK_BYTES = 256 << 10 };
 
 struct jit_code_entry {
     struct jit_code_entry *next, *previous;
@@ -92,6 +94,57 @@ static void begin(void *(*body)(void *)) {
     if (pthread_create(&thread, NULL, body, NULL) != 0) {
         exit(2);
     }
+}
+
+/* ---- many threads ---- */
+
+static const char *_Atomic thread_wrong; /* what a thread found wrong; NULL: nothing */
+
+/* The next four functions wait in system calls. After a stop the kernel restarts all of them but
+ * epoll_wait. The first thread of wait_in_futex waits in pause, the others wait for the mutex. */
+static void *wait_in_futex(void *unused) {
+    static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&held);
+    (void)pause();
+    thread_wrong = "a pause was ended";
+    return unused;
+}
+
+static void *wait_in_poll(void *unused) {
+    (void)poll(NULL, 0, -1);
+    thread_wrong = "a poll was ended";
+    return unused;
+}
+
+static void *wait_in_epoll(void *unused) {
+    struct epoll_event event;
+    (void)epoll_wait(epoll_create1(EPOLL_CLOEXEC), &event, 1, -1);
+    thread_wrong = "an epoll_wait was ended";
+    return unused;
+}
+
+static void *wait_in_sleep(void *unused) {
+    const struct timespec second = {.tv_sec = 1};
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &second, NULL) == 0) {
+    }
+    thread_wrong = "a sleep was ended";
+    return unused;
+}
+
+static int begin_many(void) {
+    static void *(*const waits[])(void *) = {wait_in_futex, wait_in_poll, wait_in_epoll,
+                                             wait_in_sleep};
+    pthread_attr_t attributes;
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attributes, waits[i % 4], NULL) != 0) {
+            return -1;
+        }
+    }
+    nap_us(300000); /* until all threads wait */
+    return 0;
 }
 
 /* ---- data that `allogram observe` reads ---- */
@@ -242,6 +295,9 @@ static void go_round(void) {
     if (sched_getscheduler(0) != SCHED_OTHER) {
         wrong = "the scheduler changed";
     }
+    if (thread_wrong != NULL) {
+        wrong = thread_wrong;
+    }
 }
 
 static void serve(uint64_t most) {
@@ -279,6 +335,8 @@ int main(int argc, char **argv) {
         begin(in_loader);
     } else if (strcmp(mode, "vfork") == 0) {
         begin(in_vfork);
+    } else if (strcmp(mode, "many") == 0) {
+        r = begin_many();
     } else if (strcmp(mode, "circle") == 0) {
         make_circle();
     } else if (strcmp(mode, "fault") == 0) {

@@ -15,11 +15,12 @@ import subprocess
 import tempfile
 import time
 
-from attached import IS_FULL, Target, image
+from attached import IS_FULL, Attached, Target, image
 from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 MOST_S = 1.0
 ROUNDS = 50 if IS_FULL else 3
+BEST_OF = 5
 BACKGROUND_S = 40  # seconds in which a child process of `attach` must remove allogram's library from the program
 SEED = int(os.environ.get("AG_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
 chance = random.Random(SEED)
@@ -135,6 +136,30 @@ def attach(mode, options=(), is_code_kept=True):
 def attach_to_a_calm_program():
     attach("calm")
     attach("calm", ("--mode=exact",))
+
+
+@test
+def attach_to_4000_threads_that_wait():
+    """Ends `attach` at random moments: before the hooks are placed, while they are placed, and while they are there. Of BEST_OF ends of a
+    recording, only the fastest is compared with the limit, because other programs may delay a single command."""
+    attach("many")
+    with Hostile("many") as target, tempfile.TemporaryDirectory() as folder:
+        before, masks = image(target.pid), mask(target.pid)
+        ends = []
+        for _ in range(BEST_OF):
+            attached = Attached(target.pid, folder)
+            time.sleep(0.3)
+            begin = time.monotonic()
+            attached.process.send_signal(signal.SIGINT)
+            text = attached.process.stderr.read()
+            attached.process.wait()
+            ends.append((time.monotonic() - begin, text, attached))
+            is_restored(target, before, masks)  # on a busy machine, a child process removes the agent
+            target.goes_on()
+        print("# ended in " + ", ".join(f"{seconds:.2f}" for seconds in sorted(end[0] for end in ends)) + " s")
+        seconds, text, attached = min(ends, key=lambda end: end[0])
+        assert seconds < cpu_allowance() and "detached from" in text, (seconds, text)
+        assert attached.report()["trace"]["end"] == "detached"
 
 
 @test
