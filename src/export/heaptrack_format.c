@@ -25,8 +25,8 @@
  * any thread. The definition of allogram is different: no other block was allocated by the thread
  * before the free.
  *
- * heaptrack_gui requires that the kinds are first allocated in the order of their numbers, beginning
- * with 0: for each `+`, it appends a counter if the number equals the number of its counters, and
+ * heaptrack_gui requires that the kinds are first allocated in the order of their numbers,
+ * beginning with 0: for each `+`, it appends a counter if the number equals the number of its counters, and
  * otherwise writes to the counter with this number, without a check (ParserData::handleAllocation
  * of src/analyze/gui/parser.cpp). So a kind that is never allocated makes it crash. But while
  * heaptrack reads the file, 0 is also its mark for "the line before is no allocation", so it counts
@@ -167,8 +167,8 @@ static void write_time(struct heaptrack *all, uint64_t time_ns) {
     all->next_tick_ns = time_ns / TICK_NS * TICK_NS + TICK_NS;
 }
 
-/* Returns the kind of the block of a step. Blocks with equal bytes and stack are interchangeable, so
- * the first block is the last of them that is freed. */
+/* Returns the kind of the block of a step. Blocks with equal bytes and stack are interchangeable,
+ * so the first block is the last of them that is freed. */
 static uint32_t kind_of(struct heaptrack *all, const struct ag_replay_step *step,
                         bool *ret_is_new) {
     struct first_block *first = &all->first;

@@ -31,8 +31,8 @@ struct ag_page_trace { /* the state of one trace while its part of the page is w
     uint32_t finding_frames[AG_FINDINGS_MOST];
 };
 
-/* Writes the blocks frames, nodes, groups, totals, threads, history, counts, leaks, calls, paths and
- * names. If stacks were folded into nodes "other", it also folds the profile (ag_profile_fold).
+/* Writes the blocks frames, nodes, groups, totals, threads, history, counts, leaks, calls, paths
+ * and names. If stacks were folded into nodes "other", it also folds the profile (ag_profile_fold).
  * TARGET is what ag_slice_log_fold (slice_log.h) stored in RET_TARGET. 0 or negative errno. */
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out);
 

@@ -27,9 +27,9 @@ const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
  * without the frames of wrappers and libraries further in; and no stack shows code addresses whose
  * frames (one, or several inlined functions) are all of the C library, of a language's library or
  * of a runtime, unless the stack has no other frames. Sums of the profile do not change; the own
- * sums of sites and trees (without callees) are then those of the blamed lines. What earlier queries
- * about stacks, sites, trees and lines returned becomes invalid. *ret_is_folded: whether a frame was left out
- * that a shown frame called. Returns 0 or a negative errno. */
+ * sums of sites and trees (without callees) are then those of the blamed lines. What earlier
+ * queries about stacks, sites, trees and lines returned becomes invalid. *ret_is_folded: whether a
+ * frame was left out that a shown frame called. Returns 0 or a negative errno. */
 int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded);
 
 /* Returns which frames ag_profile_fold leaves out, without leaving them out: by place (places.h),

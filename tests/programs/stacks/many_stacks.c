@@ -1,7 +1,7 @@
 /* many_stacks.c [LEVELS]: allocates one block in each of 2^LEVELS distinct stacks (default 12
  * levels): at each level the path calls `left` or `right`, and at the end one of eight functions
- * `way_0` to `way_7`, by the path's last three bits, which calls `make`. A block has 16 + path % 1024
- * bytes. The block of every odd path is freed at once, the others are kept.
+ * `way_0` to `way_7`, by the path's last three bits, which calls `make`. A block has 16 + path %
+ * 1024 bytes. The block of every odd path is freed at once, the others are kept.
  *
  * @allocated_blocks 4096
  * @allocated_bytes  4096 * 16 + 4 * (1024 * 1023 / 2)
