@@ -26,13 +26,13 @@
  * before the free.
  *
  * heaptrack_gui requires that the kinds are first allocated in the order of their numbers,
- * beginning with 0: for each `+`, it appends a counter if the number equals the number of its counters, and
- * otherwise writes to the counter with this number, without a check (ParserData::handleAllocation
- * of src/analyze/gui/parser.cpp). So a kind that is never allocated makes it crash. But while
- * heaptrack reads the file, 0 is also its mark for "the line before is no allocation", so it counts
- * a free of kind 0 that follows another free as that of a temporary block. So kind 0 has a single
- * block, the first of the file, and the other blocks of the same size and stack have another
- * number. */
+ * beginning with 0: for each `+`, it appends a counter if the number equals the number of its
+ * counters, and otherwise writes to the counter with this number, without a check
+ * (ParserData::handleAllocation of src/analyze/gui/parser.cpp). So a kind that is never allocated
+ * makes it crash. But while heaptrack reads the file, 0 is also its mark for "the line before is no
+ * allocation", so it counts a free of kind 0 that follows another free as that of a temporary
+ * block. So kind 0 has a single block, the first of the file, and the other blocks of the same size
+ * and stack have another number. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
