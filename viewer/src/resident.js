@@ -56,13 +56,14 @@ function notes(ledger) {
   ].filter(Boolean).join(" ");
 }
 
-// Adds the panel below the timeline. It is open if less than half of the resident memory is blocks in use.
+// Adds the panel below the view, so that the flame graph stays on the first screen. It is open if less than half of the resident memory is blocks in
+// use.
 export function showResident({ facts }) {
   const ledgers = facts.resident ?? [];
   if (ledgers.length === 0) return;
   const most = Math.max(...ledgers.map((ledger) => ledger.rss_bytes));
   const [peak] = ledgers;
-  document.getElementById("timeline").closest("section").after(make("details", { id: "resident", class: "sheet",
+  document.querySelector("main").after(make("details", { id: "resident", class: "sheet",
     open: bytesOf(peak, "live") + bytesOf(peak, "managed_in_use") < peak.rss_bytes / 2 },
   make("summary", {}, `${titleOf(peak)}, ${bytes(bytesOf(peak, "live"))} in blocks in use`),
   ...ledgers.flatMap((ledger) => [make("p", {}, titleOf(ledger)), bar(ledger, most), make("p", { class: "note" }, notes(ledger))]),
