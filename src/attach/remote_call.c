@@ -17,9 +17,9 @@
  * A call that does not return is aborted: the thread is stopped and its registers are restored.
  * This happens ten seconds after the call began, or AG_ATTACH_CALL_NS (attach_end.h) after the user
  * has asked for the end, when no new call begins any more. Locks that an aborted function holds
- * stay held; the loader's lock may be one of them. This is a small risk, because a function that
- * returns at all needs some milliseconds. A thread that only waits for a free CPU is given the ten
- * seconds: it will return. Without the abort, the thread might never continue.
+ * stay held; the loader's lock may be one of them. The risk is small, because a function that
+ * returns at all needs only some milliseconds. A thread that only waits for a free CPU gets all ten
+ * seconds, because its function will return. Without the abort, the thread might never continue.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -153,11 +153,11 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
-/* How long a call has lasted; times of CLOCK_MONOTONIC, and CPU time of the thread. */
+/* When a call began, and what its thread did since. In CLOCK_MONOTONIC, except begin_cpu_ns. */
 struct call_time {
     uint64_t begin_ns;
-    uint64_t ready_ns;     /* when the thread was last seen with a CPU or waiting for one */
-    uint64_t begin_cpu_ns; /* some ms after the call began; 0: not read yet */
+    uint64_t ready_ns;     /* when the thread was last seen on a CPU, or waiting for one */
+    uint64_t begin_cpu_ns; /* 1 + CPU time of the thread at the first check; 0: not read yet */
 };
 
 /* Whether the thread has waited in the kernel, or used CPU time, for AG_ATTACH_CALL_LEAST_NS. If

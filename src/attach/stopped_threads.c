@@ -45,7 +45,7 @@ static const uint64_t late_patience_ns = UINT64_C(5000000000);
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
  * events are transferred. A stop would make the call return early, with the number of those
  * transferred so far. RUNS: the thread runs, possibly inside of such a call. RESTS: the thread is
- * in a call in which its wait is interruptible. WAITS: any other state, or an unknown one. */
+ * in a call that waits interruptibly, so it stops at once. WAITS: any other state, or unknown. */
 enum activity { RUNS, RESTS, WAITS, TRANSFERS };
 
 static bool is_call_of_rest(int call) {
@@ -125,18 +125,18 @@ static bool thread_has_ended(pid_t pid, pid_t tid) {
     return state == 'Z' || state == 'X';
 }
 
-/* How long threads are waited for, for all threads of one step together. */
+/* The time limit of a step, for all threads that it waits for. */
 struct patience {
-    uint64_t until_ns; /* times of CLOCK_MONOTONIC */
-    uint64_t due_ns;   /* until when to wait once the end of the attach is due; 0: it is not due */
+    uint64_t until_ns; /* in CLOCK_MONOTONIC */
+    uint64_t due_ns;   /* the limit after the end of the attach became due; 0: it is not due */
 };
 
 static struct patience patience_of(uint64_t ns) {
     return (struct patience){.until_ns = ag_monotonic_ns() + ns};
 }
 
-/* Waits for a thread like ag_traced_thread_finish_stop. When the end of the attach is due
- * (attach_end.h), the threads of a step together are waited for SLICE_NS longer. */
+/* Waits for a thread like ag_traced_thread_finish_stop. After the end of the attach became due
+ * (attach_end.h), a step waits at most SLICE_NS longer, for all of its threads together. */
 static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
                        struct patience *patience) {
     for (;;) {
@@ -222,9 +222,9 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
 
 /* ---- all threads ---- */
 
-/* Whether the thread is one of the first N items. The search begins at *AT, after the thread that
- * the last search found: the kernel lists the threads of a process in the order in which they were
- * stopped, so the thread is nearly always there. */
+/* Whether the thread is one of the first N items. The items are in the order in which the kernel
+ * listed the threads. So the search begins at *AT, after the item that the last search found, and
+ * nearly always finds the thread there. */
 static bool thread_is_stopped(const struct ag_stopped_threads *threads, size_t n, pid_t tid,
                               size_t *at) {
     for (size_t i = 0; i < n; i++) {
@@ -272,8 +272,8 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
 
 /* Whether the thread may be stopped now: it is not spared, not in an uninterruptible wait, and not
  * running. A look at a running thread does not show whether the thread is inside of a call that
- * transfers, so a thread that always runs is looked at several times. PASSED_NS: since the first of
- * N_LOOKS looks. */
+ * transfers, so a thread that always runs is looked at several times. N_LOOKS: how many looks there
+ * were so far, with this one; PASSED_NS: the time since the first. */
 static bool thread_is_ready(struct ag_stopped_threads *threads, pid_t tid, int n_looks,
                             uint64_t passed_ns) {
     enum { LOOKS = 3 };

@@ -120,7 +120,7 @@ static bool waits_in_kernel(void) {
     return state == NULL || strncmp(state, ") S", 3) == 0 || strncmp(state, ") D", 3) == 0;
 }
 
-struct look { /* at the thread of the command */
+struct look { /* the clock, and the CPU time of the command's thread, at one moment */
     uint64_t at_ns, cpu_ns;
 };
 

@@ -248,7 +248,7 @@ int ag_observe_rss(const struct ag_rss_request *request) {
     const uint64_t start_ns = ag_monotonic_ns();
     int r = ag_resident_look_read((uint32_t)request->pid, &rss.look);
     if (r == 0) {
-        /* without the pages, all of the thread storage counts as resident */
+        /* on failure the thread storage is not found, and counts as stacks or anonymous */
         (void)ag_resident_look_read_pages((uint32_t)request->pid, &rss.look);
     }
     rss.duration_ns = ag_monotonic_ns() - start_ns;

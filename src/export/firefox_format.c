@@ -21,8 +21,8 @@
  * 3. In a sampled trace all bytes are estimates. "extra" in the metadata contains the interval of
  *    the sums; the viewer shows "extra" with the other facts about the profile. A replay rounds the
  *    bytes of each sample, the report those of each stack. So the bytes of the spans of a stack are
- *    changed in proportion until they add up to what the report says about the stack: those of
- *    freed blocks to the freed bytes, the others to the bytes in use.
+ *    scaled such that their sums are those of the report: those of freed blocks add up to the
+ *    stack's freed bytes, the others to its bytes in use.
  *
  * 4. The file has only one thread, "heap", because a block may be freed by another thread than the
  *    one that allocated it. */
@@ -134,7 +134,7 @@ static int by_time(const void *left, const void *right) {
 /* The sums of the spans of one stack, of freed blocks or of blocks in use. */
 struct span_sum {
     uint64_t seen;  /* the sum of the replay */
-    uint64_t given; /* how much of `seen` belongs to spans that were scaled */
+    uint64_t given; /* the part of `seen` that belongs to spans that are already scaled */
 };
 
 /* Returns round(PART * WHOLE / SEEN); PART <= SEEN. */

@@ -29,10 +29,10 @@
  * beginning with 0: for each `+`, it appends a counter if the number equals the number of its
  * counters, and otherwise writes to the counter with this number, without a check
  * (ParserData::handleAllocation of src/analyze/gui/parser.cpp). So a kind that is never allocated
- * makes it crash. But while heaptrack reads the file, 0 is also its mark for "the line before is no
- * allocation", so it counts a free of kind 0 that follows another free as that of a temporary
- * block. So kind 0 has a single block, the first of the file, and the other blocks of the same size
- * and stack have another number. */
+ * makes it crash. But heaptrack also uses 0 to remember that the line before was no allocation, so
+ * it takes a block of kind 0 that is freed directly after another free for a temporary block.
+ * Therefore kind 0 has a single block, the first of the file, and other blocks of the same size and
+ * stack have another kind. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@
 
 enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 
-#define FIRST_KIND UINT64_MAX /* in place of the bytes and of the stack */
+#define FIRST_KIND UINT64_MAX /* the key of kind 0, in place of bytes and stack */
 
 /* The first block of the file, the only one of kind 0. */
 struct first_block {
@@ -168,7 +168,7 @@ static void write_time(struct heaptrack *all, uint64_t time_ns) {
 }
 
 /* Returns the kind of the block of a step. Blocks with equal bytes and stack are interchangeable,
- * so the first block is the last of them that is freed. */
+ * so the one that is freed last is written as the first block. */
 static uint32_t kind_of(struct heaptrack *all, const struct ag_replay_step *step,
                         bool *ret_is_new) {
     struct first_block *first = &all->first;

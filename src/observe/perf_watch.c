@@ -426,9 +426,9 @@ static bool is_word(const struct ag_perf_watch *watch, const struct event *event
     return watch->sources[event->source].type == PERF_TYPE_BREAKPOINT;
 }
 
-/* Whether the debug registers notice a write. On some virtual machines the kernel opens the event,
- * and it never occurs. This thread writes to a word of its own and reads the event's count. Returns
- * 0, -EOPNOTSUPP if the write was not noticed, or another negative errno. */
+/* Tests whether the debug registers notice a write. On some virtual machines the kernel opens the
+ * event, but it never occurs. This thread writes to a word of its own and reads the event's count.
+ * Returns 0, -EOPNOTSUPP if the write was not noticed, or another negative errno. */
 static int try_word(void) {
     volatile uint64_t word = 0;
     struct perf_event_attr attr = {.type = PERF_TYPE_BREAKPOINT,

@@ -86,8 +86,8 @@ static size_t frames_most(const struct ag_outline *outline) {
 /* The tables of sites whose totals the page has. */
 static const enum ag_site_key totals_by[] = {AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE};
 
-/* Returns the line of a finding; UINT32_MAX: it has none, or its line is a frame of another
- * profile, that of the mappings, whose frames the page does not have. */
+/* Returns the frame of a finding; UINT32_MAX: it has none, or one of the profile of the mappings,
+ * whose frames the page does not have. */
 static uint32_t frame_of_finding(const struct ag_finding *finding) {
     return finding->mappings ? UINT32_MAX : finding->frame;
 }

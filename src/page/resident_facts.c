@@ -1,4 +1,4 @@
-/* resident_facts.c: writes the ledger of the resident memory (model/answers/resident_parts.h) into
+/* resident_facts.c: writes the classes of the resident memory (model/answers/resident_parts.h) into
  * the facts of the page, with the names and numbers of `report --view=rss --json`. */
 #include "page/resident_facts.h"
 
@@ -65,5 +65,5 @@ int ag_resident_facts_write(struct ag_json *json, struct ag_profile *profile) {
         r = write_moment(json, profile, AG_RESIDENT_AT_END);
     }
     ag_json_close(json, ']');
-    return r == -ENODATA || r == -ENOTSUP ? 0 : r; /* this trace has no ledger */
+    return r == -ENODATA || r == -ENOTSUP ? 0 : r; /* the trace does not say */
 }

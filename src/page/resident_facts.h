@@ -5,8 +5,9 @@
 #include "model/profile.h"
 #include "text/json_writer.h"
 
-/* Writes "resident": an array with the ledger at the peak and, if the trace has another moment, at
- * the end; empty if the trace has none. Reads all events of the trace. 0 or -ENOMEM. */
+/* Writes "resident": an array with the classes and their bytes at the peak and, if the trace has
+ * another moment, at the end; empty if the trace has no look at the resident memory. Reads all
+ * events of the trace. 0 or -ENOMEM. */
 int ag_resident_facts_write(struct ag_json *json, struct ag_profile *profile);
 
 #endif

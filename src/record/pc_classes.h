@@ -1,7 +1,8 @@
-/* pc_classes.h: for a runtime's adapter, a table of the classes of pcs: which of the functions that
- * the adapter tells apart a frame belongs to. A walk asks this for each frame, and finding the
- * function takes long, so the answers are kept. A pc that shares its place in the table with
- * another is looked up again. Any thread, and signal handlers, may use the table at any time. */
+/* pc_classes.h: a table of the classes of pcs, for the adapter of a runtime. The class says to
+ * which of the functions that the adapter distinguishes a pc belongs. A stack walk needs it for
+ * each frame, and finding the function takes long, so the table keeps the results. Two pcs with the
+ * same place in the table replace each other. Any thread and any signal handler may use the table
+ * at any time. */
 #ifndef AG_PC_CLASSES_H
 #define AG_PC_CLASSES_H
 
@@ -34,8 +35,8 @@ static inline uint32_t ag_pc_classes_get(struct ag_pc_classes *classes, uintptr_
 }
 
 /* Clears the table if an object was unloaded since the last call, because other code may have its
- * addresses now. Then it also calls ALSO (NULL: nothing), which forgets what else the adapter knows
- * of the unloaded code. */
+ * addresses now. Then it also calls ALSO, which clears what else the adapter knows of the unloaded
+ * code; may be NULL. */
 static inline void ag_pc_classes_clear_stale(struct ag_pc_classes *classes, void (*also)(void)) {
     const uint32_t generation =
         atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);

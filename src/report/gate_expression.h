@@ -23,10 +23,10 @@
 
 #include "model/metric.h"
 
-/* Keys of the summary view, and mapped_ keys, whose PROFILE is that of the mappings. A result also
- * names one stack: the one with the largest value of the metric in the third argument. DEFAULT: the
- * result names no stack. The fourth argument is the key's value, which gate.c reads from a summary
- * or a profile. */
+/* Keys of the summary view, and the keys mapped_*, which are read from the profile of the mappings.
+ * A result also names one stack: the one with the largest value of the metric in the third
+ * argument. DEFAULT: the result names no stack. The fourth argument is the key's value, which
+ * gate.c reads from a summary or a profile. */
 #define AG_GATE_KEY_TABLE(X)                                                           \
     X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS, summary->allocated_blocks) \
     X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES, summary->allocated_bytes)     \

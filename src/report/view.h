@@ -100,8 +100,8 @@ ag_view_write ag_rss_view_text, ag_rss_view_json;
 /* Write the summary's line about memory that the program mapped itself, if this memory explains why
  * the process had much more resident memory than blocks. */
 ag_view_write ag_mappings_summary_text, ag_mappings_summary_json;
-/* Writes "142 MiB at the peak, 18.0 MiB at the end; 3.10 GiB in 40 mappings in all", and if they are
- * known, how much more was mapped at the end than half-way, and how much was resident. */
+/* Writes "142 MiB at the peak, 18.0 MiB at the end; 3.10 GiB in 40 mappings in all"; if known, also
+ * how much more was mapped at the end than half-way, and how much was resident. */
 void ag_mappings_amounts_text(const struct ag_view *view, size_t indent,
                               const struct ag_metrics *metrics);
 /* Writes the metrics of mappings under the same keys as those of blocks, and in addition

@@ -37,8 +37,8 @@ struct ag_resident_mapping {
     const uint8_t *pages;
     size_t pages_length;
 };
-/* Thread control blocks and thread-local storage. low == high: storage whose size is not known: all
- * of the block of malloc at this address. */
+/* Thread control blocks and thread-local storage. low == high: the storage is the whole block of
+ * malloc at this address; its size is not known here. */
 struct ag_storage_range {
     uint64_t low, high; /* [low, high) */
 };

@@ -222,7 +222,7 @@ static void release_pending(struct ag_recording *recording, struct ag_stream *st
     stream->n_pending = 0;
 }
 
-/* An encoder has 128 KiB of tables and more, so streams that have written their events pass it
+/* An encoder has at least 128 KiB of tables, so streams that have written their events pass it
  * on. */
 static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
     return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]

@@ -11,17 +11,18 @@
  * The TCB begins with its own address, the address of the dtv, and its own address again. The ABI
  * for TLS fixes this; compilers rely on the first word. The dtv has an element of two words for
  * each library with TLS: the address of the library's TLS, and the block of malloc in which it is,
- * if the TLS was allocated when the thread used it first (dynamic TLS). Before the dtv is its
- * length, in an element of its own, with which its block begins.
+ * if the TLS was allocated when the thread used it first (dynamic TLS). The element before the dtv,
+ * with which the block of the dtv begins, has the length of the dtv.
  *
  * 2. Search. The kernel does not tell the thread pointer of a thread that runs. So the top of each
- * stack, and other small mappings without a name, are searched for an address that contains itself
- * in its first and third word. The dtv must be valid, too: a length of 1 to DTV_MOST, and static
- * TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also contains its
- * own address, fails these tests. Only pages are read that are resident.
+ * stack, and other small mappings without a name, are searched for an address at which the first
+ * and the third word contain this address. The dtv must be valid, too: a length of 1 to DTV_MOST,
+ * and static TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also
+ * contains its own address, fails these tests. Only pages are read that are resident.
  *
- * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. Whatever was
- * read is only addresses, which are compared with the resident pages of the same look. */
+ * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. This does no
+ * harm: only addresses were read, and the reader compares them with the resident pages of the same
+ * look. */
 #include "thread_storage.h"
 
 #include <errno.h>

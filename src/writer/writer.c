@@ -940,11 +940,11 @@ static bool is_attached(const struct ag_resident_look *look) {
  * and the latest one while the resident memory was near its largest size. So a program that frees
  * most of its blocks, but whose resident memory stays, is shown as it was after it freed them. A
  * look is taken when the memory is larger by a sixteenth than in all earlier looks, and again from
- * time to time; it is near the largest size if it is not smaller by a sixteenth. Looks take at most
- * a twentieth of the writer's time, in CPU time, so that there are as many on a busy machine,
- * because each one takes time in proportion to the memory. A process that is smaller than 8 MiB is
- * looked at only after 250 ms, so that short processes cost nothing. Looks are of use only together
- * with the table of live blocks, which a sampled recording does not have. */
+ * time to time; the memory is near its largest size if it is at most a sixteenth smaller. A look
+ * takes time in proportion to the memory, so the pause after it is LOOK_PAUSE times as long as its
+ * CPU time (which, unlike its duration, is not longer on a busy machine). A process that is smaller
+ * than 8 MiB is looked at only after 250 ms, so that short processes cost nothing. Looks are of use
+ * only together with the table of live blocks, which a sampled recording does not have. */
 static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slot *watched,
                            uint64_t rss_bytes, uint64_t now_ns) {
     enum { LOOK_PAUSE = 20, LOOK_PART = 16, LOOK_STEP_BYTES = 256 << 10, FIRST_BYTES = 8 << 20 };

@@ -71,7 +71,7 @@ def of_library(tools, library):
 
 
 def found(tools):
-    """The summary names the line that pins most, with what it pins and what malloc_trim would give back."""
+    """The summary names the line whose blocks keep most free memory resident, and says how much this is and what malloc_trim would give back."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for seconds in 2, 10, 30:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""--view=rss on eight patterns of resident memory (resident_patterns.c, and a Lua script for a managed heap), with four allocators: the classes
-add up to the Rss that the program itself reads in smaps_rollup, within 1 % or 256 KiB; less than 1 % is unknown; the planted class or line is
-first; and with glibc, the effect of malloc_trim(0) is predicted within 3 % or 1 MiB."""
+"""--view=rss on nine patterns of resident memory (eight of resident_patterns.c, and a Lua script with a managed heap), with four allocators: the
+classes add up to the Rss that the program itself reads in smaps_rollup, within 1 % or 256 KiB; at most 1 % is unknown; the pattern is in the
+class, and at the line, where it was planted; and with glibc, the effect of malloc_trim(0) is predicted within 3 % or 1 MiB."""
 
 import glob
 import json

@@ -24,7 +24,7 @@ KEYS = "mapped_bytes resident_bytes untouched_bytes growth_bytes".split()
 
 
 def sums_of(view):
-    """{function that called mmap: its numbers}; a number that is null makes the sum null"""
+    """{function that called mmap: the sums of its rows}; a sum is null if one of its numbers is null"""
     found = {}
     for row in view["mappings"]:
         sums = found.setdefault(row["frames"][0]["function"], dict.fromkeys(KEYS, 0))

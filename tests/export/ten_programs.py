@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ten_programs.py --build FOLDER: records ten programs of different nature, and compares the numbers of each export with those of
+"""ten_programs.py --build FOLDER: records ten programs of different kinds, and compares the numbers of each export with those of
 `allogram report`. Prints TAP.
 
 A program whose runtime is not installed is skipped. With AG_TEST_SCALE=full the C++ compiler compiles a file that gives more than 100,000

@@ -100,7 +100,7 @@ static void begin(void *(*body)(void *)) {
 
 static const char *_Atomic thread_wrong; /* what a thread found wrong; NULL: nothing */
 
-/* The next four functions wait in system calls. After a stop the kernel restarts all of them but
+/* The next four functions wait in system calls. After a stop the kernel restarts all of these but
  * epoll_wait. The first thread of wait_in_futex waits in pause, the others wait for the mutex. */
 static void *wait_in_futex(void *unused) {
     static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;

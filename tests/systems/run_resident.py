@@ -26,7 +26,7 @@ import recorded
 import tap
 
 START_SECONDS = 60
-LOOK_SECONDS = 2  # so long the program waits, so that the writer looks at its memory
+LOOK_SECONDS = 2  # how long a program waits, so that the writer looks at its memory before the end
 
 
 class Server:
@@ -103,7 +103,7 @@ def node(tools, folder):
 
 
 def explained(tools, folder, failures):
-    """Returns the ledgers of all traces in the folder as text."""
+    """Returns the classes of the resident memory in all traces of the folder, as text."""
     lines = []
     for trace in recorded.traces_in(folder):
         outcome = recorded.run([tools.allogram, "report", trace, "--view=rss", "--json"], timeout=600)

@@ -10,8 +10,8 @@ const LEAST_WIDTH = 0.5;
 const TEXT_FROM = 26; // pixels; narrower boxes have no text
 
 export class Flame {
-  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called for another node, onPoint for each
-  // movement of the pointer, with its place in the window, { x, y }.
+  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called when the node below the pointer changes,
+  // onPoint at each movement of the pointer, also with its place in the window, { x, y }.
   constructor(host, { onHover, onPoint, onSelect, onOpen, describe }) {
     this.host = host;
     Object.assign(this, { onHover, onPoint, onSelect, onOpen, describe });

@@ -1,4 +1,4 @@
-// resident.js: what the resident memory consisted of at its peak and at the end: a bar for each moment, in which each class has its share, and
+// resident.js: what the resident memory consisted of at its peak and at the end: for each moment a bar that shows the shares of the classes, and
 // a table with the numbers, as in `report --view=rss`.
 import "./resident.css";
 import { make } from "./elements.js";

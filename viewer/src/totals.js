@@ -1,5 +1,5 @@
 // totals.js: the totals (with callees) of functions, lines and images. The tree of a large trace does not have all callers: nodes "other"
-// replace those of small stacks. So for the whole recording the page contains the totals that `allogram report --view=sites` computes from
+// replace the callers of small stacks. So for the whole recording the page contains the totals that `allogram report --view=sites` computes from
 // all stacks. For a part of the recording, and for a label, the totals are those of the tree, and isLeast marks those that are too low.
 
 // Returns the totals of one metric, by key (the number of a function, a line or an image); null if the tree has all callers.

@@ -41,9 +41,9 @@
  * line has less than half of the peak; 40 % also finds such a line. Unseen: section
  * 7.
  *
- * Resident: free memory below 16 MiB is within what malloc keeps for the next blocks by default (up
- * to twice M_MMAP_THRESHOLD, per arena 128 KiB). Half of the resident memory: a program that is
- * larger than its blocks by less has other reasons to look at first.
+ * Resident: by default malloc keeps some free memory for the next blocks (up to twice
+ * M_MMAP_THRESHOLD, and 128 KiB per arena), so less than 16 MiB is no finding. If less than half of
+ * the resident memory is free, other causes of the program's size matter more.
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
@@ -1085,8 +1085,8 @@ static bool find_unseen(const struct search *search, struct ag_finding *finding)
 
 /* ---- resident memory that is not in use ---- */
 
-/* Whether the resident memory may be mostly free, judged by the bytes in use around the moment of
- * the look. If it cannot, the blocks need not be compared with the pages. */
+/* Whether the resident memory may be mostly free memory, judged by the bytes in use around the
+ * moment of the look. If not, the blocks need not be compared with the pages. */
 static bool may_be_mostly_free(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_model_look *look = &profile->definitions.peak_look;

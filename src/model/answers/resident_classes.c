@@ -10,7 +10,7 @@ enum { OF_MAPPINGS = 1 << AG_LEDGER_OF_MAPPINGS, OF_BLOCKS = 1 << AG_LEDGER_OF_B
 
 static const struct {
     const char *name, *words;
-    unsigned ledgers; /* the kinds of ledgers that have the class */
+    unsigned ledgers; /* bits of enum ag_ledger_kind: which divisions have the class */
 } classes[AG_RESIDENT_CLASSES] = {
     [AG_CLASS_LIVE] = {"live", "blocks in use, as requested", OF_BLOCKS},
     [AG_CLASS_ROUNDING] = {"rounding", "headers and rounding of blocks", OF_BLOCKS},

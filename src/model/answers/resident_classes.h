@@ -32,12 +32,13 @@ enum ag_resident_class {
 const char *ag_resident_class_name(enum ag_resident_class resident_class);
 const char *ag_resident_class_words(enum ag_resident_class resident_class);
 
+/* The two ways to divide resident memory. */
 enum ag_ledger_kind {
     AG_LEDGER_OF_MAPPINGS, /* any process: the kernel describes its mappings */
     AG_LEDGER_OF_BLOCKS,   /* a recorded process: its blocks are known, too */
 };
-/* Whether a ledger of this kind has the class. Without the blocks, the memory of an allocator is
- * not divided. */
+/* Whether a division of this kind has the class. Without the blocks, the memory of an allocator is
+ * not divided further. */
 bool ag_resident_class_is_in(enum ag_resident_class resident_class, enum ag_ledger_kind kind);
 
 /* Sets the bytes of each class of AG_LEDGER_OF_MAPPINGS. The sum is mapping->rss_bytes. A mapping

@@ -62,7 +62,7 @@ struct division {
     size_t n_blocks, n_containers, n_ranges;
     struct share *shares;       /* by row of the profile */
     struct share *range_shares; /* by row of the profile of mappings; live_bytes, live_blocks */
-    uint64_t trim_end; /* of the current mapping: malloc_trim gives no page above it back */
+    uint64_t trim_end; /* in the current mapping; malloc_trim gives back no page above it */
     size_t next_block, next_container, next_range; /* the first that end after the current page */
     int error;
 };
@@ -350,9 +350,9 @@ static enum ag_resident_class class_of_others(const struct division *division,
                                                     : AG_CLASS_UNKNOWN;
 }
 
-/* malloc_trim gives back the free pages of all arenas, and the end of the first thread's arena. It
- * does not give back the end (the "top") of the other arenas, which is above the last block of a
- * mapping that has not reached the greatest size. */
+/* malloc_trim gives back the free pages between the blocks of all arenas, but of the free ends of
+ * arenas (the "tops") only that of the first thread's arena. The top of another arena is what lies
+ * above the last block of a mapping that has not reached the greatest size. */
 static uint64_t trim_end_of(const struct division *division,
                             const struct ag_resident_mapping *mapping) {
     const bool is_heap = (mapping->flags & AG_RESIDENT_HEAP) != 0;
@@ -365,7 +365,7 @@ static uint64_t trim_end_of(const struct division *division,
                        : mapping->low;
 }
 
-/* STORAGE_BYTES: the thread storage in the mapping, which is in no block. */
+/* STORAGE_BYTES: the thread storage in the mapping that is in no block. */
 static void count_pages(struct division *division, const struct ag_resident_mapping *mapping,
                         uint64_t page_bytes, uint64_t storage_bytes) {
     const enum ag_resident_class others = class_of_others(division, mapping);

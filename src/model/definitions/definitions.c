@@ -218,8 +218,8 @@ static void free_look(struct ag_model_look *look) {
     *look = (struct ag_model_look){0};
 }
 
-/* Decides what becomes of the look whose mappings were read: the look with the most resident memory
- * is that of the peak, and of the others the latest is the last one. */
+/* Called when all mappings of new_look were read. The look with the most resident memory becomes
+ * peak_look, and the latest of the others last_look, if it is later than peak_look. */
 static void settle_look(struct ag_definitions *definitions) {
     struct ag_model_look *new = &definitions->new_look, *peak = &definitions->peak_look,
                          *last = &definitions->last_look;

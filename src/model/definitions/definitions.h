@@ -82,8 +82,9 @@ struct ag_model_sums { /* read from the index of the trace, or computed from the
     struct ag_metrics *stack_estimates, *timeline_estimates, *thread_estimates, *pair_estimates,
         *heap_estimates;
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
-    /* Of a profile of mappings: by element of `stacks` (pass/mapped_memory.h). NULL: of blocks.
-     * has_half_way, has_residency: these members are known. */
+    /* In a profile of mappings: an element for each of `stacks` (pass/mapped_memory.h). NULL: this
+     * is a profile of blocks. has_half_way: half_way_bytes is known; has_residency: resident_bytes
+     * and untouched_bytes are. */
     struct ag_mapped_sum *mapped;
     bool has_half_way, has_residency;
 };
@@ -113,9 +114,9 @@ struct ag_definitions {
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
     /* what the resident memory consisted of when it was largest, and at the end; no mappings: not
-     * in the trace. Both may be of the same moment: then the second has no mappings. */
+     * in the trace. If both are of the same moment, last_look has no mappings. */
     struct ag_model_look peak_look, last_look;
-    struct ag_model_look new_look; /* while records are read: the mappings that follow are its */
+    struct ag_model_look new_look; /* the look whose mappings are being read */
     struct ag_profile_cost cost;
     struct ag_profile_observed observed;
     struct ag_profile_sampler sampler;

@@ -47,11 +47,11 @@ void ag_mapped_memory_ranges(const struct ag_mapped_memory *memory, ag_mapped_ra
 /* What else is known of the mappings of a stack and via. */
 struct ag_mapped_sum {
     uint64_t half_way_bytes;  /* mapped at ag_mapped_memory_note_half_way */
-    uint64_t resident_bytes;  /* of what was mapped at ag_mapped_memory_note_resident: resident */
-    uint64_t untouched_bytes; /* and not resident */
+    uint64_t resident_bytes;  /* mapped and resident at ag_mapped_memory_note_resident */
+    uint64_t untouched_bytes; /* mapped and not resident then */
 };
 void ag_mapped_memory_note_half_way(struct ag_mapped_memory *memory);
-/* What is mapped now was mapped at the moment of LOOK. */
+/* To be called when MEMORY has what was mapped at the moment of LOOK. */
 void ag_mapped_memory_note_resident(struct ag_mapped_memory *memory,
                                     const struct ag_resident_look *look);
 /* Copies the sums of each stack and via to new arrays of ag_mapped_memory_count elements, which the

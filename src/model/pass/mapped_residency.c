@@ -2,9 +2,9 @@
  * same time; both are sorted by address.
  *
  * Of writable anonymous memory, the look has the resident pages, so the result is exact to a page.
- * Of other mappings it has only the number of resident bytes. They are one run, and a range that
- * contains a part of it gets its share in proportion to its bytes. Usually one call made the whole
- * mapping; then this is exact, too. */
+ * Of other mappings, and if the list of pages was too long, it has only the number of resident
+ * bytes. Such a mapping is one run, and a range that covers a part of it gets resident bytes in
+ * proportion to its size. Usually one call made the whole mapping; then this is exact, too. */
 #include "model/pass/mapped_residency.h"
 
 #include "base/varint.h"

@@ -10,10 +10,11 @@
  * other code does. It is recognized by its blocks: at three moments (half-way, at the look at the
  * resident memory, and at the end), each block in use that lies in a mapped range shows that the
  * stack that mapped the range belongs to an allocator. If the block is of malloc, so do all other
- * stacks on which the same library called mmap, because the library's tables contain no block; this
- * does not apply to the program's own file, which contains more than an allocator. If such stacks
- * are found, the pass is made again without their mappings. The moments are those at which the
- * events of blocks and the records of mappings are applied up to the same time.
+ * stacks on which the same library called mmap, because the mappings of an allocator's own tables
+ * contain no block; this does not apply to the program's own file, which contains more than an
+ * allocator. If such stacks are found, the pass is made again without their mappings. The search
+ * is made only at these moments, because only then are the events of blocks and the records of
+ * mappings applied up to the same time.
  *
  * 2. Kinds. A file that is mapped, and addresses that are only reserved (PROT_NONE), are not memory
  * that the program uses like that of malloc. They get vias (allocation functions) of their own, so
