@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,19 @@
 #include "symbol/decoder.h"
 #include "writer/writer.h"
 
+/* Lets malloc keep freed memory, and take memory from the kernel in larger steps. The answers about
+ * a trace are made one after the other in large arrays. By default, malloc gives such arrays back
+ * to the kernel and takes new pages for the next one; page faults were a quarter of the time of
+ * `view` in a virtual machine. */
+static void keep_freed_memory(void) {
+    enum { MIB = 1 << 20 };
+    (void)mallopt(M_MMAP_THRESHOLD, 32 * MIB); /* the largest that glibc accepts */
+    (void)mallopt(M_TRIM_THRESHOLD, 256 * MIB);
+    (void)mallopt(M_TOP_PAD, 4 * MIB);
+}
+
 void ag_trace_request_start(struct ag_trace_request *request, const char *command) {
+    keep_freed_memory();
     *request = (struct ag_trace_request){
         .command = command,
         .profile = {.size = sizeof request->profile, .thread = -1, .symbol = &request->symbol},

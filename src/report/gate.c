@@ -58,7 +58,8 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 }
 
 /* Finds the profile that has the quantity of TERM: PROFILE, or that of its mappings. Returns 0 or a
- * negative errno. */
+ * negative errno. The message of ag_profile_mappings is left out: the caller reports the errno with
+ * the condition. */
 static int profile_of(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile **ret_profile) {
     const bool is_mapped = term->key == AG_GATE_MAPPED || term->key == AG_GATE_MAPPED_PEAK;

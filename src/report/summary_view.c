@@ -75,13 +75,17 @@ struct ag_metrics ag_summary_metrics(const struct ag_view *view) {
 }
 
 /* Finds when the resident memory was largest. The kernel also counts it between the samples of the
- * timeline; then the moment is not known. */
+ * timeline; then the moment is not known. In a time window it is not known either if the memory had
+ * this size before the window began: the first point then has the size of an earlier sample. */
 static bool find_rss_peak(const struct ag_view *view, uint64_t *ret_time_ns) {
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(view->profile, &points);
     const uint64_t most = ag_profile_summary(view->profile)->rss_peak_bytes;
     for (size_t i = 0; i < n && most > 0; i++) {
         if (points[i].rss_bytes == most) {
+            if (i == 0 && view->options->has_window) {
+                break;
+            }
             *ret_time_ns = points[i].time_ns;
             return true;
         }

@@ -415,13 +415,29 @@ static int read_entries(int fd, const struct ag_resident_mapping *mapping, struc
     return 0;
 }
 
+/* A process that has ended has no memory any more, before it becomes a zombie. */
+static bool has_memory(uint32_t pid) {
+    char path[64];
+    unsigned long long pages = 0;
+    (void)snprintf(path, sizeof path, "/proc/%u/statm", pid);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        (void)(fscanf(file, "%llu", &pages) == 1); /* otherwise 0 */
+        (void)fclose(file);
+    }
+    return pages > 0;
+}
+
 int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%u/pagemap", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t length = 0;
-    int r = fd < 0 ? -errno : 0;
-    for (size_t i = 0; i < look->n_mappings && r == 0; i++) {
+    bool has_failed = false;
+    if (fd < 0) {
+        return -errno;
+    }
+    for (size_t i = 0; i < look->n_mappings; i++) {
         struct ag_resident_mapping *mapping = &look->mappings[i];
         struct pages pages = {.page_bytes = look->page_bytes,
                               .done = mapping->low,
@@ -430,7 +446,7 @@ int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
         if (!is_anonymous(mapping) || !(mapping->flags & AG_RESIDENT_WRITE)) {
             continue;
         }
-        r = scan_pages(fd, mapping, &pages);
+        int r = scan_pages(fd, mapping, &pages);
         if (r == -ENOTTY || r == -EINVAL) {
             pages.length = 0;
             pages.done = pages.low = pages.high = mapping->low;
@@ -444,9 +460,10 @@ int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look) {
         } else {
             free(pages.bytes);
         }
+        has_failed |= r < 0; /* this mapping has no pages then */
     }
     ag_descriptor_close(fd);
-    return r < 0 ? r : ag_thread_storage_find(pid, look);
+    return has_failed && !has_memory(pid) ? -ESRCH : ag_thread_storage_find(pid, look);
 }
 
 void ag_resident_look_done(struct ag_resident_look *look) {

@@ -9,8 +9,9 @@
  * negative errno. */
 int ag_resident_look_read(uint32_t pid, struct ag_resident_look *ret_look);
 /* To be called after ag_resident_look_read: reads which pages of writable anonymous memory are
- * resident, and finds the thread storage. Mappings whose list would be too long are left without
- * pages. Returns 0 or a negative errno, for example if the process has ended meanwhile. */
+ * resident, and finds the thread storage. Mappings whose list cannot be read or would be too long
+ * are left without pages. Returns 0; -ESRCH: the process has ended meanwhile; or another negative
+ * errno. */
 int ag_resident_look_read_pages(uint32_t pid, struct ag_resident_look *look);
 void ag_resident_look_done(struct ag_resident_look *look);
 

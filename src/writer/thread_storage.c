@@ -18,7 +18,10 @@
  * stack, and other small mappings without a name, are searched for an address at which the first
  * and the third word contain this address. The dtv must be valid, too: a length of 1 to DTV_MOST,
  * and static TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also
- * contains its own address, fails these tests. Only pages are read that are resident.
+ * contains its own address, fails these tests. Only pages of private anonymous memory are read that
+ * were resident when the look was taken, also for the dtv: any other page could be one of a file
+ * system or of userfaultfd, and reading it could wait for a long time. The number of candidates per
+ * mapping and of all ranges is limited.
  *
  * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. This does no
  * harm: only addresses were read, and the reader compares them with the resident pages of the same
@@ -42,6 +45,8 @@ enum {
     SMALL_MAPPING = 256 << 10,
     STATIC_BYTES_MOST = 1 << 20,
     DTV_MOST = 1024,
+    CANDIDATES_MOST = 16,   /* of a mapping: addresses that may be a TCB */
+    STORAGE_MOST = 1 << 16, /* ranges of a look; the storage of further threads is not told apart */
 };
 
 struct dtv_element {
@@ -60,13 +65,44 @@ static int add(struct ag_resident_look *look, uint64_t low, uint64_t high) {
     return AG_ARRAY_ADD(look->storage, look->n_storage, range);
 }
 
+/* Whether [address, address + n_bytes) is in resident pages of private anonymous memory. */
+static bool is_resident(const struct ag_resident_look *look, uint64_t address, uint64_t n_bytes) {
+    size_t low = 0, high = look->n_mappings;
+    while (low < high) { /* the first mapping that ends after the address */
+        const size_t middle = low + (high - low) / 2;
+        if (look->mappings[middle].high <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    const struct ag_resident_mapping *mapping = &look->mappings[low];
+    if (low == look->n_mappings || address < mapping->low || mapping->pages == NULL ||
+        (mapping->flags & (AG_RESIDENT_FILE | AG_RESIDENT_SHARED))) {
+        return false;
+    }
+    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
+    uint64_t page = mapping->low, gap, n;
+    while (at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
+           (at = ag_varint_get(at, end, &n)) != NULL && page <= address) {
+        const uint64_t from = page + gap * look->page_bytes;
+        page = from + n * look->page_bytes;
+        if (address >= from && address < page && n_bytes <= page - address) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Adds the storage of the thread with this TCB. Returns 1; 0: there is no TCB here; -ENOMEM. */
 static int add_thread(uint32_t pid, struct ag_resident_look *look,
                       const struct ag_resident_mapping *mapping, uint64_t tcb, uint64_t dtv) {
     struct dtv_element head[2], elements[DTV_MOST];
     if (dtv % WORD != 0 || dtv < sizeof head[0] ||
+        !is_resident(look, dtv - sizeof head[0], sizeof head) ||
         !read_memory(pid, dtv - sizeof head[0], head, sizeof head) || head[0].value == 0 ||
         head[0].value > DTV_MOST ||
+        !is_resident(look, dtv + sizeof head[0], head[0].value * sizeof elements[0]) ||
         !read_memory(pid, dtv + sizeof head[0], elements, head[0].value * sizeof elements[0])) {
         return 0;
     }
@@ -142,10 +178,12 @@ static int search(uint32_t pid, struct ag_resident_look *look,
     if (low >= high || !read_resident(pid, look, mapping, low, high, words)) {
         return 0;
     }
-    for (uint64_t at = (high - 3 * WORD) / TCB_ALIGNMENT * TCB_ALIGNMENT; at >= low;
-         at -= TCB_ALIGNMENT) {
+    unsigned n_candidates = 0;
+    for (uint64_t at = (high - 3 * WORD) / TCB_ALIGNMENT * TCB_ALIGNMENT;
+         at >= low && n_candidates < CANDIDATES_MOST; at -= TCB_ALIGNMENT) {
         const uint64_t *tcb = words + (at - low) / WORD;
         if (tcb[0] == at && tcb[2] == at && tcb[1] != at) {
+            n_candidates++;
             const int r = add_thread(pid, look, mapping, at, tcb[1]);
             if (r != 0) {
                 return r;
@@ -164,7 +202,7 @@ static int by_address(const void *left, const void *right) {
 int ag_thread_storage_find(uint32_t pid, struct ag_resident_look *look) {
     uint64_t *words = malloc(SMALL_MAPPING);
     int r = words != NULL ? 0 : -ENOMEM;
-    for (size_t i = 0; i < look->n_mappings && r >= 0; i++) {
+    for (size_t i = 0; i < look->n_mappings && r >= 0 && look->n_storage < STORAGE_MOST; i++) {
         r = search(pid, look, &look->mappings[i], words);
     }
     free(words);

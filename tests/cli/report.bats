@@ -234,7 +234,9 @@ summary = json.loads(run("--json").stdout)
 summary["lost_events"] = summary["lost_events"]["total"]
 summary["duration_ns"] = summary["trace"]["duration_ns"]
 keys = run("--fail-if=no_such_key > 1").stderr.split("the keys are ")[1].split(", sites")[0].split()
-assert len(keys) == 19, keys
+assert len(keys) == 21, keys
+mappings = json.loads(run("--json", "--view=mappings").stdout)
+summary["mapped_bytes"], summary["mapped_peak_bytes"] = (mappings["total"][key] for key in ("in_use_bytes", "peak_bytes"))
 for key in keys:
     assert run(f"--fail-if={key} == {summary[key]}").returncode == 3, key
     assert run(f"--fail-if={key} != {summary[key]}").returncode == 0, key

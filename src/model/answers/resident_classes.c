@@ -63,25 +63,47 @@ static bool is_of_agent(const char *path) {
 
 /* ---- thread storage ---- */
 
-/* Returns the resident bytes of [low, high), which is in the mapping. */
+/* A run of resident pages of a mapping, and what follows it in the list of pages. */
+struct page_run {
+    const uint8_t *at, *end; /* at: NULL: no further run */
+    uint64_t low, high;      /* high: of a run that was not read yet, where the list begins */
+};
+
+static void page_run_next(struct page_run *run, const struct ag_resident_mapping *mapping,
+                          uint64_t page_bytes) {
+    uint64_t gap, n;
+    run->at = run->at < run->end ? ag_varint_get(run->at, run->end, &gap) : NULL;
+    run->at = run->at != NULL ? ag_varint_get(run->at, run->end, &n) : NULL;
+    const uint64_t left = (mapping->high - run->high) / page_bytes;
+    if (run->at == NULL || gap > left || n > left - gap) { /* or damage that no checksum found */
+        run->at = NULL;
+        run->low = run->high = mapping->high;
+        return;
+    }
+    run->low = run->high + gap * page_bytes;
+    run->high = run->low + n * page_bytes;
+}
+
+/* Returns the resident bytes of [low, high), which is in the mapping. LOW never decreases between
+ * two calls with the same RUN, so each run is read once. */
 static uint64_t resident_bytes_of(const struct ag_resident_look *look,
-                                  const struct ag_resident_mapping *mapping, uint64_t low,
-                                  uint64_t high) {
-    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
-    uint64_t page = mapping->low, gap, n, bytes = 0;
-    if (at == NULL) {
+                                  const struct ag_resident_mapping *mapping, struct page_run *run,
+                                  uint64_t low, uint64_t high) {
+    uint64_t bytes = 0;
+    if (mapping->pages == NULL) {
         return high - low;
     }
-    while (at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
-           (at = ag_varint_get(at, end, &n)) != NULL && page < high) {
-        const uint64_t left = (mapping->high - page) / look->page_bytes;
-        if (gap > left || n > left - gap) {
-            break; /* damage that no checksum found */
-        }
-        const uint64_t from = page + gap * look->page_bytes, to = from + n * look->page_bytes;
-        const uint64_t first = from > low ? from : low, last = to < high ? to : high;
+    while (run->at != NULL && run->high <= low) {
+        page_run_next(run, mapping, look->page_bytes);
+    }
+    while (run->low < high) {
+        const uint64_t first = run->low > low ? run->low : low,
+                       last = run->high < high ? run->high : high;
         bytes += last > first ? last - first : 0;
-        page = to;
+        if (run->high > high || run->at == NULL) {
+            break;
+        }
+        page_run_next(run, mapping, look->page_bytes);
     }
     return bytes;
 }
@@ -97,12 +119,14 @@ static uint64_t thread_storage_bytes(const struct ag_resident_look *look,
             end = middle;
         }
     }
+    struct page_run run = {mapping->pages, mapping->pages + mapping->pages_length, mapping->low,
+                           mapping->low};
     uint64_t bytes = 0;
     for (size_t i = first; i < look->n_storage && look->storage[i].low < mapping->high; i++) {
         const struct ag_storage_range *range = &look->storage[i];
         const uint64_t low = range->low > mapping->low ? range->low : mapping->low,
                        high = range->high < mapping->high ? range->high : mapping->high;
-        bytes += high > low ? resident_bytes_of(look, mapping, low, high) : 0;
+        bytes += high > low ? resident_bytes_of(look, mapping, &run, low, high) : 0;
     }
     return bytes < mapping->rss_bytes ? bytes : mapping->rss_bytes;
 }

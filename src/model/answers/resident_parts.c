@@ -350,12 +350,28 @@ static enum ag_resident_class class_of_others(const struct division *division,
                                                     : AG_CLASS_UNKNOWN;
 }
 
+/* Before each block of glibc are the 8 bytes with its size. If more than a few blocks of a mapping
+ * have no room for it, they are those of another allocator, which also uses brk. (A few blocks may
+ * seem to have none, because the order of events was unclear.) */
+static bool may_be_of_glibc(const struct division *division,
+                            const struct ag_resident_mapping *mapping) {
+    enum { SIZE_BYTES = 8, PERCENT_MOST = 2 };
+    size_t n = 0, n_without = 0;
+    for (size_t i = find_block(division, mapping->low);
+         i + 1 < division->n_blocks && division->blocks[i + 1].low < mapping->high; i++) {
+        n_without += division->blocks[i + 1].low - division->blocks[i].high < SIZE_BYTES;
+        n++;
+    }
+    return n_without * 100 <= n * PERCENT_MOST;
+}
+
 /* malloc_trim gives back the free pages between the blocks of all arenas, but of the free ends of
  * arenas (the "tops") only that of the first thread's arena. The top of another arena is what lies
  * above the last block of a mapping that has not reached the greatest size. */
 static uint64_t trim_end_of(const struct division *division,
                             const struct ag_resident_mapping *mapping) {
-    const bool is_heap = (mapping->flags & AG_RESIDENT_HEAP) != 0;
+    const bool is_heap =
+        (mapping->flags & AG_RESIDENT_HEAP) != 0 && may_be_of_glibc(division, mapping);
     const bool is_top = mapping->path[0] != '[' && mapping->high % AG_ARENA_BYTES != 0;
     const size_t at = find_block(division, mapping->high);
     const bool has_block = at > 0 && division->blocks[at - 1].high > mapping->low;
@@ -363,6 +379,43 @@ static uint64_t trim_end_of(const struct division *division,
            : !is_top   ? UINT64_MAX
            : has_block ? division->blocks[at - 1].high
                        : mapping->low;
+}
+
+/* END, or the first border of a range after PAGE if it is before END. */
+static uint64_t next_border(const struct range *ranges, size_t n, size_t *next, uint64_t page,
+                            uint64_t end) {
+    (void)range_at(ranges, n, next, page);
+    if (*next == n) {
+        return end;
+    }
+    const uint64_t border = ranges[*next].low > page ? ranges[*next].low : ranges[*next].high;
+    return border < end ? border : end;
+}
+
+/* Returns how many of the N pages from PAGE on can be counted like one page: all of them are in the
+ * same block, or in the rounding of the same block, or in none, and in the same ranges. At least 1.
+ * So the time depends on the numbers of blocks and ranges, not on the number of pages, which a
+ * hostile trace can make as large as it likes. */
+static uint64_t count_alike(struct division *division, uint64_t page, uint64_t n,
+                            uint64_t page_bytes) {
+    uint64_t end = page + n * page_bytes;
+    while (division->next_block < division->n_blocks &&
+           division->blocks[division->next_block].high <= page) {
+        division->next_block++;
+    }
+    const size_t next = division->next_block;
+    const uint64_t rounded = next > 0 ? end_with_rounding(division, next - 1) : 0;
+    end = rounded > page && rounded < end ? rounded : end;
+    if (next < division->n_blocks) {
+        const struct block *block = &division->blocks[next];
+        const uint64_t border = block->low > page ? block->low : block->high;
+        end = border < end ? border : end;
+    }
+    end = next_border(division->ranges, division->n_ranges, &division->next_range, page, end);
+    end = next_border(division->containers, division->n_containers, &division->next_container, page,
+                      end);
+    end = division->trim_end > page && division->trim_end < end ? division->trim_end : end;
+    return end - page > page_bytes ? (end - page) / page_bytes : 1;
 }
 
 /* STORAGE_BYTES: the thread storage in the mapping that is in no block. */
@@ -380,10 +433,13 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
             break; /* damage that no checksum found */
         }
         page += gap * page_bytes;
-        for (uint64_t i = 0; i < n; i++, page += page_bytes) {
-            count_page(division, page, page + page_bytes, others);
-        }
         counted += n * page_bytes;
+        while (n > 0) {
+            const uint64_t alike = count_alike(division, page, n, page_bytes);
+            count_page(division, page, page + alike * page_bytes, others);
+            page += alike * page_bytes;
+            n -= alike;
+        }
     }
     const uint64_t others_bytes = division->parts->bytes[others] - others_before;
     const uint64_t storage = storage_bytes < others_bytes ? storage_bytes : others_bytes;

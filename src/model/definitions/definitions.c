@@ -274,8 +274,9 @@ static int take_look_mapping(struct ag_definitions *definitions, const struct ag
                                           .rss_bytes = taken->rss_bytes,
                                           .anonymous_bytes = taken->anonymous_bytes,
                                           .flags = taken->flags};
-    if (look->page_bytes == 0 || taken->low >= taken->high) {
-        return 0;
+    if (look->page_bytes == 0 || taken->low >= taken->high || taken->low % look->page_bytes != 0 ||
+        taken->high % look->page_bytes != 0) {
+        return 0; /* damage that no checksum found */
     }
     mapping.path = definitions_keep_text(definitions, taken->path);
     uint8_t *pages = taken->pages.length > 0 ? malloc(taken->pages.length) : NULL;
