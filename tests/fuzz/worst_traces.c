@@ -19,8 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/varint.h"
 #include "format/encode.h"
 #include "format/segment.h"
+#include "schema/resident_mapping.h"
 
 /* ---- writing ---- */
 
@@ -865,6 +867,37 @@ static void collections(uint64_t n) {
     many(n, fill_gc);
     few_events(16);
 }
+/* A look at the resident memory: N ranges of thread storage at the end of a mapping with N runs of
+ * pages, the last of which has 2^49 pages. */
+static void resident_look(uint64_t n) {
+    enum { PAIR_BYTES_MOST = 20, PAGE_BYTES_LOG2 = 12 };
+    const uint64_t high = UINT64_C(1) << 62;
+    uint8_t *storage = grown(NULL, n * PAIR_BYTES_MOST), *pages = grown(NULL, n * PAIR_BYTES_MOST);
+    uint8_t *storage_end = storage, *pages_end = pages;
+    for (uint64_t i = 0; i < n; i++) {
+        storage_end = ag_varint_put(storage_end, i == 0 ? high - n : 0);
+        storage_end = ag_varint_put(storage_end, 1);
+        pages_end = ag_varint_put(pages_end, 1);
+        pages_end = ag_varint_put(pages_end, i + 1 < n ? 1 : UINT64_C(1) << 49);
+    }
+    put(&(struct ag_record){
+        .kind = AG_RECORD_RESIDENT_LOOK,
+        .u.resident_look = {.time_ns = 1,
+                            .page_bytes = 1 << PAGE_BYTES_LOG2,
+                            .rss_bytes = high / 2,
+                            .storage = {storage, (size_t)(storage_end - storage)}}});
+    put(&(struct ag_record){.kind = AG_RECORD_RESIDENT_MAPPING,
+                            .u.resident_mapping = {.low = 1 << PAGE_BYTES_LOG2,
+                                                   .high = high,
+                                                   .rss_bytes = high / 2,
+                                                   .anonymous_bytes = high / 2,
+                                                   .flags = AG_RESIDENT_WRITE,
+                                                   .path = text(""),
+                                                   .pages = {pages, (size_t)(pages_end - pages)}}});
+    free(storage);
+    free(pages);
+    few_events(16);
+}
 static void managed_nodes(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, ag_managed_pc((uint32_t)i + 1, (uint32_t)i), UINT32_MAX);
@@ -1266,6 +1299,7 @@ static const struct worst_case {
     {"labels", 30000, .make = labels},
     {"stack_types", 30000, .make = stack_types},
     {"collections", 30000, .make = collections},
+    {"resident_look", 200000, .make = resident_look},
     {"managed", 30000, .make = managed},
     {"managed_runtimes", 30000, .make = managed_runtimes},
     {"code", 30000, .make = code},
