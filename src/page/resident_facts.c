@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "model/answers/resident_parts.h"
+#include "report/view.h"
 
 enum { SITES_MOST = 5 }; /* of each class */
 
@@ -40,12 +41,7 @@ static int write_moment(struct ag_json *json, struct ag_profile *profile,
     }
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "moment", when == AG_RESIDENT_AT_PEAK ? "peak" : "end");
-    ag_json_integer(json, "moment_ns", parts.moment_ns);
-    ag_json_integer(json, "rss_bytes", parts.rss_bytes);
-    ag_json_integer(json, "page_table_bytes", parts.page_table_bytes);
-    ag_json_integer(json, "hugetlb_bytes", parts.hugetlb_bytes);
-    ag_json_integer(json, "swap_bytes", parts.swap_bytes);
-    ag_json_integer(json, "trim_bytes", parts.trim_bytes);
+    ag_resident_numbers_json(json, &parts);
     ag_json_open(json, "classes", '[');
     for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
         if (parts.bytes[k] > 0) {

@@ -134,13 +134,17 @@ int ag_rss_view_text(struct ag_view *view) {
 
 /* ---- JSON ---- */
 
+void ag_resident_numbers_json(struct ag_json *json, const struct ag_resident_parts *parts) {
+    ag_json_integer(json, "moment_ns", parts->moment_ns);
+    ag_json_integer(json, "rss_bytes", parts->rss_bytes);
+    ag_json_integer(json, "page_table_bytes", parts->page_table_bytes);
+    ag_json_integer(json, "hugetlb_bytes", parts->hugetlb_bytes);
+    ag_json_integer(json, "swap_bytes", parts->swap_bytes);
+    ag_json_integer(json, "trim_bytes", parts->trim_bytes);
+}
+
 static void json_moment(struct ag_view *view, const struct ag_resident_parts *parts) {
-    ag_json_integer(view->json, "moment_ns", parts->moment_ns);
-    ag_json_integer(view->json, "rss_bytes", parts->rss_bytes);
-    ag_json_integer(view->json, "page_table_bytes", parts->page_table_bytes);
-    ag_json_integer(view->json, "hugetlb_bytes", parts->hugetlb_bytes);
-    ag_json_integer(view->json, "swap_bytes", parts->swap_bytes);
-    ag_json_integer(view->json, "trim_bytes", parts->trim_bytes);
+    ag_resident_numbers_json(view->json, parts);
     ag_json_open(view->json, "classes", '[');
     for (int k = 0; k < AG_RESIDENT_CLASSES; k++) {
         if (!ag_resident_class_is_in((enum ag_resident_class)k, AG_LEDGER_OF_BLOCKS)) {

@@ -97,6 +97,9 @@ ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
 ag_view_write ag_mappings_view_text, ag_mappings_view_json;
 ag_view_write ag_rss_view_text, ag_rss_view_json;
+/* The moment of a division of the resident memory, and the numbers that are of no class. */
+struct ag_resident_parts;
+void ag_resident_numbers_json(struct ag_json *json, const struct ag_resident_parts *parts);
 /* Write the summary's line about memory that the program mapped itself, if this memory explains why
  * the process had much more resident memory than blocks. */
 ag_view_write ag_mappings_summary_text, ag_mappings_summary_json;

@@ -14,7 +14,7 @@
  * if the TLS was allocated when the thread used it first (dynamic TLS). The element before the dtv,
  * with which the block of the dtv begins, has the length of the dtv.
  *
- * 2. Search. The kernel does not tell the thread pointer of a thread that runs. So the top of each
+ * 2. Search. The kernel does not report the thread pointer of a running thread. So the top of each
  * stack, and other small mappings without a name, are searched for an address at which the first
  * and the third word contain this address. The dtv must be valid, too: a length of 1 to DTV_MOST,
  * and static TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also
@@ -34,7 +34,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "base/varint.h"
+#include "format/page_runs.h"
 #include "table/array.h"
 
 enum {
@@ -46,7 +46,7 @@ enum {
     STATIC_BYTES_MOST = 1 << 20,
     DTV_MOST = 1024,
     CANDIDATES_MOST = 16,   /* of a mapping: addresses that may be a TCB */
-    STORAGE_MOST = 1 << 16, /* ranges of a look; the storage of further threads is not told apart */
+    STORAGE_MOST = 1 << 16, /* ranges of a look; the search ends when there are more */
 };
 
 struct dtv_element {
@@ -81,17 +81,10 @@ static bool is_resident(const struct ag_resident_look *look, uint64_t address, u
         (mapping->flags & (AG_RESIDENT_FILE | AG_RESIDENT_SHARED))) {
         return false;
     }
-    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
-    uint64_t page = mapping->low, gap, n;
-    while (at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
-           (at = ag_varint_get(at, end, &n)) != NULL && page <= address) {
-        const uint64_t from = page + gap * look->page_bytes;
-        page = from + n * look->page_bytes;
-        if (address >= from && address < page && n_bytes <= page - address) {
-            return true;
-        }
+    struct ag_page_runs runs = ag_page_runs_of(mapping, look->page_bytes);
+    while (runs.high <= address && ag_page_runs_next(&runs)) {
     }
-    return false;
+    return address >= runs.low && address < runs.high && n_bytes <= runs.high - address;
 }
 
 /* Adds the storage of the thread with this TCB. Returns 1; 0: there is no TCB here; -ENOMEM. */
@@ -156,17 +149,14 @@ static uint64_t search_from(const struct ag_resident_mapping *mapping, uint64_t 
 static bool read_resident(uint32_t pid, const struct ag_resident_look *look,
                           const struct ag_resident_mapping *mapping, uint64_t low, uint64_t high,
                           uint64_t *ret_words) {
-    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
-    uint64_t page = mapping->low, gap, n;
+    struct ag_page_runs runs = ag_page_runs_of(mapping, look->page_bytes);
     bool has_read = false;
     memset(ret_words, 0, high - low);
-    while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
-           (at = ag_varint_get(at, end, &n)) != NULL && page < high) {
-        const uint64_t from = page + gap * look->page_bytes, to = from + n * look->page_bytes;
-        const uint64_t first = from > low ? from : low, last = to < high ? to : high;
+    while (runs.low < high && ag_page_runs_next(&runs)) {
+        const uint64_t first = runs.low > low ? runs.low : low,
+                       last = runs.high < high ? runs.high : high;
         has_read |=
             first < last && read_memory(pid, first, ret_words + (first - low) / WORD, last - first);
-        page = to;
     }
     return has_read;
 }

@@ -138,7 +138,7 @@ static bool kill_at(work *work, enum lack lack, unsigned n) {
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (WIFEXITED(status)) {
-        print_message("# SKIP: this machine lets nobody %s\n",
+        print_message("# SKIP: on this machine no process may %s\n",
                       WEXITSTATUS(status) == CANNOT_TRACE ? "trace" : "filter system calls");
         skip();
     }

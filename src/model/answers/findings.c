@@ -604,13 +604,6 @@ static bool knows_peak(const struct ag_profile *profile) {
     return !profile->has_window || profile->window.counts_older;
 }
 
-/* See check in resident_parts.c. */
-static bool knows_resident(const struct ag_profile *profile) {
-    return is_whole(profile) && profile->n_parts == 0 && !profile->has_window &&
-           !profile->is_filtered && profile->identity.filter == NULL &&
-           profile->definitions.peak_look.look.n_mappings > 0;
-}
-
 /* ---- leaks ---- */
 
 static bool rises(uint64_t from, uint64_t to, uint64_t end) {
@@ -1104,7 +1097,8 @@ static bool may_be_mostly_free(const struct search *search) {
             in_use = points[i].in_use_bytes;
         }
     }
-    return knows_resident(profile) && look->look.rss_bytes >= RESIDENT_FREE_BYTES &&
+    return is_whole(profile) && ag_profile_has_resident_parts(profile) &&
+           look->look.rss_bytes >= RESIDENT_FREE_BYTES &&
            (n_points == 0 || in_use <= look->look.rss_bytes / 2);
 }
 

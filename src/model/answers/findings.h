@@ -30,8 +30,9 @@ enum ag_finding_kind {
 enum { AG_FINDING_KINDS = AG_FINDING_GROWTH + 1 };
 struct ag_finding {
     enum ag_finding_kind kind;
-    uint32_t frame; /* a frame of the profile, with the line of the finding; UINT32_MAX: not
-                           * known. Mapped: a frame of `mappings`. */
+    /* a frame of the profile, with the line of the finding; UINT32_MAX: not known. Mapped: a frame
+     * of `mappings`. */
+    uint32_t frame;
     const struct ag_profile *mappings; /* mapped: the profile of the mappings; otherwise NULL */
     uint64_t part, whole;              /* the share part / whole of the line */
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an

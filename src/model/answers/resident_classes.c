@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/varint.h"
+#include "format/page_runs.h"
 
 enum { OF_MAPPINGS = 1 << AG_LEDGER_OF_MAPPINGS, OF_BLOCKS = 1 << AG_LEDGER_OF_BLOCKS };
 
@@ -63,47 +63,19 @@ static bool is_of_agent(const char *path) {
 
 /* ---- thread storage ---- */
 
-/* A run of resident pages of a mapping, and what follows it in the list of pages. */
-struct page_run {
-    const uint8_t *at, *end; /* at: NULL: no further run */
-    uint64_t low, high;      /* high: of a run that was not read yet, where the list begins */
-};
-
-static void page_run_next(struct page_run *run, const struct ag_resident_mapping *mapping,
-                          uint64_t page_bytes) {
-    uint64_t gap, n;
-    run->at = run->at < run->end ? ag_varint_get(run->at, run->end, &gap) : NULL;
-    run->at = run->at != NULL ? ag_varint_get(run->at, run->end, &n) : NULL;
-    const uint64_t left = (mapping->high - run->high) / page_bytes;
-    if (run->at == NULL || gap > left || n > left - gap) { /* or damage that no checksum found */
-        run->at = NULL;
-        run->low = run->high = mapping->high;
-        return;
-    }
-    run->low = run->high + gap * page_bytes;
-    run->high = run->low + n * page_bytes;
-}
-
-/* Returns the resident bytes of [low, high), which is in the mapping. LOW never decreases between
- * two calls with the same RUN, so each run is read once. */
-static uint64_t resident_bytes_of(const struct ag_resident_look *look,
-                                  const struct ag_resident_mapping *mapping, struct page_run *run,
-                                  uint64_t low, uint64_t high) {
+/* Returns the resident bytes of [low, high), which is in the mapping of RUNS. LOW never decreases
+ * between two calls with the same RUNS, so each run is read once. */
+static uint64_t resident_bytes_of(struct ag_page_runs *runs, uint64_t low, uint64_t high) {
     uint64_t bytes = 0;
-    if (mapping->pages == NULL) {
-        return high - low;
+    while (runs->high <= low && ag_page_runs_next(runs)) {
     }
-    while (run->at != NULL && run->high <= low) {
-        page_run_next(run, mapping, look->page_bytes);
-    }
-    while (run->low < high) {
-        const uint64_t first = run->low > low ? run->low : low,
-                       last = run->high < high ? run->high : high;
+    while (runs->low < high) {
+        const uint64_t first = runs->low > low ? runs->low : low,
+                       last = runs->high < high ? runs->high : high;
         bytes += last > first ? last - first : 0;
-        if (run->high > high || run->at == NULL) {
+        if (runs->high > high || !ag_page_runs_next(runs)) {
             break;
         }
-        page_run_next(run, mapping, look->page_bytes);
     }
     return bytes;
 }
@@ -119,14 +91,15 @@ static uint64_t thread_storage_bytes(const struct ag_resident_look *look,
             end = middle;
         }
     }
-    struct page_run run = {mapping->pages, mapping->pages + mapping->pages_length, mapping->low,
-                           mapping->low};
+    struct ag_page_runs runs = ag_page_runs_of(mapping, look->page_bytes);
     uint64_t bytes = 0;
     for (size_t i = first; i < look->n_storage && look->storage[i].low < mapping->high; i++) {
         const struct ag_storage_range *range = &look->storage[i];
         const uint64_t low = range->low > mapping->low ? range->low : mapping->low,
                        high = range->high < mapping->high ? range->high : mapping->high;
-        bytes += high > low ? resident_bytes_of(look, mapping, &run, low, high) : 0;
+        bytes += high <= low              ? 0
+                 : mapping->pages == NULL ? high - low
+                                          : resident_bytes_of(&runs, low, high);
     }
     return bytes < mapping->rss_bytes ? bytes : mapping->rss_bytes;
 }

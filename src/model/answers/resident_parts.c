@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/varint.h"
+#include "format/page_runs.h"
 #include "model/answers/program_mappings.h"
 #include "model/pass/mapping_pass.h"
 #include "model/profile_state.h"
@@ -392,13 +392,12 @@ static uint64_t next_border(const struct range *ranges, size_t n, size_t *next, 
     return border < end ? border : end;
 }
 
-/* Returns how many of the N pages from PAGE on can be counted like one page: all of them are in the
- * same block, or in the rounding of the same block, or in none, and in the same ranges. At least 1.
- * So the time depends on the numbers of blocks and ranges, not on the number of pages, which a
- * hostile trace can make as large as it likes. */
-static uint64_t count_alike(struct division *division, uint64_t page, uint64_t n,
+/* Returns how many of the bytes from PAGE to END, in whole pages, can be counted like one page: all
+ * of them are in the same block, or in the rounding of the same block, or in none, and in the same
+ * ranges. At least one page. So the time depends on the numbers of blocks and ranges, not on the
+ * number of pages, which a hostile trace can make as large as it likes. */
+static uint64_t alike_bytes(struct division *division, uint64_t page, uint64_t end,
                             uint64_t page_bytes) {
-    uint64_t end = page + n * page_bytes;
     while (division->next_block < division->n_blocks &&
            division->blocks[division->next_block].high <= page) {
         division->next_block++;
@@ -415,7 +414,7 @@ static uint64_t count_alike(struct division *division, uint64_t page, uint64_t n
     end = next_border(division->containers, division->n_containers, &division->next_container, page,
                       end);
     end = division->trim_end > page && division->trim_end < end ? division->trim_end : end;
-    return end - page > page_bytes ? (end - page) / page_bytes : 1;
+    return end - page > page_bytes ? (end - page) / page_bytes * page_bytes : page_bytes;
 }
 
 /* STORAGE_BYTES: the thread storage in the mapping that is in no block. */
@@ -423,23 +422,15 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
                         uint64_t page_bytes, uint64_t storage_bytes) {
     const enum ag_resident_class others = class_of_others(division, mapping);
     const uint64_t others_before = division->parts->bytes[others];
-    const uint8_t *at = mapping->pages, *end = at + mapping->pages_length;
-    uint64_t page = mapping->low, gap, n, counted = 0;
+    struct ag_page_runs runs = ag_page_runs_of(mapping, page_bytes);
+    uint64_t counted = 0;
     division->trim_end = trim_end_of(division, mapping);
-    while (at != NULL && at < end && (at = ag_varint_get(at, end, &gap)) != NULL &&
-           (at = ag_varint_get(at, end, &n)) != NULL) {
-        const uint64_t left = (mapping->high - page) / page_bytes;
-        if (gap > left || n > left - gap) {
-            break; /* damage that no checksum found */
+    while (ag_page_runs_next(&runs)) {
+        for (uint64_t page = runs.low, alike; page < runs.high; page += alike) {
+            alike = alike_bytes(division, page, runs.high, page_bytes);
+            count_page(division, page, page + alike, others);
         }
-        page += gap * page_bytes;
-        counted += n * page_bytes;
-        while (n > 0) {
-            const uint64_t alike = count_alike(division, page, n, page_bytes);
-            count_page(division, page, page + alike * page_bytes, others);
-            page += alike * page_bytes;
-            n -= alike;
-        }
+        counted += runs.high - runs.low;
     }
     const uint64_t others_bytes = division->parts->bytes[others] - others_before;
     const uint64_t storage = storage_bytes < others_bytes ? storage_bytes : others_bytes;
@@ -557,6 +548,11 @@ static int check(const struct ag_profile *profile, char message[512]) {
         (void)snprintf(message, 512, "%s", why);
     }
     return why != NULL ? r : 0;
+}
+
+bool ag_profile_has_resident_parts(const struct ag_profile *profile) {
+    char message[512];
+    return check(profile, message) == 0;
 }
 
 static int collect(struct division *division, char message[512]) {

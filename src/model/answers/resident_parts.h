@@ -29,7 +29,9 @@ struct ag_resident_parts {
 /* The moments that a trace may have: the latest at which the resident memory was within a sixteenth
  * of its largest size, and the last one at which the writer looked. */
 enum ag_resident_moment { AG_RESIDENT_AT_PEAK, AG_RESIDENT_AT_END };
-/* Whether the two are different. */
+/* Whether the trace and the options of the profile permit the division, and whether the two moments
+ * are different. */
+bool ag_profile_has_resident_parts(const struct ag_profile *profile);
 bool ag_profile_has_resident_end(const struct ag_profile *profile);
 /* Reads all events of the trace. The caller calls ag_resident_parts_done. Returns 0, or a negative
  * errno with a message: -ENODATA if the trace does not contain the resident memory; -ENOTSUP if

@@ -7,33 +7,18 @@
  * proportion to its size. Usually one call made the whole mapping; then this is exact, too. */
 #include "model/pass/mapped_residency.h"
 
-#include "base/varint.h"
-
 struct ag_mapped_residency ag_mapped_residency_of(const struct ag_resident_look *look) {
     return (struct ag_mapped_residency){.look = look};
 }
 
-/* Makes the next run of the current mapping the current run. Returns false if there is none, or if
- * the runs do not fit into the mapping, which is damage that no checksum found. */
+/* Makes the next run of the current mapping the current run. Returns false if there is none. */
 static bool next_pages(struct ag_mapped_residency *residency) {
-    const struct ag_resident_look *look = residency->look;
-    if (residency->at == NULL) {
+    if (residency->runs.at == NULL || !ag_page_runs_next(&residency->runs)) {
         return false;
     }
-    const struct ag_resident_mapping *mapping = &look->mappings[residency->next - 1];
-    const uint8_t *end = mapping->pages + mapping->pages_length;
-    const uint64_t left = (mapping->high - residency->high) / look->page_bytes;
-    uint64_t gap, n;
-    const uint8_t *at = residency->at < end ? ag_varint_get(residency->at, end, &gap) : NULL;
-    at = at != NULL ? ag_varint_get(at, end, &n) : NULL;
-    if (at == NULL || gap > left || n > left - gap) {
-        residency->at = NULL;
-        return false;
-    }
-    residency->low = residency->high + gap * look->page_bytes;
-    residency->high = residency->low + n * look->page_bytes;
+    residency->low = residency->runs.low;
+    residency->high = residency->runs.high;
     residency->bytes = residency->high - residency->low;
-    residency->at = at;
     return true;
 }
 
@@ -56,7 +41,7 @@ static bool next_run(struct ag_mapped_residency *residency) {
             residency->bytes = mapping->rss_bytes < size ? mapping->rss_bytes : size;
             return true;
         }
-        residency->at = mapping->pages;
+        residency->runs = ag_page_runs_of(mapping, look->page_bytes);
         residency->low = residency->high = mapping->low;
         residency->bytes = 0;
     }

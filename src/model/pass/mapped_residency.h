@@ -7,13 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/page_runs.h"
 #include "schema/resident_mapping.h"
 
 struct ag_mapped_residency { /* start with ag_mapped_residency_of */
     const struct ag_resident_look *look;
-    size_t next;        /* the first mapping of the look that was not begun */
-    uint64_t reached;   /* mappings that begin below it are left out: the trace is damaged */
-    const uint8_t *at;  /* the next run of pages of the current mapping; NULL: none */
+    size_t next;              /* the first mapping of the look that was not begun */
+    uint64_t reached;         /* mappings that begin below it are left out: the trace is damaged */
+    struct ag_page_runs runs; /* of the current mapping; its list has ended if it has none */
     uint64_t low, high; /* the current run: [low, high), of which `bytes` bytes are resident */
     uint64_t bytes;
 };
