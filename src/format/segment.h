@@ -279,7 +279,9 @@ enum ag_lost_cause {
 struct ag_process_slot {
     /* enum ag_slot_state; stored last, with release, when the slot is filled */
     _Atomic uint32_t state;
-    uint32_t pid, parent_pid; /* in the pid namespace of the process */
+    /* in the pid namespace of the process; 0: unknown. A seccomp filter may refuse getpid; then the
+     * writer searches the process and fills in its pid. */
+    uint32_t pid, parent_pid;
     /* Index of the process' stack tree: that of this slot, or, for a forked child, the tree that
      * its parent uses; parent and child share it. A slot is not reused while another process uses
      * the tree of this slot. */

@@ -331,6 +331,12 @@ static void describe_process(void) {
     }
 }
 
+/* 0: unknown, because a seccomp filter refuses the call. */
+static uint32_t own_pid(void) {
+    const long pid = ag_syscall1(SYS_getpid, 0);
+    return ag_syscall_failed(pid) ? 0 : (uint32_t)pid;
+}
+
 /* The inode of the PID namespace of this process; 0: unknown. */
 static uint64_t own_pid_namespace(void) {
     struct stat status = {0};
@@ -365,10 +371,11 @@ static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
 }
 
 /* Marks the slot of the program that this process ran before exec. A pid is unique only within its
- * namespace: if the namespace of this process is unknown, the writer has to find the slot by other
- * means. */
+ * namespace: if the pid or the namespace of this process is unknown, the writer has to find the
+ * slot by other means. */
 static void replace_earlier_image(void) {
-    const uint32_t n_used = ag_recorder.pid_namespace != 0 ? n_slots_used() : 0;
+    const bool is_known = ag_recorder.pid != 0 && ag_recorder.pid_namespace != 0;
+    const uint32_t n_used = is_known ? n_slots_used() : 0;
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_LIVE;
@@ -703,7 +710,7 @@ int ag_recorder_start(const char *session_path) {
     /* counts a fork if this process is the forked child of a process that recorded earlier */
     ag_recorder.process_number += ag_process_is_forked();
     ag_threads_start();
-    ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    ag_recorder.pid = own_pid();
     ag_recorder.pid_namespace = own_pid_namespace();
     ag_recorder.namespace_is_inherited = false;
     ag_recorder.identity = random_identity();
@@ -796,7 +803,7 @@ void ag_recorder_has_not_executed(void) {
  * child's tid, which is its pid, over the tid of the thread that forked. */
 static uint32_t pid_of_child(uint32_t parent_tid) {
     const uint32_t tid = parent_tid != 0 ? ag_thread_tid_in_memory() : 0;
-    return tid != 0 && tid != parent_tid ? tid : (uint32_t)ag_syscall1(SYS_getpid, 0);
+    return tid != 0 && tid != parent_tid ? tid : own_pid();
 }
 
 /* Which thread begins the recording of a forked child. */

@@ -6,10 +6,12 @@
  * of its user cannot read its namespace and its mappings, and a /proc mounted with hidepid may not
  * list the process at all. So each process that meets all of these conditions is a candidate:
  *
- *     the last number of NSpid in its status, which every user can read, is the reported pid;
+ *     the last number of NSpid in its status, which every user can read, is the reported pid. If
+ *         the process could not determine its pid: the process is no other recorded one;
  *     it started no earlier than the session;
  *     its namespace is the reported one, if both are known;
- *     its mappings include the live file, if they can be read.
+ *     its mappings include the live file, if they can be read. If they cannot be read, and the
+ *         process could not determine its pid: its parent is the known parent.
  *
  * If there is no candidate, the process has ended. A single candidate is the process, if /proc
  * shows all processes, and if the process' parent is unknown, has ended, or is the candidate's
@@ -323,7 +325,9 @@ uint64_t ag_process_start_ticks(uint32_t pid) {
 static bool is_candidate(const struct ag_process_sought *sought, uint32_t candidate,
                          struct process_facts *ret_facts, bool *ret_is_sure) {
     if (!read_facts(candidate, ret_facts) || ret_facts->is_over ||
-        (ret_facts->own_pid != 0 ? ret_facts->own_pid : candidate) != sought->own_pid) {
+        (sought->own_pid == 0
+             ? sought->is_other(sought->context, candidate)
+             : (ret_facts->own_pid != 0 ? ret_facts->own_pid : candidate) != sought->own_pid)) {
         return false;
     }
     if (sought->not_before_ticks > ag_process_start_ticks(candidate)) {
@@ -335,10 +339,11 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
         !sought->namespace_is_inherited) {
         return false;
     }
-    *ret_is_sure = namespace != 0 && namespace == sought->namespace &&
-                   (!sought->namespace_is_inherited ||
-                    (sought->parent != 0 && ret_facts->parent == sought->parent));
-    return has_mapped(candidate, sought->path) != NO;
+    const bool is_child = sought->parent != 0 && ret_facts->parent == sought->parent;
+    *ret_is_sure = sought->own_pid != 0 && namespace != 0 && namespace == sought->namespace &&
+                   (!sought->namespace_is_inherited || is_child);
+    const enum answer has = has_mapped(candidate, sought->path);
+    return has == YES || (has == UNKNOWN && (sought->own_pid != 0 || is_child));
 }
 
 /* Whether a forked child that reported the writer's PID namespace is in this namespace. A forked
@@ -364,7 +369,7 @@ static bool is_in_own_namespace(const struct ag_process_sought *sought) {
 enum ag_process_found ag_process_find(const struct ag_process_sought *sought, uint32_t *ret_pid) {
     const uint64_t own = ag_process_own_namespace();
     *ret_pid = 0;
-    if (own != 0 && sought->namespace == own &&
+    if (own != 0 && sought->own_pid != 0 && sought->namespace == own &&
         (!sought->namespace_is_inherited || is_in_own_namespace(sought))) {
         *ret_pid = sought->own_pid; /* the process may have ended, which its watch shows */
         return AG_PROCESS_FOUND;

@@ -16,8 +16,8 @@ uint64_t ag_process_own_namespace(void);
 uint64_t ag_process_boot_ticks(void);
 
 struct ag_process_sought { /* a process whose pid is searched, as it reported itself */
-    uint32_t own_pid;
-    uint64_t namespace; /* the process' PID namespace; 0: the process could not determine it */
+    uint32_t own_pid;      /* 0: the process could not determine it */
+    uint64_t namespace;    /* the process' PID namespace; 0: the process could not determine it */
     /* The process was forked and did not look up its namespace: `namespace` is its parent's. The
      * process is in another namespace if the parent chose one for its children (unshare, setns). */
     bool namespace_is_inherited;
@@ -26,6 +26,9 @@ struct ag_process_sought { /* a process whose pid is searched, as it reported it
     const char *path;
     uint32_t parent;           /* pid of the process that forked it; 0: unknown */
     uint64_t not_before_ticks; /* earliest possible start, as ag_process_boot_ticks counts */
+    /* Is PID another recorded process? Asked only if own_pid is 0. */
+    bool (*is_other)(const void *context, uint32_t pid);
+    const void *context;
 };
 enum ag_process_found {
     AG_PROCESS_GONE,   /* the process has ended */

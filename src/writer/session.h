@@ -121,7 +121,7 @@ static inline const uint8_t *ag_session_tree(const struct ag_session *session, u
  * unknown namespace (0) matches any. */
 static inline bool ag_session_slot_is(const struct ag_process_slot *slot, uint32_t pid,
                                       uint64_t namespace) {
-    return slot->pid == pid &&
+    return slot->pid == pid && pid != 0 &&
            (slot->pid_namespace == namespace || slot->pid_namespace == 0 || namespace == 0);
 }
 

@@ -268,7 +268,7 @@ bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_proces
     const bool has_same_namespace =
         ids->pid_namespace != 0 && ids->pid_namespace == joined->pid_namespace;
     const bool has_same_parent = joined->parent == 0 || ids->parent == joined->parent;
-    return ids->own_pid == joined->own_pid &&
+    return ids->own_pid == joined->own_pid && ids->own_pid != 0 &&
            (has_same_namespace || (ids->namespace_is_inherited && has_same_parent));
 }
 

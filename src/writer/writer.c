@@ -134,8 +134,8 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
 static bool is_same_pid(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
     return a->watch.pid != 0 && b->watch.pid != 0
                ? a->watch.pid == b->watch.pid
-               : a->ids.own_pid == b->ids.own_pid && a->ids.pid_namespace == b->ids.pid_namespace &&
-                     a->ids.pid_namespace != 0;
+               : a->ids.own_pid == b->ids.own_pid && a->ids.own_pid != 0 &&
+                     a->ids.pid_namespace == b->ids.pid_namespace && a->ids.pid_namespace != 0;
 }
 
 static bool was_forked(const struct ag_session *session, uint32_t index) {
@@ -196,6 +196,18 @@ static enum ag_process_found ask_locks(const struct ag_session *session, uint64_
                : AG_PROCESS_UNCLEAR;
 }
 
+/* Is PID the pid of a recorded process that has not ended, as far as the writer knows? */
+static bool is_watched_pid(const void *context, uint32_t pid) {
+    const struct ag_writer *writer = context;
+    for (uint32_t i = 0; i < writer->session->n_slots; i++) {
+        const struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended && watched->watch.pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Finds the process' pid in the writer's namespace, by its locks and by /proc. */
 static enum ag_process_found find_process(const struct ag_writer *writer, struct seen *seen,
                                           uint32_t *ret_pid) {
@@ -207,6 +219,8 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
         const struct ag_watched_slot *parent = &writer->slots[seen->parent_slot];
         seen->sought.parent = parent->phase == AG_PHASE_OPEN ? parent->watch.pid : 0;
     }
+    seen->sought.is_other = is_watched_pid;
+    seen->sought.context = writer;
     const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
     if (found == AG_PROCESS_GONE && seen->identity != 0) {
         return AG_PROCESS_UNCLEAR; /* the process lives, because it holds its lock */
@@ -368,6 +382,11 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     uint32_t pid = 0;
     const enum ag_process_found found =
         writer->is_offline ? AG_PROCESS_GONE : find_process(writer, &seen, &pid);
+    if (seen.sought.own_pid == 0 && pid != 0) {
+        uint64_t namespace = 0;
+        seen.sought.own_pid = ag_process_own_pid(pid, &namespace);
+        ag_session_slot(session, index)->pid = seen.sought.own_pid;
+    }
     const bool is_first =
         pid != 0 ? pid == session->first_pid
                  : ag_session_is_first(session, seen.sought.own_pid, seen.sought.namespace);

@@ -102,7 +102,7 @@ def refused(tools, how):
         for trace in traces:
             summary = recorded.report(tools, trace)
             counts.append(summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + summary["lost_events"]["total"])
-        # The counts are sorted, because the pids of some processes are not known.
+        # sorted by count, because the order of the traces is that of the pids
         for events, blocks in zip(sorted(counts), sorted(TRUTH[how])):
             made = blocks if how == "kept" else 2 * blocks
             failures.require("all events are recorded or counted as lost: %d of %d" % (events, made), made <= events <= made + MAPPINGS)
