@@ -16,6 +16,10 @@
 #include <unistd.h>
 
 enum { HANDLERS = 1500, JUMPS = 300, CANCELLED = 60, AFTER = 500 };
+enum {
+    NESTED_MOST = 100
+}; /* beside other work a handler may last longer than the timer's period:
+                             * then handlers interrupt handlers until the stack is full */
 enum { IN_HANDLER = 333, AFTER_JUMP = 555, AT_THE_END = 777 }; /* bytes */
 
 static _Alignas(16) char arena[1 << 30];
@@ -62,7 +66,7 @@ static void use(size_t bytes) {
 }
 
 static _Atomic int n_handlers;
-static volatile sig_atomic_t may_jump;
+static volatile sig_atomic_t may_jump, n_nested;
 static sigjmp_buf place;
 
 static void on_alarm(int number) {
@@ -71,8 +75,10 @@ static void on_alarm(int number) {
         may_jump = 0;
         siglongjmp(place, 1);
     }
-    if (atomic_fetch_add(&n_handlers, 1) < HANDLERS) { /* a handler may interrupt a handler */
+    if (n_nested < NESTED_MOST && atomic_fetch_add(&n_handlers, 1) < HANDLERS) {
+        n_nested++; /* a handler that interrupts this line leaves n_nested as it was */
         use(IN_HANDLER);
+        n_nested--;
     }
 }
 
