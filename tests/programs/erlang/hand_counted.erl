@@ -4,7 +4,7 @@
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,
-         tiny/1, long/1, timed/1, in_fun/1, make/1, odd/1, even/1, begun/1, init/1, matched/1, bytes/2]).
+         tiny/1, long/1, timed/1, tinies/1, in_fun/1, make/1, odd/1, even/1, begun/1, init/1, matched/1, bytes/2]).
 
 main() ->
     main(1000).
@@ -137,6 +137,13 @@ long({List, Other}) -> List == Other.
 timed(Lists) ->
     Begin = erlang:monotonic_time(nanosecond),
     true = long(Lists),
+    erlang:monotonic_time(nanosecond) - Begin.
+
+%% returns the nanoseconds of N calls of tiny/1 and of what the tracer does in them, by the program's own clock
+tinies(N) ->
+    Numbers = lists:seq(1, N),
+    Begin = erlang:monotonic_time(nanosecond),
+    _ = [tiny(I) || I <- Numbers],
     erlang:monotonic_time(nanosecond) - Begin.
 
 %% a process that is started with a fun, and a process of spawn_request
