@@ -885,15 +885,16 @@ static void resident_look(uint64_t n) {
         .u.resident_look = {.time_ns = 1,
                             .page_bytes = 1 << PAGE_BYTES_LOG2,
                             .rss_bytes = high / 2,
-                            .storage = {storage, (size_t)(storage_end - storage)}}});
-    put(&(struct ag_record){.kind = AG_RECORD_RESIDENT_MAPPING,
-                            .u.resident_mapping = {.low = 1 << PAGE_BYTES_LOG2,
-                                                   .high = high,
-                                                   .rss_bytes = high / 2,
-                                                   .anonymous_bytes = high / 2,
-                                                   .flags = AG_RESIDENT_WRITE,
-                                                   .path = text(""),
-                                                   .pages = {pages, (size_t)(pages_end - pages)}}});
+                            .storage = {(const char *)storage, (size_t)(storage_end - storage)}}});
+    put(&(struct ag_record){
+        .kind = AG_RECORD_RESIDENT_MAPPING,
+        .u.resident_mapping = {.low = 1 << PAGE_BYTES_LOG2,
+                               .high = high,
+                               .rss_bytes = high / 2,
+                               .anonymous_bytes = high / 2,
+                               .flags = AG_RESIDENT_WRITE,
+                               .path = text(""),
+                               .pages = {(const char *)pages, (size_t)(pages_end - pages)}}});
     free(storage);
     free(pages);
     few_events(16);
