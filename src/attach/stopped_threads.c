@@ -44,11 +44,12 @@ static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
  * events are transferred. A stop would make the call return early, with the number of those
- * transferred so far. RUNS: the thread runs, possibly inside of such a call. RESTS: the thread is
- * in a call that waits interruptibly, so it stops at once. WAITS: any other state, or unknown. */
-enum activity { RUNS, RESTS, WAITS, TRANSFERS };
+ * transferred so far. RUNS: the thread runs, possibly inside of such a call. SLEEPS: the
+ * thread is in a call that waits interruptibly, so it stops at once. WAITS: any other state, or
+ * unknown. */
+enum activity { RUNS, SLEEPS, WAITS, TRANSFERS };
 
-static bool is_call_of_rest(int call) {
+static bool is_interruptible(int call) {
     static const short calls[] = {SYS_futex,           SYS_poll,       SYS_ppoll,
                                   SYS_nanosleep,       SYS_epoll_wait, SYS_epoll_pwait,
                                   SYS_clock_nanosleep, SYS_pause,      SYS_rt_sigtimedwait,
@@ -90,7 +91,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
         call == SYS_io_uring_enter
             ? arguments[1] != 0 && arguments[2] != 0 && (arguments[3] & IORING_ENTER_GETEVENTS) != 0
             : (call == SYS_io_getevents || call == SYS_io_pgetevents) && arguments[1] > 1;
-    return waits_for_more ? TRANSFERS : is_call_of_rest(call) ? RESTS : WAITS;
+    return waits_for_more ? TRANSFERS : is_interruptible(call) ? SLEEPS : WAITS;
 }
 
 /* Whether the thread, whose activity is ACTIVITY, is spared (ag_stopped_threads_spares). A thread
@@ -98,7 +99,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
 static bool is_spared(struct ag_stopped_threads *threads, pid_t tid, enum activity activity) {
     const uint64_t now_ns = ag_monotonic_ns();
     for (size_t i = 0; i < threads->n_spared; i++) {
-        if (threads->spared[i].tid == tid && (activity == WAITS || activity == RESTS)) {
+        if (threads->spared[i].tid == tid && (activity == WAITS || activity == SLEEPS)) {
             threads->spared[i] = threads->spared[--threads->n_spared];
             return false;
         }

@@ -169,7 +169,7 @@ static void note_no_words(struct ag_observation *observation, const char *since,
                         since,
                         error == -E2BIG        ? "too many threads or CPUs"
                         : error == -ENOSPC     ? "another debugger uses them"
-                        : error == -EOPNOTSUPP ? "they do not notice writes on this machine"
+                        : error == -EOPNOTSUPP ? "on this machine they report no writes"
                                                : strerror(-error));
 }
 

@@ -106,8 +106,8 @@ static void resident_words(const struct ag_finding *finding, const char *share,
     if (finding->frame != UINT32_MAX) {
         used = snprintf(
             words, WORDS_BYTES,
-            "has %s in %s blocks that hold %s of free memory resident, because they are on "
-            "the same pages",
+            "has %s in %s blocks that keep %s of free memory resident: this memory is on the "
+            "same pages",
             ag_quantity_bytes(&bytes, finding->bytes), ag_quantity_short(&blocks, finding->blocks),
             ag_quantity_bytes(&pinned, finding->line_pinned_bytes));
     } else {
@@ -157,7 +157,7 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
     case AG_FINDING_MAPPED:
         snprintf(words, WORDS_BYTES,
                  "maps %s itself (%s of %s that the program mapped, at the peak of its mappings); "
-                 "blocks have %s at their peak, and the process was up to %s large",
+                 "all blocks had %s at their peak, and at most %s of the process was resident",
                  ag_quantity_bytes(&first, finding->bytes), share,
                  ag_quantity_bytes(&second, finding->whole),
                  ag_quantity_bytes(&third, finding->blocks_peak_bytes),

@@ -209,8 +209,8 @@ static void write_moment(struct ag_view *view) {
     if (facts.moment_ns != UINT64_MAX) {
         ag_page_prose(
             view->page, AG_STYLE_DIM,
-            "  resident at %s, near the largest size of the process; untouched: mapped at "
-            "that time, and not resident",
+            "  resident: at %s, when the process was near its largest; untouched: mapped at "
+            "that time, but not resident",
             ag_quantity_time(&time, facts.moment_ns));
     } else if (!facts.knows_resident) {
         ag_page_prose(view->page, AG_STYLE_DIM,

@@ -127,7 +127,7 @@ int ag_rss_view_text(struct ag_view *view) {
     if (r < 0) {
         return r;
     }
-    r = text_moment(view, &parts, ", the last time that the writer looked");
+    r = text_moment(view, &parts, ", the last look before the end");
     ag_resident_parts_done(&parts);
     return r;
 }

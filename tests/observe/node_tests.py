@@ -537,7 +537,7 @@ def main():
         node = Node(beams, root)
         for name, case in CASES.items():
             if case == periodic_allocations_are_divided and not debug_registers.notice_writes():
-                plan.skip(name, "the debug registers of this machine do not notice writes")
+                plan.skip(name, "the debug registers of this machine report no writes")
             else:
                 plan.run(name, lambda case=case: case(node))
         node.close()

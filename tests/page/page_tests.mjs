@@ -273,7 +273,7 @@ const tests = {
     const text = await page.locator("#view").innerText();
     check(text.includes("Small stacks are folded"), `the page of a function does not mention folded stacks: ${text}`);
     await page.evaluate(() => window.allogram.set({ from: 0, to: 0 }));
-    check((await page.locator("#view").innerText()).includes("other: small stacks"), "the callers have no row for folded stacks");
+    check((await page.locator("#view").innerText()).includes("small stacks (callers left out)"), "the callers have no row for folded stacks");
   },
 
   "the findings are those of report --json, with the same lines and words": async (browser, urls) => {

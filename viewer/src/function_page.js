@@ -49,7 +49,7 @@ function neighbours(app, fn, values) {
 function neighbourTable(app, title, map, whole, empty) {
   const { trace, unitOfMetric: unit } = app;
   const rows = [...map].filter(([, value]) => value !== 0)
-    .map(([fn, value]) => ({ fn, value, name: fn === 0 ? "(outermost)" : fn === OTHER ? "other: small stacks, not listed by caller"
+    .map(([fn, value]) => ({ fn, value, name: fn === 0 ? "(outermost)" : fn === OTHER ? "small stacks (callers left out)"
       : trace.functions[fn].name,
       image: trace.functions[fn].image, isFixed: fn < 2 }));
   const host = make("div", { class: "table" });
