@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.." || exit 1
 rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml "$build/fuzz/results"
 
 failed=0
-tools/configure.sh "$build" -Dtests=enabled >/dev/null && ninja -C "$build" --quiet || {
+# shellcheck disable=SC2046 # several targets
+tools/configure.sh "$build" -Dtests=enabled >/dev/null && ninja -C "$build" --quiet all $(python3 tools/suite_targets.py "$build" judge) || {
     echo "make soak: the build failed"
     exit 1
 }

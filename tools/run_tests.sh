@@ -38,7 +38,8 @@ roots=$!
 beside=
 trap 'kill -- -$roots $beside 2>/dev/null' EXIT
 trap 'exit 143' INT TERM
-tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
+# shellcheck disable=SC2046 # several targets
+tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet all $(python3 tools/suite_targets.py "$build" judge) || {
     echo "make test: the build failed"
     exit 1
 }
