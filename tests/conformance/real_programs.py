@@ -372,6 +372,9 @@ def make_mimalloc(build):
     subprocess.run([script, os.path.join(build, "mimalloc")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
+LONG = ["bash", "git", "redis-server", "gcc_links", *STATIC]  # `make check` leaves them out
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -389,6 +392,8 @@ def main():
     cases.append(("nested_calls", tools.program("nested_calls"), lambda: run_nested_calls(tools)))
     cases.append(("own_malloc", tools.program("cxx_own_malloc"), lambda: run_own_malloc(tools)))
     cases = [case for case in cases if not options.cases or case[0] in options.cases]
+    if os.environ.get("AG_TEST_SCALE") == "brief":
+        cases = [case for case in cases if case[0] not in LONG]
     if any(case[0] == "mimalloc_static" for case in cases):
         make_mimalloc(tools.build)
     sanitized = "thread_sanitizer"
