@@ -125,6 +125,7 @@ struct ag_profile_identity {
     const char *file; /* path of the trace, as the caller gave it */
     uint32_t format_version, pid, n_arguments;
     const char *const *arguments;
+    const char *host; /* name of the machine; empty: unknown */
     const char *exe;
     const char *mode; /* "exact" or "sample" */
     bool is_sampled;

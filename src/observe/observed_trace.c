@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "format/encode.h"
@@ -57,6 +58,8 @@ static void trace_append_record(struct writing *writing, const struct ag_record 
 static void define_process(struct writing *writing) {
     struct ag_observation *observation = writing->observation;
     char exe[4096] = "", *command = malloc(COMMAND_BYTES);
+    struct utsname machine = {0};
+    (void)uname(&machine); /* fails only for an invalid pointer */
     struct ag_record record = {
         .kind = AG_RECORD_PROCESS,
         .u.process = {.pid = (uint32_t)observation->process.pid,
@@ -79,6 +82,7 @@ static void define_process(struct writing *writing) {
         (void)snprintf(exe, sizeof exe, "%s", observation->images.items[0]->path);
     }
     record.u.process.exe = bytes_of(exe);
+    record.u.process.host = bytes_of(machine.nodename);
     trace_append_record(writing, &record);
     free(command);
 }

@@ -27,6 +27,9 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     ag_json_integer(json, "pid", identity->pid);
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
+    if (identity->host[0] != '\0') {
+        ag_json_string(json, "host", identity->host);
+    }
     ag_json_string(json, "mode", identity->mode);
     if (identity->is_sampled) {
         ag_json_integer(json, "interval_bytes", identity->interval_bytes);

@@ -320,6 +320,9 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     ag_json_integer(json, "pid", identity->pid);
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
+    if (identity->host[0] != '\0') {
+        ag_json_string(json, "host", identity->host);
+    }
     ag_json_string(json, "mode", identity->mode);
     /* interval_bytes is 0 if several processes have their own intervals. */
     const bool has_interval = identity->is_sampled && identity->interval_bytes > 0;

@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "recording.h"
@@ -74,6 +75,8 @@ static void set_program(struct ag_recording *recording, struct ag_bytes exe) {
 }
 
 static void define_process(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    struct utsname machine = {0};
+    (void)uname(&machine); /* fails only for an invalid pointer */
     struct ag_record record = {
         .kind = AG_RECORD_PROCESS,
         .u.process = {.pid = recording->pid,
@@ -85,7 +88,8 @@ static void define_process(struct ag_recording *recording, const struct ag_proce
                       .start_ns = recording->start_ns,
                       .exe = slot_string(copy, copy->exe_offset),
                       .cwd = slot_string(copy, copy->cwd_offset),
-                      .command = slot_text(copy, copy->command_offset, copy->text_bytes)}};
+                      .command = slot_text(copy, copy->command_offset, copy->text_bytes),
+                      .host = {machine.nodename, (uint32_t)strlen(machine.nodename)}}};
     record.u.process.n_arguments = count_strings(record.u.process.command);
     ag_recording_define(recording, &record);
     if (recording->session->mode == AG_MODE_SAMPLE) {

@@ -5,7 +5,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -767,11 +767,12 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
-  "the heading has the date and the version, and Escape closes the dialog": async (browser, urls) => {
+  "the heading has the date, the machine and the version, and Escape closes the dialog": async (browser, urls) => {
     const page = await open(browser, `${urls.phases}#tab=sites&label=0&from=10&to=60`);
     const facts = await page.locator("#facts").innerText();
     const date = /recorded (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC/.exec(facts);
     check(date && Math.abs(Date.parse(`${date[1].replace(" ", "T")}Z`) - Date.now()) < 3600e3, facts);
+    check(facts.includes(`on ${hostname()}`), "the heading does not have the name of the machine");
     const version = run(allogram, "--version").trim().replace("allogram ", "");
     check((await page.locator("#made").innerText()).includes(version), "the page does not have the version of allogram");
     await page.keyboard.press("?");

@@ -197,7 +197,7 @@ static void fields_that_an_older_writer_lacks_are_zero(void **state) {
     assert_int_equal(record.u.process.pid, 42);
     assert_int_equal(record.u.process.parent_pid, 7);
     assert_int_equal(record.u.process.session, 0);
-    assert_int_equal(record.u.process.live_path.length, 0);
+    assert_int_equal(record.u.process.host.length, 0);
     assert_null(ag_chunk_decoder_free(decoder));
 }
 

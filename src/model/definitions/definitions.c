@@ -34,6 +34,7 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     definitions->start_ns = record->u.process.start_ns;
     definitions->start_realtime_ns = record->u.process.start_realtime_ns;
     definitions->exe = definitions_keep_text(definitions, record->u.process.exe);
+    definitions->host = definitions_keep_text(definitions, record->u.process.host);
     struct ag_bytes left = record->u.process.command;
     size_t n_arguments = 0;
     while (left.length > 0 && n_arguments < record->u.process.n_arguments) {

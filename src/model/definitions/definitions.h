@@ -108,7 +108,7 @@ struct ag_definitions {
     const char **undecided;
     size_t n_undecided;
     const char **arguments;
-    const char *exe;
+    const char *exe, *host;
     uint64_t start_ns, start_realtime_ns;
     uint32_t end_how, wait_status, wait_status_known;
     uint64_t end_ns;
