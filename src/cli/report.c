@@ -123,6 +123,9 @@ int ag_command_report(int argc, char **argv) {
     } else {
         status = is_merged ? report_merged(report, &request, &gate, options.operands, n)
                            : report_traces(report, &request, &gate, options.operands, n);
+        if (ag_report_complete(report, message) < 0) {
+            status = ag_fail(AG_EXIT_FAILURE, "report: %s", message);
+        }
         ag_report_finish(report);
     }
     return ag_report_gate_finish(&gate, status);

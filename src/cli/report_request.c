@@ -46,7 +46,7 @@ static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
      "summary (default), sites, tree, types, blocks, leaks, peak,\n"
      "temporary, lifetimes, timeline, functions, gc, threads, heaps,\n"
-     "mappings, rss"},
+     "mappings, rss, process_tree"},
     {OPTION_JSON, "json", NULL, "print one JSON object instead of text"},
     {OPTION_SORT, "sort", "METRIC",
      "allocated_bytes, allocated_blocks, in_use_bytes, in_use_blocks,\n"

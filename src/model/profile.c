@@ -334,6 +334,9 @@ static void make_identity(struct ag_profile *profile) {
         .file = profile->path,
         .format_version = ag_trace_file_version(profile->file),
         .pid = definitions->pid,
+        .parent_pid = definitions->parent_pid,
+        .session = definitions->session,
+        .start_ns = definitions->start_ns,
         .n_arguments = definitions->n_arguments,
         .arguments = definitions->arguments,
         .host = definitions->host ? definitions->host : "",
@@ -660,6 +663,17 @@ const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *pro
 
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
     return &profile->total;
+}
+
+struct ag_metrics ag_profile_sums(const struct ag_profile *profile) {
+    const struct ag_summary *summary = &profile->summary;
+    struct ag_metrics all = profile->total;
+    if (!profile->identity.is_sampled) {
+#define TAKE(NAME, name) all.name = summary->name;
+        AG_METRIC_TABLE(TAKE)
+#undef TAKE
+    }
+    return all;
 }
 
 struct ag_metrics ag_profile_nothing(const struct ag_profile *profile) {

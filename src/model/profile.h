@@ -92,6 +92,9 @@ struct ag_metrics {
 };
 /* The sum of all rows. */
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile);
+/* The numbers of the summary as metrics. For a sampled trace: those of ag_profile_total, which also
+ * have variances. */
+struct ag_metrics ag_profile_sums(const struct ag_profile *profile);
 /* The metrics of a site that has no row: all are 0. For a sampled trace portion_bytes is set,
  * because blocks of the site may exist although none was sampled. */
 struct ag_metrics ag_profile_nothing(const struct ag_profile *profile);
@@ -124,6 +127,11 @@ uint64_t ag_profile_recording_ns(const struct ag_profile *profile);
 struct ag_profile_identity {
     const char *file; /* path of the trace, as the caller gave it */
     uint32_t format_version, pid, n_arguments;
+    /* Both pids are those that the process sees in its PID namespace. parent_pid 0: not known. */
+    uint32_t parent_pid;
+    /* A random number, the same in all traces of one `allogram run`. 0: the trace has none. */
+    uint64_t session;
+    uint64_t start_ns; /* start of the process's recording, since the start of the session */
     const char *const *arguments;
     const char *host; /* name of the machine; empty: unknown */
     const char *exe;

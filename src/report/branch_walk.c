@@ -15,6 +15,7 @@ enum { BRANCH_COLUMNS = 3 };
 struct ag_branch_level { /* The shown children of one node are ranks[start] to ranks[end - 1]. The
                           * walk visits ranks[next] next. */
     uint32_t start, next, end;
+    bool has_lines; /* lines lead to the children */
 };
 
 static void hide(struct ag_branch_walk *walk, uint64_t value) {
@@ -28,10 +29,12 @@ static int branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
     bool is_deepest = options->frames != 0 && walk->n_levels >= options->frames;
     uint32_t start = walk->n_ranks;
     uint32_t child = walk->get(walk->context, node).first_child;
+    bool has_lines = false;
     while (child < walk->n_nodes) {
         const struct ag_branch branch = walk->get(walk->context, child);
         if (!is_deepest && branch.is_shown) {
             walk->ranks[walk->n_ranks++] = (struct ag_rank){.first = branch.value, .row = child};
+            has_lines |= branch.is_indented;
         } else {
             hide(walk, branch.value);
         }
@@ -41,7 +44,10 @@ static int branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
     while (walk->n_ranks - start > walk->view->limit) {
         hide(walk, walk->ranks[--walk->n_ranks].first);
     }
-    const struct ag_branch_level level = {.start = start, .next = start, .end = walk->n_ranks};
+    const struct ag_branch_level level = {.start = start,
+                                          .next = start,
+                                          .end = walk->n_ranks,
+                                          .has_lines = has_lines || walk->n_ranks - start > 1};
     return AG_ARRAY_ADD(walk->levels, walk->n_levels, level);
 }
 
@@ -79,14 +85,10 @@ int ag_branch_walk_run(struct ag_branch_walk *walk) {
 
 /* ---- text ---- */
 
-static bool is_branching(const struct ag_branch_level *level) {
-    return level->end - level->start > 1;
-}
-
 size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *page, size_t room) {
     size_t n_branches = 0;
     for (size_t i = 0; i < walk->n_levels; i++) {
-        n_branches += is_branching(&walk->levels[i]);
+        n_branches += walk->levels[i].has_lines;
     }
     size_t most = room / BRANCH_COLUMNS;
     size_t n_skipped = n_branches > most ? n_branches - most : 0;
@@ -96,7 +98,7 @@ size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *p
     }
     for (size_t i = 0; i < walk->n_levels; i++) {
         const struct ag_branch_level *level = &walk->levels[i];
-        if (!is_branching(level) || n_passed++ < n_skipped) {
+        if (!level->has_lines || n_passed++ < n_skipped) {
             continue;
         }
         bool is_last = level->next == level->end;

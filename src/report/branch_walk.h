@@ -18,6 +18,8 @@ struct ag_branch {
     uint32_t first_child, next_sibling; /* n_nodes or more: none */
     uint64_t value;                     /* children are sorted by their values, the largest first */
     bool is_shown;
+    /* text: a line leads to the node even if it is the only child of its parent */
+    bool is_indented;
 };
 typedef struct ag_branch ag_branch_get(const void *context, uint32_t node);
 

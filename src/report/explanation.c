@@ -265,7 +265,7 @@ static int write_json(struct ag_view *view, const struct level *level,
                       const struct ag_findings *findings, const struct missing *missing) {
     struct ag_json *json = view->json;
     const struct ag_summary *summary = ag_profile_summary(view->profile);
-    const struct ag_metrics all = ag_summary_metrics(view);
+    const struct ag_metrics all = ag_profile_sums(view->profile);
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "schema", "allogram-explain/1");
     write_trace_json(view, level);

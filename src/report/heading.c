@@ -126,43 +126,53 @@ void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) 
     ag_missing_lines(profile, write_warning, page);
 }
 
-void ag_heading_missing_json(struct ag_json *json, const char *key,
-                             const struct ag_profile *profile) {
-    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+void ag_missing_json(struct ag_json *json, const char *key,
+                     const struct ag_profile_identity *identity, uint64_t lost_events,
+                     uint64_t lost_stacks, uint64_t recording_ns) {
     const bool has_no_end =
         strcmp(identity->end, "cut") == 0 || strcmp(identity->end, "running") == 0;
     ag_json_open(json, key, '{');
-    ag_json_integer(json, "lost_events", ag_heading_lost_events(profile));
-    ag_json_integer(json, "lost_stacks", ag_profile_summary(profile)->lost_stacks);
+    ag_json_integer(json, "lost_events", lost_events);
+    ag_json_integer(json, "lost_stacks", lost_stacks);
     ag_json_integer(json, "damaged_chunks", identity->missing.chunks);
     ag_json_integer(json, "damaged_events", identity->missing.events);
     ag_json_bool(json, "end_of_file", identity->is_file_cut);
-    ag_json_integer_if(json, "after_ns", ag_profile_recording_ns(profile), has_no_end);
+    ag_json_integer_if(json, "after_ns", recording_ns, has_no_end);
     ag_json_close(json, '}');
 }
 
-static const char *end_words(struct ag_frame_text *buffer,
-                             const struct ag_profile_identity *identity) {
-    int status = (int)identity->wait_status;
-    if (identity->is_end_unseen) {
-        snprintf(buffer->text, sizeof buffer->text, "ended in an unknown way");
-    } else if (!identity->wait_status_known) {
-        snprintf(buffer->text, sizeof buffer->text, "%s%s",
-                 strcmp(identity->end, "exit") == 0 || strcmp(identity->end, "signal") == 0
-                     ? "ended by "
-                     : "",
+void ag_heading_missing_json(struct ag_json *json, const char *key,
+                             const struct ag_profile *profile) {
+    ag_missing_json(json, key, ag_profile_identity(profile), ag_heading_lost_events(profile),
+                    ag_profile_summary(profile)->lost_stacks, ag_profile_recording_ns(profile));
+}
+
+const char *ag_heading_end(struct ag_end_text *buffer, const struct ag_profile_identity *identity) {
+    const int status = (int)identity->wait_status;
+    if (!identity->wait_status_known) {
+        snprintf(buffer->text, sizeof buffer->text, "%s",
                  strcmp(identity->end, "signal") == 0 ? "a signal" : identity->end);
     } else if (WIFSIGNALED(status)) {
         const char *name = sigabbrev_np(WTERMSIG(status));
         if (name != NULL) {
-            snprintf(buffer->text, sizeof buffer->text, "ended by SIG%s", name);
+            snprintf(buffer->text, sizeof buffer->text, "SIG%s", name);
         } else { /* a real-time signal has no name */
-            snprintf(buffer->text, sizeof buffer->text, "ended by signal %d", WTERMSIG(status));
+            snprintf(buffer->text, sizeof buffer->text, "signal %d", WTERMSIG(status));
         }
     } else {
-        snprintf(buffer->text, sizeof buffer->text, "ended by exit %d", WEXITSTATUS(status));
+        snprintf(buffer->text, sizeof buffer->text, "exit %d", WEXITSTATUS(status));
     }
     return buffer->text;
+}
+
+static const char *end_words(struct ag_frame_text *buffer,
+                             const struct ag_profile_identity *identity) {
+    struct ag_end_text end;
+    const bool has_ended = identity->wait_status_known || strcmp(identity->end, "exit") == 0 ||
+                           strcmp(identity->end, "signal") == 0;
+    snprintf(buffer->text, sizeof buffer->text, "%s%s", has_ended ? "ended by " : "",
+             ag_heading_end(&end, identity));
+    return identity->is_end_unseen ? "ended in an unknown way" : buffer->text;
 }
 
 /* Writes the filter of the recording, and the heaps for which the filter could not decide by
@@ -186,7 +196,7 @@ static void write_recording_filter(struct ag_page *page,
     }
 }
 
-static void write_command(char *to, size_t capacity, const struct ag_profile_identity *identity) {
+void ag_heading_command(char *to, size_t capacity, const struct ag_profile_identity *identity) {
     size_t used = 0;
     to[0] = '\0';
     for (uint32_t i = 0; i < identity->n_arguments && used + 1 < capacity; i++) {
@@ -259,7 +269,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     char command[AG_FITTED_BYTES], facts[1200];
     struct ag_frame_text end;
     struct ag_quantity duration;
-    write_command(command, sizeof command, identity);
+    ag_heading_command(command, sizeof command, identity);
     snprintf(facts, sizeof facts, "pid %" PRIu32 ", %s, %s, %s", identity->pid,
              ag_profile_observed(profile)->is_there ? "observed from outside" : identity->mode,
              ag_quantity_time(&duration, ag_profile_recording_ns(profile)),

@@ -3,10 +3,12 @@
  *
  *     ag_report_start(stdout, &options, n_traces, &report, message);
  *     ag_report_add(report, profile, message);   // once for each trace
+ *     ag_report_complete(report, message);
  *     report = ag_report_finish(report);
  *
  * If there are several traces, each has its own section. In JSON the sections are the elements of
- * "reports" in {"schema", "reports": [...]}. Output goes only to the given stream. */
+ * "reports" in {"schema", "reports": [...]}. The view process_tree is one section about all traces.
+ * Output goes only to the given stream. */
 #ifndef AG_REPORT_H
 #define AG_REPORT_H
 
@@ -75,6 +77,9 @@ struct ag_report;
 int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n_traces,
                     struct ag_report **ret_report, char ret_message[512]);
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]);
+/* Writes the view if it is one of all traces together; otherwise ag_report_add has written it. 0 or
+ * a negative errno with a message. */
+int ag_report_complete(struct ag_report *report, char ret_message[512]);
 struct ag_report *ag_report_finish(struct ag_report *report);
 
 /* Calls WRITE with each line that says what is missing from the trace: damage of the file, the end

@@ -61,19 +61,6 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
-/* The sums of the summary as metrics. For a sampled trace: the sums of the profile, which also have
- * variances. */
-struct ag_metrics ag_summary_metrics(const struct ag_view *view) {
-    const struct ag_summary *summary = ag_profile_summary(view->profile);
-    struct ag_metrics all = *ag_profile_total(view->profile);
-    if (!ag_profile_identity(view->profile)->is_sampled) {
-#define TAKE(NAME, name) all.name = summary->name;
-        AG_METRIC_TABLE(TAKE)
-#undef TAKE
-    }
-    return all;
-}
-
 /* Finds when the resident memory was largest. The kernel also counts it between the samples of the
  * timeline; then the moment is not known. In a time window it is not known either if the memory had
  * this size before the window began: the first point then has the size of an earlier sample. */
@@ -97,7 +84,7 @@ int ag_summary_view_json(struct ag_view *view) {
     struct ag_json *json = view->json;
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
-    const struct ag_metrics all = ag_summary_metrics(view);
+    const struct ag_metrics all = ag_profile_sums(view->profile);
     ag_json_metric(view, "allocated_blocks", &all, AG_METRIC_ALLOCATED_BLOCKS);
     ag_json_metric(view, "allocated_bytes", &all, AG_METRIC_ALLOCATED_BYTES);
     ag_json_metric(view, "freed_blocks", &all, AG_METRIC_FREED_BLOCKS);
@@ -194,7 +181,7 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     struct ag_page *page = view->page;
     struct ag_frame_text left, right;
     struct ag_quantity number, other;
-    const struct ag_metrics all = ag_summary_metrics(view);
+    const struct ag_metrics all = ag_profile_sums(view->profile);
     write_pair(
         view, amount_line(&left, "  ", LEFT_NAME, "allocated", &all, AG_METRIC_ALLOCATED_BYTES),
         amount_line(&right, "", RIGHT_NAME, "in use at the end", &all, AG_METRIC_IN_USE_BYTES));

@@ -23,6 +23,8 @@ struct ag_view {
     char *message;                        /* 512 bytes, for the reason why a view failed */
     bool is_of_mappings;                  /* the blocks of the profile are mappings */
     const struct ag_type_row *type;       /* the type that --type names; NULL: no --type */
+    struct ag_processes_shown *processes; /* only of a view that shows all traces together: the
+                                           * processes of these traces; `profile` is NULL */
 };
 /* 0 or negative errno. */
 typedef int ag_view_write(struct ag_view *view);
@@ -32,7 +34,6 @@ ag_view_write ag_sites_view_text, ag_sites_view_json;
 ag_view_write ag_findings_text, ag_findings_json; /* the end of the summary */
 /* Write the facts of the summary, which precede its table: sums, runtimes, collections. */
 ag_view_write ag_summary_facts_text;
-struct ag_metrics ag_summary_metrics(const struct ag_view *view); /* the sums of the summary */
 /* Whether most of the words that functions allocate are in no block of the trace (summary_view.c).
  * Then the table of functions says more than the table of lines. 0 or a negative errno. */
 int ag_summary_has_words_apart(struct ag_view *view, bool *ret_has);
@@ -97,6 +98,12 @@ ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
 ag_view_write ag_mappings_view_text, ag_mappings_view_json;
 ag_view_write ag_rss_view_text, ag_rss_view_json;
+/* The view process_tree shows the processes of all traces in one tree: each trace is added to
+ * view->processes, and the view is written after the last one. */
+ag_view_write ag_process_tree_view_text, ag_process_tree_view_json;
+struct ag_processes_shown *ag_processes_shown_new(void); /* NULL: out of memory */
+struct ag_processes_shown *ag_processes_shown_free(struct ag_processes_shown *shown);
+int ag_processes_shown_add(struct ag_processes_shown *shown, struct ag_profile *profile);
 /* The moment of a division of the resident memory, and the numbers that are of no class. */
 struct ag_resident_parts;
 void ag_resident_numbers_json(struct ag_json *json, const struct ag_resident_parts *parts);
@@ -140,6 +147,14 @@ const char *ag_report_no_name(enum ag_site_key by);
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter,
                      bool is_folded);
 void ag_heading_folded(struct ag_page *page);
+/* Writes the arguments of the process, separated by blanks, to the buffer TO. */
+void ag_heading_command(char *to, size_t capacity, const struct ag_profile_identity *identity);
+/* Fills the buffer with how the recording of the process ended ("exit 1", "SIGKILL", "cut"), and
+ * returns its text. */
+struct ag_end_text {
+    char text[32];
+};
+const char *ag_heading_end(struct ag_end_text *buffer, const struct ag_profile_identity *identity);
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 /* Writes what is missing from the trace. Call this function after the view, because the view may be
@@ -148,6 +163,10 @@ void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile);
 void ag_heading_missing_json(struct ag_json *json, const char *key,
                              const struct ag_profile *profile);
+/* Writes the object of ag_heading_missing_json from its numbers. */
+void ag_missing_json(struct ag_json *json, const char *key,
+                     const struct ag_profile_identity *identity, uint64_t lost_events,
+                     uint64_t lost_stacks, uint64_t recording_ns);
 void ag_heading_damage_json(struct ag_json *json, const char *key,
                             const struct ag_profile *profile);
 

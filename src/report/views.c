@@ -1,5 +1,5 @@
 /* views.c: the table of all views, and the report on several traces: for each trace a section with
- * a heading and the view. */
+ * a heading and the view, or one view of all traces together. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ enum view_flags {
     FOLDS = 8,        /* shows stacks or functions of stacks, so --fold applies */
     SHOWS_BLOCKS = 4, /* shows nothing of a trace without blocks, such as one that has only samples
                        * of a process observed from outside */
+    OF_ALL_TRACES = 16, /* shows all traces together, after the last one was added */
 };
 static const struct view_row {
     const char *name;
@@ -49,6 +50,8 @@ static const struct view_row {
     {"mappings", ag_mappings_view_text, ag_mappings_view_json, AG_METRIC_PEAK_BYTES,
      NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
     {"rss", ag_rss_view_text, ag_rss_view_json, AG_METRIC_IN_USE_BYTES, NAMES_CODE | SHOWS_BLOCKS},
+    {"process_tree", ag_process_tree_view_text, ag_process_tree_view_json, AG_METRIC_PEAK_BYTES,
+     OF_ALL_TRACES},
     {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES,
      SHOWS_BLOCKS},
 };
@@ -112,6 +115,7 @@ struct ag_report {
     struct ag_page page;
     struct ag_json json;
     struct ag_suppressions *suppressions;
+    struct ag_processes_shown *processes; /* NULL: each trace has a section of its own */
     bool has_several, has_written;
 };
 
@@ -214,7 +218,14 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
     report->options = *options;
     report->view = find_view(name);
     report->suppressions = suppressions;
-    report->has_several = n_traces > 1;
+    const bool is_of_all = (report->view->flags & OF_ALL_TRACES) != 0;
+    report->has_several = n_traces > 1 && !is_of_all;
+    report->processes = is_of_all ? ag_processes_shown_new() : NULL;
+    if (is_of_all && report->processes == NULL) {
+        ag_report_finish(report);
+        snprintf(ret_message, 512, "%s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
     report->page = ag_report_page(out, options);
     /* Each key of a report, and each of its rows, is on its own line. */
     report->json = (struct ag_json){.out = out, .line_depth = report->has_several ? 4 : 2};
@@ -262,19 +273,26 @@ static int write_only_samples(struct ag_page *page) {
     return 0;
 }
 
-int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]) {
-    const struct ag_report_options *options = &report->options;
-    char message[512] = "";
-    struct ag_view view = {
+/* PROFILE: NULL for a view of all traces. MESSAGE: 512 bytes. */
+static struct ag_view view_of(struct ag_report *report, struct ag_profile *profile, char *message) {
+    message[0] = '\0';
+    return (struct ag_view){
         .profile = profile,
-        .options = options,
+        .options = &report->options,
         .sort = sort_of(report),
         .message = message,
         .suppressions = report->suppressions,
-        .limit = ag_report_limit(options),
+        .limit = ag_report_limit(&report->options),
         .page = &report->page,
         .json = &report->json,
+        .processes = report->processes,
     };
+}
+
+int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]) {
+    const struct ag_report_options *options = &report->options;
+    char message[512];
+    struct ag_view view = view_of(report, profile, message);
     bool is_folded = false;
     int r = options->known != AG_REPORT_KNOWN_NONE && report->view->text == ag_leaks_view_text
                 ? ag_profile_find_known(profile)
@@ -301,7 +319,9 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         snprintf(ret_message, 512, "%s", message);
         return r;
     }
-    if (options->is_json) {
+    if (report->processes != NULL) {
+        r = ag_processes_shown_add(report->processes, profile);
+    } else if (options->is_json) {
         write_schema(&report->json);
         ag_json_string(&report->json, "view", report->view->name);
         ag_heading_json(&report->json, profile);
@@ -349,6 +369,28 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
     return r;
 }
 
+int ag_report_complete(struct ag_report *report, char ret_message[512]) {
+    if (report->processes == NULL) {
+        return 0;
+    }
+    char message[512];
+    struct ag_view view = view_of(report, /* profile= */ NULL, message);
+    int r;
+    if (report->options.is_json) {
+        write_schema(&report->json);
+        ag_json_string(&report->json, "view", report->view->name);
+        r = report->view->json(&view);
+        ag_json_close(&report->json, '}');
+    } else {
+        r = report->view->text(&view);
+    }
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s: %.400s", report->view->name,
+                 message[0] != '\0' ? message : strerror(-r));
+    }
+    return r;
+}
+
 struct ag_report *ag_report_finish(struct ag_report *report) {
     if (report == NULL) {
         return NULL;
@@ -358,6 +400,7 @@ struct ag_report *ag_report_finish(struct ag_report *report) {
         ag_json_close(&report->json, '}');
     }
     ag_suppressions_close(report->suppressions);
+    ag_processes_shown_free(report->processes);
     free(report);
     return NULL;
 }

@@ -66,7 +66,7 @@ one_line() {
 }
 
 @test "every documented view has contents" {
-    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc heaps threads mappings; do
+    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc heaps threads mappings process_tree; do
         "$ALLOGRAM" report jq.allogram --view="$view" >"$BATS_TEST_TMPDIR/text"
         [ "$(wc -l <"$BATS_TEST_TMPDIR/text")" -ge 3 ]
         "$ALLOGRAM" report jq.allogram --view="$view" --json | grep -q "\"view\": \"$view\""
@@ -75,7 +75,7 @@ one_line() {
 
 @test "no view is wider than a terminal of 80 columns" {
     for trace in jq threads lost; do
-        for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc threads heaps mappings; do
+        for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc threads heaps mappings process_tree; do
             COLUMNS=80 "$ALLOGRAM" report "$trace.allogram" --view="$view" >"$BATS_TEST_TMPDIR/text"
             run python3 -c '
 import sys
@@ -109,6 +109,21 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     run bash -c "'$ALLOGRAM' report jq.allogram nowhere.allogram empty.allogram --merge --json 2>/dev/null"
     [ "$status" -eq 1 ]
     [ "$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["trace"]["processes"])')" -eq 2 ]
+}
+
+@test "the process tree is the same for any order of the traces" {
+    traces=(family-*.allogram)
+    [ "${#traces[@]}" -eq 10 ]
+    "$ALLOGRAM" report "${traces[@]}" --view=process_tree --json >"$BATS_TEST_TMPDIR/forward"
+    mapfile -t reversed < <(printf '%s\n' "${traces[@]}" | tac)
+    "$ALLOGRAM" report "${reversed[@]}" --view=process_tree --json | cmp - "$BATS_TEST_TMPDIR/forward"
+}
+
+@test "the process tree does not count a trace that is given twice" {
+    "$ALLOGRAM" report family-make.allogram family-cc.allogram --view=process_tree >"$BATS_TEST_TMPDIR/once"
+    run diff <("$ALLOGRAM" report family-make.allogram family-cc.allogram family-make.allogram --view=process_tree) "$BATS_TEST_TMPDIR/once"
+    [[ $output == *"not counted: 1 trace of a process that another trace shows for a longer time" ]]
+    [ "$(wc -l <<<"$output")" -eq 2 ]
 }
 
 @test "the message about an unknown metric, key, state or type names the valid ones" {
@@ -153,7 +168,7 @@ PYTHON
 }
 
 @test "no view writes control characters of a name to the terminal" {
-    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps mappings; do
+    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps mappings process_tree; do
         run "$ALLOGRAM" report hostile.allogram --view="$view"
         [ "$status" -eq 0 ]
         [[ $output != *$'\e'* && $output != *$'\a'* && $output != *$'\xc2\x9b'* && $output != *$'\xe2\x80\xae'* ]]
@@ -376,8 +391,9 @@ PYTHON
         for words in "$damaged" "$cut" "$lost"; do
             grep -q "$words" text || { echo "$view: $words"; false; }
         done
-        "$ALLOGRAM" report damaged.allogram cut.allogram lost.allogram --view="$view" --json | jq -e '.reports | map(.missing) |
-            .[0].damaged_chunks == 1 and .[1].end_of_file and .[2].lost_events == 1001234' >/dev/null || { echo "$view --json"; false; }
+        "$ALLOGRAM" report damaged.allogram cut.allogram lost.allogram --view="$view" --json |
+            jq -e '.reports // .processes | map({(.file // .trace.file): .missing}) | add | ."damaged.allogram".damaged_chunks == 1 and
+                ."cut.allogram".end_of_file and ."lost.allogram".lost_events == 1001234' >/dev/null || { echo "$view --json"; false; }
     done
     for format in $formats; do
         [ "$format" != perf-map ] || continue # these traces have no code that was compiled at run time

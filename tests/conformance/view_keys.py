@@ -72,6 +72,12 @@ VIEWS = {
     ("mappings", "--by=line"): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS}]},
     ("mappings", "--by=thread"): {"total": MAPPINGS, "mappings": [{**FRAME, **MAPPINGS, "thread": TEXT}]},
 }
+PROCESSES = {"processes": [{"pid": NUMBER, "parent_pid": NUMBER_OR_NULL, "file": TEXT, "parent_file": TEXT_OR_NULL, "was_executed": FLAG,
+                            "session": TEXT_OR_NULL, "command": [TEXT], "exe": TEXT, "mode": TEXT, "start_ns": NUMBER, "duration_ns": NUMBER,
+                            "end": TEXT, "exit_status": NUMBER_OR_NULL, "signal": NUMBER_OR_NULL, **METRICS, "rss_peak_bytes": NUMBER_OR_NULL,
+                            "with_descendants": METRICS, "missing": {"lost_events": NUMBER}}],
+             "total": {"processes": NUMBER, "programs": NUMBER, **METRICS, "lost_events": NUMBER, "lost_stacks": NUMBER},
+             "repeated_traces": NUMBER}
 DIFF = {"sites": [{"function": TEXT, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, **SIGNED}], "total": SIGNED}
 CHECK = {"whole": FLAG, "events": NUMBER, "lost_events": {"total": NUMBER}, "damage": (NOTHING, "object")}
 DOCTOR = {"checks": [{"name": TEXT, "ok": FLAG, "why": TEXT_OR_NULL, "fix": TEXT_OR_NULL}]}
@@ -142,6 +148,14 @@ def several(tools, *traces):
     return failures
 
 
+def process_tree(tools, *traces):
+    failures = tap.Failures()
+    report = recorded.report(tools, traces[0], *traces[1:], "--view=process_tree")
+    failures.expect("schema and view", (report["schema"], report["view"]), ("allogram-report/1", "process_tree"))
+    compare(failures, "process_tree", report, PROCESSES)
+    return failures
+
+
 def others(tools, before, after):
     failures = tap.Failures()
     diff = printed(tools, "diff", before, after)
@@ -166,7 +180,7 @@ def hostile_forms():
 def main():
     tools = recorded.tools_of_arguments()
     recorded.hide_debug_files()
-    results = tap.Plan(len(VIEWS) + 4)
+    results = tap.Plan(len(VIEWS) + 5)
     results.run("a missing key or another kind is seen", hostile_forms)
     with recorded.Folder() as folder:
         for program in ("phases", "forgetful"):
@@ -181,6 +195,7 @@ def main():
                 results.run(" ".join(options), lambda options=options, trace=trace: one_view(tools, trace, *options))
             results.run("the summary's line about mappings", lambda: program_mappings(tools, mapped))
         results.run("several traces", lambda: several(tools, *both))
+        results.run("process_tree", lambda: process_tree(tools, *both))
         results.run("diff, check, doctor", lambda: others(tools, forgetful, phases))
     return results.status()
 

@@ -29,6 +29,8 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     }
     definitions->has_process = true;
     definitions->pid = record->u.process.pid;
+    definitions->parent_pid = record->u.process.parent_pid;
+    definitions->session = record->u.process.session;
     definitions->mode = record->u.process.mode;
     definitions->is_sampled |= record->u.process.mode == AG_MODE_SAMPLE;
     definitions->start_ns = record->u.process.start_ns;

@@ -96,7 +96,8 @@ struct ag_definitions {
     struct ag_stack_nodes nodes;
 
     bool has_process, has_end;
-    uint32_t pid, mode, n_arguments;
+    uint32_t pid, parent_pid, mode, n_arguments;
+    uint64_t session; /* the random number of the recording that the trace is a part of */
     bool is_sampled;
     /* of a sampled trace: mean number of bytes between two samples, and seed of the random
      * numbers */

@@ -541,6 +541,45 @@ class Check:
                        [len(pauses), sum(pauses), max(pauses)])
 
 
+def process_tree(allogram):
+    """Compares --view=process_tree with the description of its processes. Returns what is wrong."""
+    parents = {"make": None, "sh-cc": "make", "cc": "sh-cc", "as": "cc", "sh-daemon": "make", "daemon": "sh-daemon", "ld": "make", "other": None,
+               "sampled": "make"}
+    files = {trace.name[len("family-"):]: trace.name + ".allogram" for trace in report_traces.FAMILY}
+    outcome = subprocess.run([allogram, "report", *files.values(), "--view=process_tree", "--json"], capture_output=True, check=True)
+    report = json.loads(outcome.stdout)
+    rows = {row["file"]: row for row in report["processes"]}
+    failures = []
+
+    def expect(what, found, expected):
+        if found != expected:
+            failures.append("%s: %s, not %s" % (what, found, expected))
+
+    expect("processes", sorted(rows), sorted(files[name] for name in parents))
+    expect("numbers of processes, programs, repeated traces", [report["total"]["processes"], report["total"]["programs"], report["repeated_traces"]],
+           [len(parents) - 1, len(parents), 1])
+    own = {}
+    for trace in report_traces.FAMILY:
+        program = Program(trace)
+        own[trace.name + ".allogram"] = Sums(program.total)
+        own[trace.name + ".allogram"].update(peak_bytes=program.peak[0], peak_blocks=program.peak[1])
+    all_sums = {files[name]: Sums() for name in parents}
+    for name in parents:
+        row, ancestor = rows[files[name]], name
+        expect(name + ": parent", row["parent_file"], files.get(parents[name]))
+        expect(name + ": executed by its parent", row["was_executed"], name == "cc")
+        while ancestor is not None:
+            all_sums[files[ancestor]].include({metric: row[metric] or 0 for metric in METRICS})
+            ancestor = parents[ancestor]
+        if name != "sampled":
+            expect(name + ": sums", {metric: row[metric] for metric in METRICS}, dict(own[files[name]]))
+    for name in parents:
+        if name not in ("sampled", "make"):  # of samples, it is not known which blocks were temporary
+            expect(name + ": sums with descendants", {metric: rows[files[name]]["with_descendants"][metric] or 0 for metric in METRICS if metric != "temporary_blocks"},
+                   {metric: all_sums[files[name]][metric] for metric in METRICS if metric != "temporary_blocks"})
+    return failures
+
+
 def main():
     allogram, folder = sys.argv[1:]
     sys.setrecursionlimit(10000)  # a tree of 600 frames
@@ -550,13 +589,17 @@ def main():
     tests = [(check, view) for check in checks for view in (
         Check.summary, Check.sites, Check.tree, Check.stack_lists, Check.types, Check.heaps, Check.mappings, Check.thread_lists, Check.lifetimes, Check.timeline,
         Check.block_list, Check.functions, Check.collections)]
-    print("1..%d" % len(tests))
+    print("1..%d" % (len(tests) + 1))
     for number, (check, view) in enumerate(tests, 1):
         check.failures = []
         view(check)
         print("ok" if not check.failures else "not ok", number, check.trace.name, view.__name__)
         for failure in check.failures[:20]:
             print("#", failure)
+    failures = process_tree(allogram)
+    print("ok" if not failures else "not ok", len(tests) + 1, "process_tree")
+    for failure in failures:
+        print("#", failure)
 
 
 if __name__ == "__main__":

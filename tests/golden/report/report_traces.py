@@ -382,12 +382,55 @@ def mapped():
     return trace
 
 
+SESSION = 0x1122334455667788
+SECOND_NS = 10**9
+
+
+def family_member(name, pid, parent_pid, start_ms, end_ms, sizes_kib, command, end, session=SESSION, **process):
+    """A process of a recording that began at START_NS: it allocates blocks of these sizes, and then frees the first one."""
+    begin_ns = START_NS + start_ms * 1000000
+    trace = Trace("family-" + name, command, "/usr/bin/" + command[0].split("/")[-1], parent_pid=parent_pid, session=session,
+                  start_realtime_ns=1700000000 * SECOND_NS + begin_ns, **process)
+    trace.lines[0].fields.update(pid=pid, start_ns=begin_ns)
+    trace.record("thread", stream=1, thread_id=pid, name=command[0])
+    trace.heap(0, "malloc", "glibc", "c", {MALLOC: "malloc"})
+    trace.frames({1: ("main", "/src/main.c", 10, "c")})
+    trace.node(16, 0, frame=1)
+    if process.get("mode"):
+        trace.record("sampling", interval_bytes=512 * KIB, seed=42)
+    trace.moment(start_ms + 1, *[("alloc", 0x100000 + i * MIB, size * KIB, 16) for i, size in enumerate(sizes_kib)])
+    if end is not None:
+        trace.moment(end_ms - 1, ("free", 0x100000))
+        trace.record("resident", time_ns=START_NS + (end_ms - 1) * 1000000, bytes=(sum(sizes_kib) + 2048) * KIB)
+        trace.end(end_ms, **end)
+    return trace
+
+
+def family():
+    """The traces of one recording: make starts two shells. One of them executes cc, which starts as and is killed; as had the pid that ld gets
+    later. The other shell forks a daemon and ends; the trace of the daemon is there twice, the shorter one is a snapshot. A process of another
+    recording has the pid of make."""
+    return [
+        family_member("make", 100, 1, 0, 900, [64, 32], ("make", "-j2"), {"wait_status": 2 << 8}),
+        family_member("sh-cc", 101, 100, 10, 20, [8], ("sh", "-c", "cc -c big.c"), {"how": 1, "known": 0}),
+        family_member("cc", 101, 100, 21, 500, [4096, 2048, 512], ("/usr/lib/cc", "-c", "big.c"), {"how": 2, "wait_status": 9}),
+        family_member("as", 102, 101, 30, 200, [700], ("as", "-o", "big.o"), {}),
+        family_member("sh-daemon", 103, 100, 40, 60, [16], ("sh", "start-daemon"), {}),
+        family_member("daemon", 104, 103, 50, 800, [100, 1000], ("daemon", "--log=/var/log/daemon.log", "--verbose"), {"how": 4, "known": 0}),
+        family_member("daemon-early", 104, 103, 50, 100, [100], ("daemon", "--log=/var/log/daemon.log", "--verbose"), None),
+        family_member("ld", 102, 100, 600, 700, [3000], ("ld", "-o", "program"), {}),
+        family_member("other", 100, 1, 5, 10, [1], ("true",), {}, session=SESSION + 1),
+        family_member("sampled", 105, 100, 610, 690, [2048, 512], ("python3", "tests.py"), {}, mode=1),
+    ]
+
+
 ALL = [make() for make in (jq, threads, hostile, lost, empty, deep, forum, sampled, observed, unseen, mapped)]
+FAMILY = family()
 
 
 def main():
     assembler, folder = sys.argv[1:]
-    for trace in ALL:
+    for trace in ALL + FAMILY:
         text = "".join(str(line) + "\n" for line in trace.lines)
         subprocess.run([assembler, f"{folder}/{trace.name}.allogram"], input=text.encode(), check=True)
 

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""`report --view=process_tree` of real processes. Each process writes its pid and that of its parent into a log. The tree must have the same
+processes and parents, and each row the numbers that the report on its trace has."""
+
+import os
+import random
+import sys
+
+import recorded
+import tap
+
+# The shell forks a subshell for each "( )"; `exec` replaces the program of the (sub)shell. /proc/self/stat shows a subshell its own pid.
+LOG = 'log() { read -r pid name state parent rest </proc/self/stat; echo "$1 $pid $parent" >>"$LOG"; }; '
+METRICS = ("allocated_bytes", "allocated_blocks", "freed_bytes", "freed_blocks", "peak_bytes", "peak_blocks", "temporary_blocks")
+
+
+def grown_script(folder, chance, name, depth):
+    """A shell script whose processes are chosen at random: subshells, executed shells, and daemons, whose parent ends at once."""
+    script = "log %s; " % name
+    for number in range(chance.randint(1, 3) if depth > 0 else 0):
+        inner = "%s.%d" % (name, number)
+        kind = chance.choice(("fork", "exec", "daemon"))
+        body = grown_script(folder, chance, inner, depth - 1)
+        if kind == "exec":
+            write_script(folder, inner, body)
+            script += "(log %s-before; exec sh %s.sh); " % (inner, inner)
+        elif kind == "daemon":
+            script += "(log %s-parent; (%s) & ); " % (inner, body)
+        else:
+            script += "(%s true); " % body
+    return script
+
+
+def write_script(folder, name, body):
+    with open(os.path.join(folder, name + ".sh"), "w", encoding="utf-8") as file:
+        file.write(LOG + body + "\n")
+
+
+def read_log(path):
+    """{name: (pid, parent)}. A daemon may have another parent by the time it writes, so its parent is the process that wrote NAME-parent."""
+    with open(path, encoding="utf-8") as file:
+        log = {name: (int(pid), int(parent)) for name, pid, parent in (line.split() for line in file)}
+    return {name: (pid, log[name + "-parent"][0] if name + "-parent" in log else parent) for name, (pid, parent) in log.items()}
+
+
+def compare_parents(failures, report, log):
+    rows = {row["file"]: row for row in report["processes"]}
+    failures.expect("pids of the processes", {row["pid"] for row in report["processes"]} - {pid for pid, _ in log.values()}, set())
+    parents = {}
+    for pid, parent in log.values():  # dash runs the last subshell of a subshell in the same process, so the first name of a pid counts
+        parents.setdefault(pid, parent)
+    parents[log["top"][0]] = None
+    n_executed = 0
+    for row in report["processes"]:
+        above = rows[row["parent_file"]] if row["parent_file"] else None
+        n_executed += row["was_executed"]
+        if row["was_executed"]:
+            failures.expect("%s: pid and end of the program before" % row["file"], (above["pid"], above["end"]), (row["pid"], "executed"))
+        else:
+            failures.expect("%s: pid of the parent" % row["file"], above and above["pid"], parents[row["pid"]])
+    failures.expect("executed programs", n_executed, sum(name.endswith("-before") for name in log))
+    failures.expect("numbers of processes, programs and repeated traces",
+                    (report["total"]["processes"], report["total"]["programs"], report["repeated_traces"]),
+                    (len(parents), len(parents) + n_executed, 0))
+
+
+def compare_sums(failures, tools, report, traces):
+    total = dict.fromkeys(METRICS, 0)
+    for row in report["processes"]:
+        alone = recorded.report(tools, row["file"])
+        failures.expect("numbers of %s" % row["file"], {metric: row[metric] for metric in METRICS}, {metric: alone[metric] for metric in METRICS})
+        failures.expect("resident memory of %s" % row["file"], row["rss_peak_bytes"] or 0, alone["rss_peak_bytes"])
+        total = {metric: total[metric] + row[metric] for metric in METRICS}
+    failures.expect("total", {metric: report["total"][metric] for metric in METRICS}, total)
+    merged = recorded.report(tools, traces[0], "--merge", *traces[1:])
+    failures.expect("total of --merge", {metric: merged[metric] for metric in METRICS}, total)
+
+
+def one_tree(tools, seed):
+    failures = tap.Failures()
+    chance = random.Random(seed)
+    with recorded.Folder() as folder:
+        write_script(folder, "top", grown_script(folder, chance, "top", 3) + "true")
+        outcome, _ = recorded.record(tools, ["sh", "top.sh"], folder, cwd=folder, env={"LOG": os.path.join(folder, "log")})
+        traces = recorded.wait_until_ended(tools, folder)
+        failures.expect("status", outcome.status, 0)
+        chance.shuffle(traces)
+        report = recorded.report(tools, traces[0], "--view=process_tree", *traces[1:])
+        compare_parents(failures, report, read_log(os.path.join(folder, "log")))
+        compare_sums(failures, tools, report, traces)
+    return failures
+
+
+def main():
+    tools = recorded.tools_of_arguments()
+    recorded.hide_debug_files()
+    seeds = range(1, 7)
+    plan = tap.Plan(len(seeds))
+    for seed in seeds:
+        plan.run("tree %d" % seed, lambda seed=seed: one_tree(tools, seed))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
