@@ -11,53 +11,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sorted.h"
 #include "remote/remote_elf.h"
-#include "table/array.h"
 #include "unwind/eh_frame.h"
 
 enum { MOST_BYTES = 512 << 20 };
 
-struct fde_place {
-    uintptr_t first_pc, end_pc, fde;
-};
 struct cfi_copy {
     uint8_t *bytes; /* NULL: the file has no such section */
     struct ag_cfi_tables tables;
-    uintptr_t shift;          /* pc in the tables = the file's address + shift */
-    struct fde_place *places; /* sorted; NULL: the tables have a sorted header */
-    size_t n_places;
+    uintptr_t shift;             /* pc in the tables = the file's address + shift */
+    struct ag_cfi_place *places; /* NULL: the tables have a sorted header */
 };
 struct ag_image_cfi {
     struct cfi_copy copies[2]; /* .eh_frame, .debug_frame */
 };
 
-static void add_place(void *context, uintptr_t fde, uintptr_t first_pc, uintptr_t code_bytes) {
-    struct cfi_copy *copy = context;
-    const struct fde_place place = {first_pc, first_pc + code_bytes, fde};
-    /* out of memory: what was read so far is used */
-    (void)AG_ARRAY_ADD(copy->places, copy->n_places, place);
-}
-
-static int by_first_pc(const void *a, const void *b) {
-    const struct fde_place *first = a, *second = b;
-    return first->first_pc < second->first_pc ? -1 : first->first_pc > second->first_pc;
-}
-
-static void index_places(struct cfi_copy *copy, uintptr_t section, size_t n_bytes) {
-    ag_eh_frame_walk(&copy->tables, section, n_bytes, add_place, copy);
-    if (copy->n_places != 0) {
-        qsort(copy->places, copy->n_places, sizeof copy->places[0], by_first_pc);
+/* The lowest address of the file's code and data. */
+static uint64_t lowest_address(const struct ag_remote_elf *elf) {
+    uint64_t lowest = UINT64_MAX;
+    for (size_t i = 0; i < elf->n_segments; i++) {
+        if (elf->segments[i].p_type == PT_LOAD && elf->segments[i].p_vaddr < lowest) {
+            lowest = elf->segments[i].p_vaddr;
+        }
     }
+    return lowest != UINT64_MAX ? lowest : 0;
 }
 
 /* For a file with the linker's sorted header (.eh_frame_hdr): copies the end of the header's
  * segment. The copy starts at the header or at .eh_frame, whichever comes first. If the file names
- * no section .eh_frame, the whole segment is copied. */
+ * no section .eh_frame, the whole segment is copied. Copies nothing if the header has no table. */
 static void open_sorted(struct cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);
-    if (segment == NULL) {
+    uint8_t head[AG_EH_FRAME_HEADER_BYTES];
+    if (segment == NULL ||
+        !ag_remote_elf_read(elf, segment->p_offset + (header->p_vaddr - segment->p_vaddr), head,
+                            sizeof head) ||
+        !ag_eh_frame_is_sorted(head)) {
         return;
     }
     uint64_t low = header->p_vaddr, eh_frame = 0;
@@ -95,9 +85,16 @@ static void open_section(struct cfi_copy *copy, const struct ag_remote_elf *elf,
     const bool is_debug = strcmp(name, ".debug_frame") == 0;
     copy->bytes = bytes;
     copy->shift = is_debug ? 0 : start - address;
-    copy->tables = (struct ag_cfi_tables){
-        .low = start, .high = start + n_bytes, .debug_frame = is_debug ? start : 0};
-    index_places(copy, start, n_bytes);
+    copy->tables = (struct ag_cfi_tables){.low = start,
+                                          .high = start + n_bytes,
+                                          .debug_frame = is_debug ? start : 0,
+                                          .places_pc = lowest_address(elf) + copy->shift};
+    const size_t n = ag_eh_frame_count(&copy->tables, start, n_bytes);
+    copy->places = calloc(n + 1, sizeof copy->places[0]);
+    if (copy->places != NULL) {
+        copy->tables.n_places = ag_eh_frame_index(&copy->tables, start, n_bytes, copy->places, n);
+        copy->tables.places = copy->places;
+    }
 }
 
 struct ag_image_cfi *ag_image_cfi_new(const struct ag_remote_elf *elf) {
@@ -126,38 +123,24 @@ struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi) {
     return NULL;
 }
 
-static int find_in_copy(const struct cfi_copy *copy, uintptr_t pc, uint32_t wanted,
-                        struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
-    if (copy->tables.eh_frame_hdr != 0) {
-        return ag_eh_frame_find(&copy->tables, pc, wanted, ret_row, ret_entry);
-    }
-    const size_t after = AG_SORTED_UNTIL(copy->places, copy->n_places, first_pc, pc);
-    return after == 0 || pc >= copy->places[after - 1].end_pc
-               ? -ENOENT
-               : ag_eh_frame_read(&copy->tables, copy->places[after - 1].fde, pc, wanted, ret_row,
-                                  ret_entry);
-}
-
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
     int r = -ENOENT;
     for (size_t i = 0; cfi != NULL && i < 2 && r != 0; i++) {
         const struct cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL) {
-            r = find_in_copy(copy, address + copy->shift, wanted, ret_row, ret_entry);
+            r = ag_eh_frame_find(&copy->tables, address + copy->shift, wanted, ret_row, ret_entry);
         }
     }
     return r;
 }
 
 uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address) {
-    struct ag_cfi_row row;
     struct ag_cfi_entry entry;
     for (size_t i = 0; cfi != NULL && i < 2; i++) {
         const struct cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL &&
-            find_in_copy(copy, address + copy->shift, /* wanted= */ 0, &row, &entry) == 0 &&
-            entry.function - copy->shift <= address) {
+            ag_eh_frame_function(&copy->tables, address + copy->shift, &entry) == 0) {
             return entry.function - copy->shift;
         }
     }

@@ -65,6 +65,7 @@
 #include "hook/loaded_objects.h"
 #include "hook/loader_notice.h"
 #include "hook/process_map.h"
+#include "image_tables.h"
 #include "made_code.h"
 #include "thread_state.h"
 #include "unwind/readable_range.h"
@@ -224,7 +225,8 @@ static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintp
     ag_copy_text(path, PATH_BYTES, name);
 }
 
-/* Fills *ret_image. Returns false if the object has no code or data. */
+/* Fills *ret_image, except for its unwind tables. Returns false if the object has no code or
+ * data. */
 static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
                            struct image *ret_image) {
     struct image *image = ret_image;
@@ -236,16 +238,9 @@ static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
         if (segment->p_type == PT_LOAD) {
             low = start < low ? start : low;
             high = start + segment->p_memsz > high ? start + segment->p_memsz : high;
-        } else if (segment->p_type == PT_GNU_EH_FRAME) {
-            image->unwind.eh_frame_hdr = start;
         } else if (segment->p_type == PT_NOTE && image->build_id_bytes == 0) {
             read_build_id(info, segment, image);
         }
-    }
-    const ElfW(Phdr) *tables = ag_object_segment(info, image->unwind.eh_frame_hdr);
-    if (tables) {
-        image->unwind.tables_low = info->dlpi_addr + tables->p_vaddr;
-        image->unwind.tables_high = image->unwind.tables_low + tables->p_memsz;
     }
     if (low >= high) {
         return false;
@@ -454,7 +449,9 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
         }
     }
     merge->image.seen = images.visit;
+    ag_image_tables_find(info, merge->image.path, &merge->image.unwind);
     if (take_slot(&merge->image) < 0) {
+        ag_image_tables_release(&merge->image.unwind);
         ag_record_lost(AG_LOST_NO_MEMORY, 1); /* stacks end at frames of this image */
     }
 }
@@ -504,6 +501,7 @@ static void images_drop_unseen(void) {
         announce_unload(image);
         remember_gone(image);
         ag_unwind_space_forget(ag_recorder.space, image->unwind.low, image->unwind.high);
+        ag_image_tables_release(&image->unwind);
     }
     images.n_spans = n_kept;
 }
@@ -772,6 +770,13 @@ uint32_t ag_images_last_id(void) {
 }
 
 void ag_images_unmap(void) {
+    const uint32_t n_fixed = atomic_load_explicit(&images.n_fixed, memory_order_relaxed);
+    for (uint32_t i = 0; i < n_fixed; i++) {
+        ag_image_tables_release(&images.fixed[i].unwind);
+    }
+    for (uint32_t i = 0; i < images.n_spans; i++) {
+        ag_image_tables_release(&images.moving[images.spans[i].slot].unwind);
+    }
     ag_pages_unmap(images.fixed, images.fixed_bytes);
     ag_pages_unmap(images.moving, images.capacity * sizeof(struct image));
     ag_pages_unmap(images.spans, images.capacity * sizeof(struct span));

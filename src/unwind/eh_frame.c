@@ -13,7 +13,9 @@
  *
  * Damaged tables are harmless: a reader never reads outside of [at, end); a read beyond the end
  * sets is_bad and returns zero. Every instruction takes a byte or more, so a CFI program ends. The
- * stack of remembered rows is limited to REMEMBERED_ROWS. */
+ * stack of remembered rows is limited to REMEMBERED_ROWS. The fields of a CIE before its program
+ * are limited to CIE_HEAD_BYTES, so that an index of n FDEs takes time in proportion to n, even if
+ * all of them refer to one damaged CIE. */
 #include "unwind/eh_frame.h"
 
 #include <errno.h>
@@ -34,6 +36,7 @@ enum {
     /* datarel | sdata4: every linker writes this encoding; the search supports no other */
     HDR_TABLE_ENCODING = 0x3b,
     REMEMBERED_ROWS = 3, /* compilers nest DW_CFA_remember_state once */
+    CIE_HEAD_BYTES = 64, /* compilers write at most 25 */
 };
 
 /* ---- reading ------------------------------------------------------------- */
@@ -149,7 +152,10 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     if (!open_entry(tables, address, &entry) || entry.id != id_of_common(tables)) {
         return false;
     }
-    struct ag_byte_reader *body = &entry.body;
+    struct ag_byte_reader head = entry.body, *body = &head;
+    if (head.end - head.at > CIE_HEAD_BYTES) {
+        head.end = head.at + CIE_HEAD_BYTES;
+    }
     struct common common = {0};
     const uint8_t version = (uint8_t)ag_byte_reader_take(body, 1);
     const uint8_t *augmentation = body->at;
@@ -194,7 +200,7 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     } else if (*augmentation != 0) {
         return false;
     }
-    common.instructions = *body;
+    common.instructions = (struct ag_byte_reader){.at = body->at, .end = entry.body.end};
     if (body->is_bad) {
         return false;
     }
@@ -223,23 +229,24 @@ static uintptr_t search_places(const uint8_t *bytes, uint64_t n_places, uintptr_
     return place.first_pc <= relative ? entry_base + (uintptr_t)(intptr_t)place.entry : 0;
 }
 
+bool ag_eh_frame_is_sorted(const uint8_t header[AG_EH_FRAME_HEADER_BYTES]) {
+    return header[0] == HDR_VERSION && header[2] != ENCODING_OMIT &&
+           header[3] == HDR_TABLE_ENCODING;
+}
+
 static AG_NOINLINE uintptr_t search_header(const struct ag_cfi_tables *tables, uintptr_t pc) {
     const uintptr_t header = tables->eh_frame_hdr;
-    if (header == 0 || !contains(tables, header, 4)) {
+    if (header == 0 || !contains(tables, header, AG_EH_FRAME_HEADER_BYTES)) {
         return 0;
     }
-    struct ag_byte_reader reader = {.at = (const uint8_t *)header,
+    const uint8_t *bytes = (const uint8_t *)header;
+    struct ag_byte_reader reader = {.at = bytes + AG_EH_FRAME_HEADER_BYTES,
                                     .end = (const uint8_t *)tables->high};
-    const uint8_t version = (uint8_t)ag_byte_reader_take(&reader, 1);
-    const uint8_t frame_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
-    const uint8_t count_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
-    const uint8_t table_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
-    if (version != HDR_VERSION || table_encoding != HDR_TABLE_ENCODING ||
-        count_encoding == ENCODING_OMIT) {
+    if (!ag_eh_frame_is_sorted(bytes)) {
         return 0;
     }
-    (void)read_encoded(&reader, frame_encoding, header);
-    const uint64_t n_entries = read_encoded(&reader, count_encoding, header);
+    (void)read_encoded(&reader, /* of .eh_frame */ bytes[1], header);
+    const uint64_t n_entries = read_encoded(&reader, /* of the count */ bytes[2], header);
     if (reader.is_bad || n_entries == 0 ||
         n_entries > (uint64_t)(reader.end - reader.at) / sizeof(struct ag_cfi_place)) {
         return 0;
@@ -485,16 +492,37 @@ static bool open_description(const struct ag_cfi_tables *tables, uintptr_t fde,
     return !body->is_bad;
 }
 
-int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,
-                     uint32_t wanted, struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
-    struct entry entry;
-    struct common common;
+/* Returns the FDE that may cover pc; 0: none. */
+static uintptr_t find_description(const struct ag_cfi_tables *tables, uintptr_t pc) {
+    return tables->n_places > 0 ? search_places((const uint8_t *)tables->places, tables->n_places,
+                                                tables->places_pc, tables->low, pc)
+                                : search_header(tables, pc);
+}
+
+/* Finds and opens the FDE that covers pc; see open_description. */
+static int open_covering(const struct ag_cfi_tables *tables, uintptr_t pc, struct entry *ret_entry,
+                         struct common *ret_common, struct ag_cfi_entry *ret_function) {
     uintptr_t first_pc, code_bytes;
-    if (!open_description(tables, fde, &entry, &common, &first_pc, &code_bytes)) {
+    const uintptr_t fde = find_description(tables, pc);
+    if (fde == 0) {
+        return -ENOENT;
+    }
+    if (!open_description(tables, fde, ret_entry, ret_common, &first_pc, &code_bytes)) {
         return -EBADMSG;
     }
-    if (pc < first_pc || pc - first_pc >= code_bytes) {
-        return -ENOENT;
+    *ret_function =
+        (struct ag_cfi_entry){first_pc, first_pc + code_bytes, ret_common->is_signal_frame};
+    return pc < first_pc || pc - first_pc >= code_bytes ? -ENOENT : 0;
+}
+
+int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
+                     struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+    struct entry entry;
+    struct common common;
+    struct ag_cfi_entry function;
+    const int r = open_covering(tables, pc, &entry, &common, &function);
+    if (r < 0) {
+        return r;
     }
     struct ag_cfi_row first = {0};
     struct machine machine = {.common = &common, .wanted = wanted};
@@ -504,38 +532,95 @@ int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_
     first = machine.row;
     machine.first = &first;
     machine.n_remembered = 0;
-    if (!cfi_program_run(&machine, entry.body, first_pc, pc)) {
+    if (!cfi_program_run(&machine, entry.body, function.function, pc)) {
         return -EBADMSG;
     }
     *ret_row = machine.row;
-    *ret_entry = (struct ag_cfi_entry){first_pc, common.is_signal_frame};
+    *ret_entry = function;
     return 0;
 }
 
-int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
-                     struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
-    const uintptr_t fde = tables->n_places > 0
-                              ? search_places((const uint8_t *)tables->places, tables->n_places,
-                                              tables->places_pc, tables->low, pc)
-                              : search_header(tables, pc);
-    return fde == 0 ? -ENOENT : ag_eh_frame_read(tables, fde, pc, wanted, ret_row, ret_entry);
+int ag_eh_frame_function(const struct ag_cfi_tables *tables, uintptr_t pc,
+                         struct ag_cfi_entry *ret_entry) {
+    struct entry entry;
+    struct common common;
+    struct ag_cfi_entry function;
+    const int r = open_covering(tables, pc, &entry, &common, &function);
+    if (r == 0) {
+        *ret_entry = function;
+    }
+    return r;
 }
 
-void ag_eh_frame_walk(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
-                      ag_cfi_entry_fn *visit, void *context) {
-    const uintptr_t end = section + n_bytes;
-    for (uintptr_t at = section; at < end;) {
-        struct entry entry;
-        struct common common;
-        uintptr_t first_pc, code_bytes;
-        if (!open_entry(tables, at, &entry)) {
-            return; // the zero that ends the section, or damage
-        }
-        const uintptr_t next = (uintptr_t)entry.body.end;
-        if (entry.id != id_of_common(tables) &&
-            open_description(tables, at, &entry, &common, &first_pc, &code_bytes)) {
-            visit(context, at, first_pc, code_bytes);
-        }
-        at = next;
+/* ---- an index of tables without a header ---------------------------------- */
+
+size_t ag_eh_frame_count(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes) {
+    size_t n = 0;
+    struct entry entry;
+    for (uintptr_t at = section; at - section < n_bytes && open_entry(tables, at, &entry);
+         at = (uintptr_t)entry.body.end) {
+        n += entry.id != id_of_common(tables);
     }
+    return n;
+}
+
+/* Moves place `at` of a heap of n places down to its position. A parent is not before its
+ * children. */
+static void sift_down(struct ag_cfi_place *places, size_t at, size_t n) {
+    const struct ag_cfi_place moved = places[at];
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        child += child + 1 < n && places[child + 1].first_pc > places[child].first_pc;
+        if (places[child].first_pc <= moved.first_pc) {
+            break;
+        }
+        places[at] = places[child];
+    }
+    places[at] = moved;
+}
+
+/* A heap sort, because it needs neither memory nor recursion, and no order of the places makes it
+ * slow. */
+static void sort_places(struct ag_cfi_place *places, size_t n) {
+    for (size_t at = n / 2; at-- > 0;) {
+        sift_down(places, at, n);
+    }
+    for (size_t end = n; end-- > 1;) {
+        const struct ag_cfi_place last = places[0];
+        places[0] = places[end];
+        places[end] = last;
+        sift_down(places, 0, end);
+    }
+}
+
+static bool fits_in_place(uintptr_t value, uintptr_t base, int32_t *ret_distance) {
+    const int64_t distance = (int64_t)(value - base);
+    *ret_distance = (int32_t)distance;
+    return *ret_distance == distance;
+}
+
+size_t ag_eh_frame_index(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
+                         struct ag_cfi_place *ret_places, size_t limit) {
+    size_t n = 0;
+    bool is_sorted = true;
+    struct entry entry;
+    /* a length of zero ends the section */
+    for (uintptr_t at = section;
+         at - section < n_bytes && n < limit && open_entry(tables, at, &entry);) {
+        struct entry description;
+        struct common common;
+        struct ag_cfi_place place;
+        uintptr_t first_pc, code_bytes;
+        if (entry.id != id_of_common(tables) &&
+            open_description(tables, at, &description, &common, &first_pc, &code_bytes) &&
+            code_bytes != 0 && fits_in_place(first_pc, tables->places_pc, &place.first_pc) &&
+            fits_in_place(at, tables->low, &place.entry)) {
+            is_sorted = is_sorted && (n == 0 || ret_places[n - 1].first_pc <= place.first_pc);
+            ret_places[n++] = place;
+        }
+        at = (uintptr_t)entry.body.end;
+    }
+    if (!is_sorted) {
+        sort_places(ret_places, n);
+    }
+    return n;
 }

@@ -3,7 +3,10 @@
  *
  * A lookup reads mapped memory, checks every address against the caller's bounds, allocates
  * nothing, and needs half a KiB of stack. Registers have DWARF's numbers in this file. The caller
- * passes the number of the register whose rule it needs. An FDE is the entry of one function. */
+ * passes the number of the register whose rule it needs. An FDE is the entry of one function. The
+ * FDE of a pc is found in the sorted table that the linker writes (.eh_frame_hdr), or in one that
+ * the caller makes with ag_eh_frame_index: for statically linked programs, for musl's default, and
+ * for .debug_frame, which have no header. */
 #ifndef AG_EH_FRAME_H
 #define AG_EH_FRAME_H
 
@@ -17,7 +20,7 @@ struct ag_cfi_tables {
     /* not 0: the address of a .debug_frame section, which has the entries; pcs in it are
      * absolute */
     uintptr_t debug_frame;
-    /* For code without a header: a sorted table that the caller maintains. */
+    /* For code without a header: a sorted table that the caller keeps. */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
     uintptr_t places_pc; /* the base of the places' first pcs */
@@ -51,8 +54,8 @@ struct ag_cfi_row {
     struct ag_cfi_rule cfa; /* its kind is AG_CFI_IN_REGISTER or AG_CFI_IS_EXPRESSION */
     struct ag_cfi_rule return_address, wanted;
 };
-struct ag_cfi_entry {   /* properties of the whole function */
-    uintptr_t function; /* first pc of the function */
+struct ag_cfi_entry {        /* properties of the whole function */
+    uintptr_t function, end; /* [function, end): its pcs */
     bool is_signal_frame;
 };
 
@@ -61,16 +64,27 @@ struct ag_cfi_entry {   /* properties of the whole function */
 int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
                      struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 
-/* ---- without a sorted table: statically linked programs, .debug_frame ------ */
+/* Finds the function that contains pc, in less time than ag_eh_frame_find. Returns the same
+ * errors. */
+int ag_eh_frame_function(const struct ag_cfi_tables *tables, uintptr_t pc,
+                         struct ag_cfi_entry *ret_entry);
 
-/* Visits each FDE of the section [section, section + n_bytes), which must lie within the bounds of
- * TABLES. The walk ends at damage. */
-typedef void ag_cfi_entry_fn(void *context, uintptr_t fde, uintptr_t first_pc,
-                             uintptr_t code_bytes);
-void ag_eh_frame_walk(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
-                      ag_cfi_entry_fn *visit, void *context);
-/* Finds the row of pc like ag_eh_frame_find, in the FDE at the address `fde`. */
-int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,
-                     uint32_t wanted, struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
+/* ---- tables without a header ---------------------------------------------- */
+
+/* Whether `header`, the first bytes of .eh_frame_hdr, begins a table that ag_eh_frame_find can
+ * search. (If a linker does not understand an entry, it writes a header without a table.) */
+enum { AG_EH_FRAME_HEADER_BYTES = 4 };
+bool ag_eh_frame_is_sorted(const uint8_t header[AG_EH_FRAME_HEADER_BYTES]);
+
+/* Fills ret_places, sorted, with the FDEs of the section [section, section + n_bytes), which must
+ * lie within the bounds of TABLES. The places are relative to tables->places_pc and tables->low.
+ * Takes at most LIMIT FDEs; leaves out those that are damaged, have no code or are further than
+ * 2 GiB away. Ends at damaged bytes that hide the next entry. Returns the number of places. About
+ * 50 ns for an FDE; more if the functions are not in the order of their addresses. */
+size_t ag_eh_frame_index(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
+                         struct ag_cfi_place *ret_places, size_t limit);
+/* Returns a number that is not lower than the number of FDEs in the section, without reading what
+ * they contain. */
+size_t ag_eh_frame_count(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes);
 
 #endif

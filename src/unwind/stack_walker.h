@@ -20,14 +20,14 @@
 struct ag_cfi_place;
 struct ag_unwind_image {    /* the unwinder's view of a loaded object */
     uintptr_t low, high;    /* [low, high): the loaded segments */
-    uintptr_t eh_frame_hdr; /* address of PT_GNU_EH_FRAME, 0: none */
+    uintptr_t eh_frame_hdr; /* address of PT_GNU_EH_FRAME, 0: none, or one without a table */
     /* the loaded segment that contains the unwind tables; 0, 0: the tables are in [low, high),
      * which then must have no unmapped parts */
     uintptr_t tables_low, tables_high;
     /* stored with each site (a pc in the stack tree); 0 for generated code, which is no image */
     uint32_t id;
-    /* For generated code without .eh_frame_hdr: its sorted frame descriptions (eh_frame.h). Their
-     * pcs are relative to `low`, their entries to `tables_low`. */
+    /* For code without .eh_frame_hdr: its sorted frame descriptions (eh_frame.h). Their pcs are
+     * relative to `low`, their entries to `tables_low`. */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
 };

@@ -1,5 +1,6 @@
-/* fuzz_unwind.c: reads any bytes as .eh_frame_hdr and .eh_frame; packs each unwind rule that these
- * tables define (ag_frame_rule_pack), and evaluates the expressions of the rules.
+/* fuzz_unwind.c: reads any bytes as .eh_frame_hdr and .eh_frame, and then as .eh_frame without a
+ * header; packs each unwind rule that these tables define (ag_frame_rule_pack), and evaluates the
+ * expressions of the rules.
  *
  *     input   | pc, relative to the header : 4 | .eh_frame_hdr | .eh_frame |
  *
@@ -43,6 +44,19 @@ static void run_rule(const struct ag_cfi_rule *rule, const struct ag_cfi_tables 
                                      &value);
 }
 
+static void use_rows(const struct ag_cfi_tables *tables, uintptr_t pc) {
+    for (uint32_t reg = 3; reg < 17; reg++) {
+        struct ag_cfi_row row;
+        struct ag_cfi_entry entry;
+        if (ag_eh_frame_find(tables, pc + reg, reg, &row, &entry) == 0) {
+            (void)ag_frame_rule_pack(&row, entry.is_signal_frame);
+            run_rule(&row.cfa, tables);
+            run_rule(&row.wanted, tables);
+            run_rule(&row.return_address, tables);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     int32_t relative_pc;
     if (n_bytes < sizeof relative_pc) {
@@ -53,19 +67,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     // exactly as long, so that the sanitizer finds a read beyond the end
     uint8_t *memory = malloc(n);
     memcpy(memory, bytes + sizeof relative_pc, n);
-    const struct ag_cfi_tables tables = {
-        .eh_frame_hdr = (uintptr_t)memory, .low = (uintptr_t)memory, .high = (uintptr_t)memory + n};
-    for (uint32_t reg = 3; reg < 17; reg++) {
-        struct ag_cfi_row row;
-        struct ag_cfi_entry entry;
-        const uintptr_t pc = (uintptr_t)memory + (uintptr_t)(intptr_t)relative_pc + reg;
-        if (ag_eh_frame_find(&tables, pc, reg, &row, &entry) == 0) {
-            (void)ag_frame_rule_pack(&row, entry.is_signal_frame);
-            run_rule(&row.cfa, &tables);
-            run_rule(&row.wanted, &tables);
-            run_rule(&row.return_address, &tables);
-        }
-    }
+    const uintptr_t low = (uintptr_t)memory, pc = low + (uintptr_t)(intptr_t)relative_pc;
+    struct ag_cfi_tables tables = {.eh_frame_hdr = low, .low = low, .high = low + n};
+    use_rows(&tables, pc);
+
+    tables = (struct ag_cfi_tables){.low = low, .high = low + n, .places_pc = low};
+    const size_t limit = ag_eh_frame_count(&tables, low, n);
+    struct ag_cfi_place *places = malloc(limit * sizeof *places);
+    tables.n_places = ag_eh_frame_index(&tables, low, n, places, limit);
+    tables.places = places;
+    use_rows(&tables, pc);
+    free(places);
     free(memory);
     return 0;
 }

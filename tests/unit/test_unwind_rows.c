@@ -1,6 +1,6 @@
 /* test_unwind_rows.c: reads the unwind rows of .eh_frame (rules for a range of addresses) in the
- * libraries of this process, and compares them with those that elfutils reads from the files. Also
- * reads damaged tables. */
+ * libraries of this process, and compares them with those that elfutils reads from the files, and
+ * with those found by an index without .eh_frame_hdr. Also reads damaged tables. */
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -293,8 +293,168 @@ static void tables_outside_their_bounds_are_refused(void **state) {
     close_library(&library);
 }
 
+/* ---- tables without a header ------------------------------------------------ */
+
+/* Finds .eh_frame in memory by the section headers of the library's file. */
+static uintptr_t eh_frame_of(const struct library *library, size_t *ret_bytes) {
+    size_t names;
+    assert_int_equal(elf_getshdrstrndx(library->elf, &names), 0);
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(library->elf, section)) != NULL;) {
+        GElf_Shdr header;
+        assert_non_null(gelf_getshdr(section, &header));
+        if (strcmp(elf_strptr(library->elf, names, header.sh_name), ".eh_frame") == 0) {
+            *ret_bytes = header.sh_size;
+            return library->bias + header.sh_addr;
+        }
+    }
+    fail();
+    return 0;
+}
+
+/* The tables of the section without their header, with an index. The caller frees the places. */
+static struct ag_cfi_tables indexed_tables(uintptr_t section, size_t n_bytes, uintptr_t pc_base) {
+    struct ag_cfi_tables tables = {.low = section, .high = section + n_bytes, .places_pc = pc_base};
+    const size_t n = ag_eh_frame_count(&tables, section, n_bytes);
+    struct ag_cfi_place *places = malloc((n + 1) * sizeof *places);
+    tables.n_places = ag_eh_frame_index(&tables, section, n_bytes, places, n);
+    tables.places = places;
+    assert_true(tables.n_places <= n);
+    for (size_t i = 1; i < tables.n_places; i++) {
+        assert_true(places[i - 1].first_pc <= places[i].first_pc);
+    }
+    return tables;
+}
+
+static bool is_same_row(const struct ag_cfi_row *a, const struct ag_cfi_row *b) {
+    return a->cfa.kind == b->cfa.kind && a->cfa.offset == b->cfa.offset &&
+           a->return_address.kind == b->return_address.kind &&
+           a->return_address.offset == b->return_address.offset &&
+           a->wanted.kind == b->wanted.kind && a->wanted.offset == b->wanted.offset;
+}
+
+static void an_index_finds_the_rows_of_the_header(void **state) {
+    (void)state;
+    struct library library;
+    assert_true(open_library("libc.so.6", &library));
+    size_t n_bytes = 0;
+    const uintptr_t section = eh_frame_of(&library, &n_bytes);
+    const struct ag_cfi_tables indexed = indexed_tables(section, n_bytes, library.bias);
+    assert_true(indexed.n_places > 1000);
+    for (size_t i = 0; i < indexed.n_places; i++) {
+        const uintptr_t first = library.bias + (uintptr_t)(intptr_t)indexed.places[i].first_pc;
+        for (uintptr_t pc = first - 1; pc < first + 40; pc += 13) {
+            struct ag_cfi_row row, expected;
+            struct ag_cfi_entry entry, expected_entry;
+            const int r =
+                ag_eh_frame_find(&library.tables, pc, DWARF_RBP, &expected, &expected_entry);
+            assert_int_equal(ag_eh_frame_find(&indexed, pc, DWARF_RBP, &row, &entry), r);
+            assert_int_equal(ag_eh_frame_function(&indexed, pc, &entry), r);
+            if (r == 0) {
+                assert_true(is_same_row(&row, &expected));
+                assert_int_equal(entry.function, expected_entry.function);
+                assert_int_equal(entry.end, expected_entry.end);
+                assert_true(entry.function <= pc && pc < entry.end);
+            }
+        }
+    }
+    free((void *)indexed.places);
+    close_library(&library);
+}
+
+/* Entries in a descending order of their addresses: the index sorts them. */
+static void an_index_is_sorted(void **state) {
+    (void)state;
+    enum { FUNCTIONS = 1001 };
+    static const uint8_t cie[] = {20, 0,    0,    0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+                                  1,  0x78, 0x10, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};
+    const size_t fde_bytes = 20, n_bytes = sizeof cie + FUNCTIONS * fde_bytes;
+    uint8_t *section = calloc(1, n_bytes);
+    memcpy(section, cie, sizeof cie);
+    const uintptr_t code = (uintptr_t)section + 0x100000;
+    for (uint32_t i = 0; i < FUNCTIONS; i++) {
+        uint8_t *fde = section + sizeof cie + i * fde_bytes;
+        const uint32_t head[2] = {(uint32_t)fde_bytes - 4, (uint32_t)(fde + 4 - section)};
+        const int32_t code_range[2] = {
+            (int32_t)(code + (FUNCTIONS - i) * UINT32_C(64) - (uintptr_t)(fde + 8)), 48};
+        memcpy(fde, head, sizeof head);
+        memcpy(fde + 8, code_range, sizeof code_range);
+    }
+    const struct ag_cfi_tables tables = indexed_tables((uintptr_t)section, n_bytes, code);
+    assert_int_equal(tables.n_places, FUNCTIONS);
+    for (uintptr_t i = 1; i <= FUNCTIONS; i++) {
+        struct ag_cfi_entry entry;
+        assert_int_equal(ag_eh_frame_function(&tables, code + i * 64 + 47, &entry), 0);
+        assert_int_equal(entry.function, code + i * 64);
+        assert_int_equal(entry.end, code + i * 64 + 48);
+        assert_int_equal(ag_eh_frame_function(&tables, code + i * 64 + 48, &entry), -ENOENT);
+    }
+    free((void *)tables.places);
+    free(section);
+}
+
+static void damaged_tables_without_a_header_never_crash_or_loop(void **state) {
+    (void)state;
+    struct library library;
+    assert_true(open_library("libc.so.6", &library));
+    size_t n_bytes = 0;
+    const uintptr_t section = eh_frame_of(&library, &n_bytes);
+    /* pages that fault lie before and after the copy, which ends at the second one */
+    const size_t copy_bytes = (n_bytes + 4095) / 4096 * 4096;
+    uint8_t *pages = mmap(NULL, copy_bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(mprotect(pages + 4096, copy_bytes, PROT_READ | PROT_WRITE), 0);
+    uint8_t *copy = pages + 4096 + (copy_bytes - n_bytes);
+    uint64_t random_state = 7;
+    for (int round = 0; round < 40; round++) {
+        memcpy(copy, (const void *)section, n_bytes);
+        for (int flip = 0; flip < 2000; flip++) {
+            random_state =
+                random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            /* half of the bytes near the end, because a damaged length ends the index */
+            const size_t span = flip % 2 == 0 && round % 4 != 0 ? n_bytes : 4096;
+            copy[n_bytes - 1 - (random_state >> 20) % span] ^= (uint8_t)(random_state >> 56);
+        }
+        const struct ag_cfi_tables tables =
+            indexed_tables((uintptr_t)copy, n_bytes, (uintptr_t)copy);
+        for (size_t i = 0; i < tables.n_places; i += 7) {
+            struct ag_cfi_row row;
+            struct ag_cfi_entry entry;
+            const uintptr_t pc = (uintptr_t)copy + (uintptr_t)(intptr_t)tables.places[i].first_pc;
+            (void)ag_eh_frame_find(&tables, pc + i % 50, DWARF_RBP, &row, &entry);
+        }
+        free((void *)tables.places);
+    }
+    munmap(pages, copy_bytes + 8192);
+    close_library(&library);
+}
+
+/* A million entries refer to a CIE whose fields are a megabyte long: such a CIE is refused after
+ * some bytes, otherwise this would take hours. */
+static void a_long_common_entry_does_not_slow_down_the_index(void **state) {
+    (void)state;
+    enum { CIE_BYTES = 1 << 20, FDES = 1 << 20, FDE_BYTES = 12 };
+    const size_t n_bytes = CIE_BYTES + (size_t)FDES * FDE_BYTES;
+    uint8_t *section = malloc(n_bytes);
+    memset(section, 'z', n_bytes);
+    const uint32_t cie[2] = {CIE_BYTES - 4, 0};
+    memcpy(section, cie, sizeof cie);
+    section[8] = 1;
+    for (uint32_t i = 0; i < FDES; i++) {
+        uint8_t *fde = section + CIE_BYTES + (size_t)i * FDE_BYTES;
+        const uint32_t head[2] = {FDE_BYTES - 4, (uint32_t)(fde + 4 - section)};
+        memcpy(fde, head, sizeof head);
+    }
+    const struct ag_cfi_tables tables = indexed_tables((uintptr_t)section, n_bytes, 0);
+    assert_int_equal(tables.n_places, 0);
+    free((void *)tables.places);
+    free(section);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_index_finds_the_rows_of_the_header),
+        cmocka_unit_test(an_index_is_sorted),
+        cmocka_unit_test(damaged_tables_without_a_header_never_crash_or_loop),
+        cmocka_unit_test(a_long_common_entry_does_not_slow_down_the_index),
         cmocka_unit_test(rows_of_libc),
         cmocka_unit_test(rows_of_other_libraries),
         cmocka_unit_test(damaged_tables_never_crash_or_loop),
