@@ -204,16 +204,22 @@ static uint64_t hash_of(const char *name) {
     return hash;
 }
 
-/* A relative name with a slash depends on the working directory at the time of the dlopen, but the
- * path of the mapped file does not. That path is read with system calls that the loader has just
- * made, too (open, read, close), so a sandbox permits them. */
+/* The kernel's own object, which is in no file. */
+static bool is_vdso(const char *name) {
+    static const char vdso[] = "linux-vdso.so";
+    return strncmp(name, vdso, sizeof(vdso) - 1) == 0;
+}
+
+/* A relative name depends on the working directory at the time of the loading, but the path of the
+ * mapped file does not. A relative name need not contain a slash: an empty entry of LD_LIBRARY_PATH
+ * means the working directory, and gives the name "libx.so". The path is read with system calls
+ * that the loader has just made, too (open, read, close), so a sandbox permits them. */
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintptr_t address,
                       char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
     /* The name of the program is "", or with musl its argv[0]. If the loader was executed with the
      * program as its argument, /proc/self/exe is the loader. */
-    if (name[0] != '/' && (is_executable || strchr(name, '/') != NULL) &&
-        ag_process_map_path(address, path, PATH_BYTES) == 0) {
+    if (name[0] != '/' && !is_vdso(name) && ag_process_map_path(address, path, PATH_BYTES) == 0) {
         return;
     }
     if (is_executable && name[0] != '/') {
