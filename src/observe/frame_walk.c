@@ -30,6 +30,7 @@
 #include <sys/mman.h>
 
 #include "remote/remote_memory.h"
+#include "symbol/image_cfi.h"
 #include "table/pointer_map.h"
 #include "unwind/cfi_expression.h"
 #include "unwind/eh_frame.h"

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
+#include "symbol/image_cfi.h"
 #include "table/array.h"
 
 enum {

@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "image_cfi.h"
 #include "remote/remote_elf.h"
 #include "remote/remote_maps.h"
 #include "remote/remote_process.h"
 
+struct ag_image_cfi;
 struct ag_observed_image {
     uint32_t id;              /* ids begin with 1 and are never used twice */
     uint64_t low, high, bias; /* low, high: the range of the image's code; bias: address in memory

@@ -7,7 +7,6 @@
  * as one. */
 #include <errno.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,25 +54,6 @@ static const char *image_name(const struct ag_observation *observation, uint32_t
     return basename(observation->images.items[image - 1]->path);
 }
 
-/* Names a function without a symbol by its first address, which the unwind table has. So all
- * samples in the function have the same name. */
-static void name_by_start(struct ag_observation *observation, const struct ag_seen_frame *frame,
-                          struct ag_observed_frame *named) {
-    char text[PATH_MAX + 32];
-    const struct ag_observed_image *image =
-        named->image != NULL ? observation->images.items[frame->image - 1] : NULL;
-    const uint64_t start =
-        image != NULL && image->is_open
-            ? ag_image_cfi_function(image->cfi, frame->pc - !frame->is_exact - image->bias)
-            : 0;
-    if (start == 0) {
-        return;
-    }
-    (void)snprintf(text, sizeof text, "0x%llx [%s]", (unsigned long long)start, named->image);
-    const uint32_t id = ag_seen_text(&observation->seen, text);
-    named->function = id != UINT32_MAX ? ag_text(&observation->seen.texts, id) : named->function;
-}
-
 static struct ag_observed_frame *name_native(struct ag_observation *observation,
                                              const struct ag_seen_frame *frame) {
     const struct ag_symbol_frame *symbols = NULL;
@@ -93,9 +73,6 @@ static struct ag_observed_frame *name_native(struct ag_observation *observation,
             .line = symbols[i].line,
             .is_known = symbols[i].is_known,
         };
-    }
-    if (named != NULL && n == 1 && !named[0].is_known) {
-        name_by_start(observation, frame, &named[0]);
     }
     return named;
 }

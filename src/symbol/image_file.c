@@ -14,6 +14,7 @@
 
 #include "base/keyed_hash.h"
 #include "base/runtimes.h"
+#include "remote/remote_elf.h"
 
 /* the most bytes of a name from the symbol table, if the image has reached its limit of work */
 enum { SPENT_NAME_BYTES = 512 };
@@ -43,6 +44,7 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
         return NULL;
     }
     ag_pointer_map_done(&image->answers, free);
+    (void)ag_image_cfi_free(image->cfi);
     if (image->decoder != NULL) {
         image->decoder->close(image->decoder_state);
     }
@@ -417,6 +419,30 @@ size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_re
     const size_t n = find_frames(image, pc, is_return_address, names, ret_frames);
     end_work(image, names->n_bytes - kept_bytes);
     return n;
+}
+
+/* Reads the unwind tables of an open file, also of one that has no path anymore. */
+static struct ag_image_cfi *read_cfi(const struct ag_elf_file *file) {
+    char path[32];
+    struct ag_remote_elf elf;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
+    if (ag_remote_elf_open(path, &elf) < 0) {
+        return NULL;
+    }
+    struct ag_image_cfi *cfi = ag_image_cfi_new(&elf);
+    ag_remote_elf_close(&elf);
+    return cfi;
+}
+
+uint64_t ag_image_file_function(struct ag_image_file *image, uint64_t address) {
+    if (!image->has_read_cfi && image->main.elf != NULL && !image->meter.is_spent) {
+        image->has_read_cfi = true;
+        ag_work_meter_begin(&image->meter);
+        (void)ag_work_meter_look(&image->meter); /* the memory used from here on is counted */
+        image->cfi = read_cfi(&image->main);
+        end_work(image, 0);
+    }
+    return ag_image_cfi_function(image->cfi, address);
 }
 
 bool ag_image_file_stores_type(struct ag_image_file *image, uint64_t return_address,

@@ -14,6 +14,7 @@
 #include "decoder_file.h"
 #include "dwarf_frames.h"
 #include "elf_functions.h"
+#include "image_cfi.h"
 #include "table/pointer_map.h"
 
 struct ag_image_file {
@@ -30,6 +31,8 @@ struct ag_image_file {
                                  * limit when decompressed */
     struct ag_dwarf_units units;
     struct ag_elf_functions functions;
+    struct ag_image_cfi *cfi; /* unwind tables of the image's file; NULL: not read, or none */
+    bool has_read_cfi;
     struct ag_pointer_map answers; /* look-up results by address */
     struct ag_decoder_file decoder_file;
     /* The decoder that recognizes the image, or NULL. A decoder knows the functions of one runtime,
@@ -68,6 +71,9 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
+/* Returns the start of the function that contains ADDRESS, as the unwind tables of the image's file
+ * say, which stripped files have, too; 0: unknown. */
+uint64_t ag_image_file_function(struct ag_image_file *image, uint64_t address);
 /* Whether the code at RETURN_ADDRESS makes an object of SIZE_OF_OBJECT bytes (0: any size) with the
  * type number NUMBER, according to the image's decoder. Returns false if the decoder cannot say
  * this, if there is no decoder, or if the image has reached its limit of work. */

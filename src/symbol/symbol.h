@@ -6,7 +6,8 @@
  * file is used, and the list of problems says so.) Separate debug files are searched as gdb does:
  * --debug-dir, DIR/.build-id, .gnu_debuglink, /usr/lib/debug; debuginfod is used only if that is
  * allowed. If there is no DWARF, the ELF symbol table is used; if there is none either, a frame has
- * only an address and the name of the image.
+ * only the address of its function (from .eh_frame, which stripped files have, too) and the name of
+ * the image.
  *
  * The cost of reading an image is limited in proportion to the bytes that its files occupy
  * (work_meter.h). If the limit is reached, the list of problems says so, and only the symbol table

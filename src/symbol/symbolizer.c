@@ -183,8 +183,8 @@ static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t addre
     return name;
 }
 
-/* Makes a result from N frames. Frames without a function get a name that consists of the address
- * and the image. NULL: out of memory. */
+/* Makes a result from N frames. Frames without a function get a name that consists of ADDRESS and
+ * the image. NULL: out of memory. */
 static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_symbol_frame *frames,
                                   size_t n, uint64_t address, const char *image) {
     if (n == 0) {
@@ -223,6 +223,13 @@ void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t id) {
     }
 }
 
+/* Returns the address by which a function without a symbol is named: its start, so that all its
+ * addresses have one name; or ADDRESS, if the start is unknown. */
+static uint64_t naming_address(struct ag_image_file *file, uint64_t address, bool return_address) {
+    const uint64_t start = ag_image_file_function(file, address - return_address);
+    return start != 0 ? start : address;
+}
+
 static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_file *file,
                               uint64_t address, bool return_address) {
     struct ag_symbol_frame frames[AG_FRAMES_PER_ADDRESS];
@@ -240,13 +247,16 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
         file->has_gap = true;
         add_problem(symbolizer, file, shortfall);
     }
-    if ((n == 0 || frames[n - 1].function == NULL) && !file->has_gap) {
+    const bool is_unknown = n == 0 || frames[n - 1].function == NULL;
+    if (is_unknown && !file->has_gap) {
         file->has_gap = true;
         add_problem(symbolizer, file,
                     file->functions.n == 0 ? "no symbol table and no debug information"
                                            : "some addresses are in none of its symbols");
     }
-    return make_answer(symbolizer, frames, n, address, ag_image_file_base_name(file));
+    return make_answer(symbolizer, frames, n,
+                       is_unknown ? naming_address(file, address, return_address) : address,
+                       ag_image_file_base_name(file));
 }
 
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint64_t pc,

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "observe/generated_code.h"
-#include "observe/image_cfi.h"
 #include "remote/remote_elf.h"
 #include "remote/remote_maps.h"
+#include "symbol/image_cfi.h"
 #include "unwind/eh_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);

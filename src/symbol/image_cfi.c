@@ -1,5 +1,5 @@
-/* image_cfi.c: copies the unwind tables of one file that the observed process has mapped, and finds
- * rows in the copy, for the unwinder of `observe` (frame_walk.c).
+/* image_cfi.c: copies the unwind tables of one file, and finds rows and functions in the copy: for
+ * the unwinder of `observe` (frame_walk.c), and for names of functions without symbols.
  *
  * .eh_frame gives positions of code relative to itself, so a copy at another address can be used
  * unchanged: the addresses that the copy gives are shifted by the distance between copy and
@@ -14,7 +14,10 @@
 #include "remote/remote_elf.h"
 #include "unwind/eh_frame.h"
 
-enum { MOST_BYTES = 512 << 20 };
+enum {
+    MOST_BYTES = 512 << 20,
+    MOST_GROWTH = 12, /* limit of a decompressed section, as a multiple of the file's bytes */
+};
 
 struct cfi_copy {
     uint8_t *bytes; /* NULL: the file has no such section */
@@ -75,8 +78,11 @@ static void open_sorted(struct cfi_copy *copy, const struct ag_remote_elf *elf,
 static void open_section(struct cfi_copy *copy, const struct ag_remote_elf *elf, const char *name) {
     uint64_t address = 0;
     size_t n_bytes = 0;
+    const size_t limit = elf->stored_bytes < MOST_BYTES / MOST_GROWTH
+                             ? (size_t)elf->stored_bytes * MOST_GROWTH
+                             : (size_t)MOST_BYTES;
     uint8_t *bytes = ag_remote_elf_section(elf, name, &address)
-                         ? ag_remote_elf_contents(elf, name, MOST_BYTES, &n_bytes)
+                         ? ag_remote_elf_contents(elf, name, limit, &n_bytes)
                          : NULL;
     if (bytes == NULL) {
         return;
