@@ -2,9 +2,12 @@
 """`report --view=process_tree` of real processes. Each process writes its pid and that of its parent into a log. The tree must have the same
 processes and parents, and each row the numbers that the report on its trace has."""
 
+import glob
 import os
 import random
+import re
 import sys
+import time
 
 import recorded
 import tap
@@ -34,6 +37,17 @@ def grown_script(folder, chance, name, depth):
 def write_script(folder, name, body):
     with open(os.path.join(folder, name + ".sh"), "w", encoding="utf-8") as file:
         file.write(LOG + body + "\n")
+
+
+def await_log(folder):
+    """Waits until each process of the scripts has written its line, because daemons outlive `run`."""
+    names = sum(len(re.findall(r"\blog [\w.-]+;", open(script, encoding="utf-8").read())) for script in glob.glob(os.path.join(folder, "*.sh")))
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with open(os.path.join(folder, "log"), encoding="utf-8") as file:
+            if len(file.readlines()) >= names:
+                return
+        time.sleep(0.05)
 
 
 def read_log(path):
@@ -82,11 +96,14 @@ def one_tree(tools, seed):
     with recorded.Folder() as folder:
         write_script(folder, "top", grown_script(folder, chance, "top", 3) + "true")
         outcome, _ = recorded.record(tools, ["sh", "top.sh"], folder, cwd=folder, env={"LOG": os.path.join(folder, "log")})
-        traces = recorded.wait_until_ended(tools, folder)
+        await_log(folder)
+        log = read_log(os.path.join(folder, "log"))
+        n_programs = len({pid for pid, _ in log.values()}) + sum(name.endswith("-before") for name in log)
+        traces = recorded.wait_until_ended(tools, folder, n_traces=n_programs)
         failures.expect("status", outcome.status, 0)
         chance.shuffle(traces)
         report = recorded.report(tools, traces[0], "--view=process_tree", *traces[1:])
-        compare_parents(failures, report, read_log(os.path.join(folder, "log")))
+        compare_parents(failures, report, log)
         compare_sums(failures, tools, report, traces)
     return failures
 
