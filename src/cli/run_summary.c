@@ -4,6 +4,7 @@
 #include "cli/run_summary.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -236,10 +237,35 @@ static void print_others_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* Prints one line about all traces but the main one, with the command that shows them. */
+/* Fills the buffer with the names of the programs whose traces are complete, the largest first:
+ * "cc1 4711 82.1 MiB, as 4712 3.07 MiB and 310 more". The bytes of a sampled trace are those of its
+ * samples, so they only decide about the order. */
+enum { LARGEST_BYTES = 512 };
+static const char *largest_text(const struct ag_writer_report *report, char text[LARGEST_BYTES]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < report->n_largest && used < LARGEST_BYTES; i++) {
+        const struct ag_trace_size *trace = &report->largest[i];
+        struct ag_quantity bytes;
+        const int n =
+            snprintf(text + used, LARGEST_BYTES - used, "%s%s %" PRIu32 "%s%s", i > 0 ? ", " : "",
+                     trace->program[0] != '\0' ? trace->program : "unknown", trace->pid,
+                     report->is_sampled ? "" : " ",
+                     report->is_sampled ? "" : ag_quantity_bytes(&bytes, trace->allocated_bytes));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (report->n_complete > report->n_largest && used < LARGEST_BYTES) {
+        (void)snprintf(text + used, LARGEST_BYTES - used, " and %" PRIu32 " more",
+                       report->n_complete - report->n_largest);
+    }
+    return text;
+}
+
+/* Prints one line about all traces but the main one, with the command that shows them, and one line
+ * that names the programs of all traces. */
 static void print_others(const struct ag_writer_report *report) {
     struct ag_quantity blocks, bytes;
-    char sums[160] = "";
+    char sums[256] = "", largest[LARGEST_BYTES];
     const uint32_t n_running = report->n_others_running;
     if (report->n_other_traces == 0) {
         return;
@@ -251,12 +277,16 @@ static void print_others(const struct ag_writer_report *report) {
     }
     if (n_running > 0) {
         const size_t used = strlen(sums);
-        (void)snprintf(sums + used, sizeof(sums) - used, "; %u still %s", n_running,
-                       n_running == 1 ? "runs" : "run");
+        (void)snprintf(sums + used, sizeof(sums) - used, "; %u still %s (%s)", n_running,
+                       n_running == 1 ? "runs" : "run", report->incomplete);
     }
-    ag_say("%llu other trace%s (%s)%s   ->  allogram report %s",
-           (unsigned long long)report->n_other_traces, report->n_other_traces == 1 ? "" : "s",
-           report->others, sums, short_path(report->others_glob));
+    if (report->n_largest > 1) {
+        ag_say("most allocated%s: %s", report->is_sampled ? " (sampled)" : "",
+               largest_text(report, largest));
+    }
+    ag_say("%llu other trace%s%s   ->  allogram report %s --view=process_tree",
+           (unsigned long long)report->n_other_traces, report->n_other_traces == 1 ? "" : "s", sums,
+           short_path(report->others_glob));
 }
 
 /* Called if the first process has no trace, in place of printing its numbers. */

@@ -653,6 +653,30 @@ static void fill_report(struct ag_writer_report *report, const struct ag_recordi
     memcpy(report->path, recording->path, sizeof(report->path));
 }
 
+/* Adds a complete trace to the list of the largest ones. If two are equal, the earlier one comes
+ * first. */
+static void add_to_largest(struct ag_writer *writer, const struct ag_recording *recording) {
+    struct ag_writer_report *report = &writer->report;
+    struct ag_trace_size size = {.pid = recording->pid,
+                                 .allocated_bytes = recording->sums.summary.allocated_bytes};
+    memcpy(size.program, recording->program, sizeof(size.program));
+    if (!ag_recording_has_trace(recording)) {
+        return;
+    }
+    report->n_complete++;
+    for (uint32_t i = 0; i < AG_LARGEST_TRACES; i++) {
+        if (i == report->n_largest) {
+            report->largest[report->n_largest++] = size;
+            return;
+        }
+        if (size.allocated_bytes > report->largest[i].allocated_bytes) {
+            const struct ag_trace_size smaller = report->largest[i];
+            report->largest[i] = size;
+            size = smaller;
+        }
+    }
+}
+
 /* ---- the main trace ---- */
 
 /* Adds a trace that is not the main trace to the sums of the others. */
@@ -660,7 +684,6 @@ static void add_other(struct ag_writer *writer, const struct ag_writer_report *t
     if (!trace->is_missing) {
         writer->report.others_blocks += trace->allocated_blocks;
         writer->report.others_bytes += trace->allocated_bytes;
-        ag_program_names_add(writer->report.others, trace->program);
     }
 }
 
@@ -714,7 +737,9 @@ static void choose_main(struct ag_writer *writer) {
     add_other(writer, first);
     main.others_blocks = first->others_blocks;
     main.others_bytes = first->others_bytes;
-    memcpy(main.others, first->others, sizeof(main.others));
+    memcpy(main.largest, first->largest, sizeof(main.largest));
+    main.n_largest = first->n_largest;
+    main.n_complete = first->n_complete;
     *first = main;
 }
 
@@ -750,6 +775,7 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     ag_recording_finish(recording, &end);
     writer->n_traces++;
     note_if_missing(writer, recording);
+    add_to_largest(writer, recording);
     if (watched->is_first) {
         report_first(writer, recording);
     } else {
@@ -1096,7 +1122,7 @@ static void count_others(struct ag_writer *writer) {
         if (writer->slots[i].phase == AG_PHASE_OPEN) {
             note_if_missing(writer, writer->slots[i].recording);
             report->n_others_running += !writer->slots[i].has_ended;
-            ag_program_names_add(report->others, writer->slots[i].recording->program);
+            ag_program_names_add(report->incomplete, writer->slots[i].recording->program);
         }
     }
     report->n_without_trace = (uint32_t)(writer->n_missing - report->is_missing);

@@ -12,6 +12,13 @@
 
 struct ag_session;
 
+enum { AG_LARGEST_TRACES = 8 };
+struct ag_trace_size { /* a complete trace; in a sampled one, the bytes are those of the samples */
+    char program[16];
+    uint32_t pid;
+    uint64_t allocated_bytes;
+};
+
 /* What `run` prints in its closing lines, about one trace, the main trace, unless stated otherwise.
  * The writer writes this struct to report_fd when the trace of the first process is sealed. The
  * main trace is that of the last program that the first process executed. But if that program only
@@ -46,10 +53,14 @@ struct ag_writer_report {
     uint32_t has_counts;      /* calls of the functions of a runtime were counted */
     char program[16];         /* the start of the name of the trace's program */
     /* About the other traces: sums over those that are complete, how many of their processes still
-     * run, and the names of their programs ("sh, erlexec"). */
+     * run, and the names of the programs whose traces are not complete ("sh, erlexec"). */
     uint64_t others_blocks, others_bytes;
     uint32_t n_others_running;
-    char others[96];
+    char incomplete[96];
+    /* of all complete traces, those with the most allocated bytes, the largest first */
+    struct ag_trace_size largest[AG_LARGEST_TRACES];
+    uint32_t n_largest;
+    uint32_t n_complete;    /* complete traces that exist */
     char others_glob[1024]; /* for a shell: matches the names of all traces of the session */
     char path[4096];
 };

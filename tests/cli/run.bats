@@ -67,6 +67,28 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     "$ALLOGRAM" check t
 }
 
+@test "the closing summary names the programs that allocated most, the largest first, in few lines" {
+    cat >script <<'END'
+python3() { "$PYTHON" -S -E -c "x = bytearray($1 << 20)"; }
+for i in $(seq 40); do $(true); done
+python3 9
+python3 30
+python3 3
+END
+    PYTHON=$(python3 -c 'import sys; print(sys.executable)') run "$ALLOGRAM" run -- sh script
+    [ "$status" -eq 0 ]
+    most=$(grep 'most allocated: ' <<<"$output")
+    [[ $most =~ ^"allogram: most allocated: "python3[.0-9]*\ [0-9]+\ (3[0-9]\.[0-9])\ MiB,\ python3[.0-9]*\ [0-9]+\ ([0-9.]+)\ MiB,\ python3[.0-9]*\ [0-9]+\ ([0-9.]+)\ MiB,\ .*\ and\ ([0-9]+)\ more$ ]]
+    [ "$(tr , '\n' <<<"$most" | wc -l)" -eq 8 ]
+    [ "$(wc -l <<<"$output")" -eq 4 ]
+    others=$(grep -o '[0-9]* other traces: .* --view=process_tree$' <<<"$output")
+    [ "${others%% *}" -eq $(($(traces) - 1)) ]
+    [ $((8 + BASH_REMATCH[4])) -eq "$(traces)" ]
+    command=${others##*-> }
+    # the pattern in the command names all traces
+    (eval "${command/allogram/"$ALLOGRAM"}") | grep -q "^highest peak: 3[0-9].* MiB of pid"
+}
+
 @test "the closing summary names the trace and the next command" {
     run "$ALLOGRAM" run -- ls /
     [ "$status" -eq 0 ]

@@ -381,15 +381,15 @@ def summary_names_the_node(erlang):
     outcome = recorded.run([erlang.tools.allogram, "run", "--", *erlang.inside, "erl", "-noshell", "-pa", erlang.folder, "-eval",
                             "hand_counted:main(%d), halt()." % N], cwd=folder)
     lines = outcome.stderr.decode().splitlines()
-    others = [line for line in lines if " other traces (" in line]
+    others = [line for line in lines if " other traces: " in line]
     failures.require("the last line names the trace of beam.smp: %s" % lines[-1:],
                      lines and re.search(r"^allogram: trace allogram\.beam\.smp\.\d+\.allogram, .*--view=functions$", lines[-1]))
     failures.require("a line has the calls and words: %s" % lines, any(re.match(r"allogram: beam \d+: [\d,]+ calls of [\d,]+ functions allocated .* words",
                                                                                line) for line in lines))
     traces = [file for file in os.listdir(folder) if file.endswith(".allogram")]
     failures.expect("lines about other traces", len(others), 1)
-    failures.require("%d traces: %s" % (len(traces), others), others and others[0].startswith("allogram: %d other traces (" % (len(traces) - 1)))
-    failures.expect("the pattern in the line about other traces matches all traces", len(glob.glob(os.path.join(folder, others[0].split(" report ")[1]))), len(traces))
+    failures.require("%d traces: %s" % (len(traces), others), others and others[0].startswith("allogram: %d other traces: " % (len(traces) - 1)))
+    failures.expect("the pattern in the line about other traces matches all traces", len(glob.glob(os.path.join(folder, others[0].split(" report ")[1].split(" --view=")[0]))), len(traces))
     return failures
 
 
