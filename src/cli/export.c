@@ -224,11 +224,15 @@ static int write_new_file(const struct request *request, const char *trace,
     return AG_EXIT_OK;
 }
 
-static int export_traces(const struct request *request, char **paths, int n_paths) {
+static int export_traces(struct request *request, char **paths, int n_paths) {
     struct ag_profile *profile;
+    if (n_paths > 1) {
+        ag_trace_request_share_files(&request->trace);
+    }
     int status = n_paths == 1 ? ag_trace_request_open(&request->trace, paths[0], &profile)
                               : open_merged(request, paths, n_paths, &profile);
     if (status != AG_EXIT_OK) {
+        ag_trace_request_unshare_files(&request->trace);
         return status;
     }
     char message[512] = "";
@@ -242,6 +246,7 @@ static int export_traces(const struct request *request, char **paths, int n_path
         ag_say_what_is_missing("export", profile);
     }
     ag_profile_close(profile);
+    ag_trace_request_unshare_files(&request->trace);
     return status;
 }
 

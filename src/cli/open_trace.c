@@ -141,6 +141,15 @@ const char *ag_trace_hint(const char *path) {
     return "; allogram run, attach and observe -o write traces, as NAME.allogram";
 }
 
+void ag_trace_request_share_files(struct ag_trace_request *request) {
+    /* NULL if there is no memory: then each profile has files of its own */
+    request->symbol.files = ag_symbol_files_new(&request->symbol);
+}
+
+void ag_trace_request_unshare_files(struct ag_trace_request *request) {
+    request->symbol.files = ag_symbol_files_free(request->symbol.files);
+}
+
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
                           struct ag_profile **ret_profile) {
     const char *command = request->command;

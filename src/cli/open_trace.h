@@ -45,6 +45,11 @@ int ag_trace_request_set(struct ag_trace_request *request, int id, const char *v
 /* Parses VALUE, the value of OPTION: a time, which must be after the start of the recording. */
 int ag_trace_request_end_time(const struct ag_trace_request *request, const char *option,
                               const char *value, uint64_t *ret_time_ns);
+/* Lets all profiles that are opened afterwards share the files with symbols. For commands that keep
+ * the profiles of many traces open. Call it after all options were set, and
+ * ag_trace_request_unshare_files after all profiles were closed. */
+void ag_trace_request_share_files(struct ag_trace_request *request);
+void ag_trace_request_unshare_files(struct ag_trace_request *request);
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
                           struct ag_profile **ret_profile);
 

@@ -108,12 +108,16 @@ int ag_command_report(int argc, char **argv) {
     }
     int status = refuse_view_as_trace(options.operands, options.n_operands);
     status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;
-    status = status == AG_EXIT_OK ? ag_report_gate_start(&gate, &request) : status;
-    if (status != AG_EXIT_OK) {
-        return status;
-    }
     const int n = options.n_operands;
     const bool is_merged = request.is_merged && n > 1;
+    if (status == AG_EXIT_OK && is_merged) {
+        ag_trace_request_share_files(&request.trace);
+    }
+    status = status == AG_EXIT_OK ? ag_report_gate_start(&gate, &request) : status;
+    if (status != AG_EXIT_OK) {
+        ag_trace_request_unshare_files(&request.trace);
+        return status;
+    }
     struct ag_report *report;
     char message[512];
     const int r =
@@ -128,5 +132,7 @@ int ag_command_report(int argc, char **argv) {
         }
         ag_report_finish(report);
     }
-    return ag_report_gate_finish(&gate, status);
+    status = ag_report_gate_finish(&gate, status);
+    ag_trace_request_unshare_files(&request.trace);
+    return status;
 }

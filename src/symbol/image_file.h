@@ -18,10 +18,11 @@
 #include "table/pointer_map.h"
 
 struct ag_image_file {
-    struct ag_image_file *next; /* next element with the same hash, in a list of the symbolizer */
+    struct ag_image_file *next; /* next element with the same hash, in a list of symbolizer.c */
     char *path;                 /* as recorded, without " (deleted)" */
     struct ag_build_id build_id;
-    bool is_open;                           /* ag_image_file_open was called */
+    bool is_open;        /* ag_image_file_open was called */
+    const char *problem; /* the result of ag_image_file_open, which symbolizer.c keeps; or NULL */
     struct ag_elf_file main, debug, shared; /* debug: the separate debug file. shared: the file into
                                              * which the tool dwz moved what several debug files
                                              * have in common */
@@ -39,10 +40,6 @@ struct ag_image_file {
      * such as a virtual machine (decoder.h). */
     const struct ag_decoder *decoder;
     void *decoder_state;
-    bool has_shortfall; /* the result of ag_image_file_shortfall is already in the list of problems
-                         * that is made for the user */
-    /* a reason why some addresses have no names is already in the list of problems */
-    bool has_gap;
 };
 
 /* RESERVE, from which the meter of the image borrows, must stay valid as long as the image. */

@@ -14,7 +14,8 @@
  * is used.
  *
  * Threads: a symbolizer may be used by one thread at a time; different symbolizers may be used
- * concurrently. Names are demangled (C++, Rust, D); the symbolizer owns them until it is freed. */
+ * concurrently, unless they share files (ag_symbol_files_new). Names are demangled (C++, Rust, D);
+ * they are valid until the symbolizer, or the files that it shares, are freed. */
 #ifndef AG_SYMBOL_H
 #define AG_SYMBOL_H
 
@@ -23,6 +24,7 @@
 #include <stdint.h>
 
 struct ag_runtime;
+struct ag_symbol_files;
 
 struct ag_symbol_options {
     size_t size;                   /* sizeof(struct ag_symbol_options) */
@@ -35,7 +37,15 @@ struct ag_symbol_options {
                                * time is short; may be NULL */
     /* the runtimes (virtual machines, base/runtimes.h) whose decoders are used; NULL: none */
     const struct ag_runtime *runtimes;
+    /* opened files that several symbolizers share, made from the same options; NULL: the symbolizer
+     * has files of its own */
+    struct ag_symbol_files *files;
 };
+/* Makes an empty set of files for the symbolizers of several traces. Each file is opened once, and
+ * each address is looked up once. The set must be freed after the symbolizers that share it. NULL:
+ * out of memory. */
+struct ag_symbol_files *ag_symbol_files_new(const struct ag_symbol_options *options);
+struct ag_symbol_files *ag_symbol_files_free(struct ag_symbol_files *files);
 struct ag_symbol_frame { /* a function at an address; an address has several frames if functions
                            * are inlined there */
     /* demangled name, or a text such as "0x1234 [libx.so]" if it is unknown; never NULL */

@@ -2,7 +2,10 @@
  * list of problems for reports.
  *
  * A result of a look-up is one allocation, a count followed by an array of frames. Results are kept
- * in a map for each file, by address. */
+ * in a map for each file, by address. Several symbolizers can share the files (struct
+ * ag_symbol_files) and thereby the results. What each of them has already reported about a file is
+ * in its own struct used_file, so that it lists the same problems as a symbolizer with files of its
+ * own. */
 #include "symbol.h"
 
 #include <errno.h>
@@ -15,25 +18,38 @@
 /* most problems that are kept, because a trace can name any number of files */
 enum { PROBLEMS = 1000 };
 
-struct image {
+struct used_file { /* a file that an image of the symbolizer has */
     struct ag_image_file *file;
+    bool is_noted;      /* the file was opened, and its problem is in the list of problems */
+    bool has_shortfall; /* the result of ag_image_file_shortfall is in the list of problems */
+    bool has_gap;       /* a reason why some addresses have no names is in the list of problems */
+};
+struct image {
+    struct used_file *used;
     uint64_t bias, low, high;
 };
 struct answer {
     size_t n;
+    bool is_unnamed; /* no table contains the name of the outermost function */
     struct ag_symbol_frame frames[];
 };
-struct ag_symbolizer {
+struct ag_symbol_files {
     char *sysroot;
     char **folders; /* folders with separate debug files; places.folders points to them */
     struct ag_debug_places places;
     const struct ag_runtime *runtimes;
     struct ag_names names;
     struct ag_work_reserve reserve;
+    struct ag_pointer_map files; /* hash of path and build id -> list of struct ag_image_file */
+};
+struct ag_symbolizer {
+    struct ag_symbol_files *files;
+    bool owns_files;
     struct ag_pointer_map images;  /* id of an image -> struct image */
     struct ag_pointer_map outside; /* address outside of all images -> struct answer */
-    struct ag_pointer_map files;   /* hash of path and build id -> list of struct ag_image_file */
-    /* lines for reports; stored in `names`, because they contain untrusted paths from the trace */
+    struct ag_pointer_map used;    /* address of a struct ag_image_file -> struct used_file */
+    /* lines for reports; stored in files->names, because they contain untrusted paths from the
+     * trace */
     const char **problems;
     size_t n_problems;
     struct ag_symbol_frame out_of_memory; /* the result if memory is exhausted */
@@ -43,55 +59,56 @@ static const char system_debug_folder[] = "/usr/lib/debug";
 
 /* Copies the folders with debug files: first those of the user, then /usr/lib/debug below the
  * sysroot, then /usr/lib/debug. */
-static int copy_folders(struct ag_symbolizer *symbolizer, const struct ag_symbol_options *options) {
-    symbolizer->folders = calloc(options->n_debug_dirs + 2, sizeof(char *));
-    if (symbolizer->folders == NULL) {
+static int copy_folders(struct ag_symbol_files *files, const struct ag_symbol_options *options) {
+    files->folders = calloc(options->n_debug_dirs + 2, sizeof(char *));
+    if (files->folders == NULL) {
         return -ENOMEM;
     }
     size_t n = 0;
     for (size_t i = 0; i < options->n_debug_dirs; i++) {
-        symbolizer->folders[n++] = strdup(options->debug_dirs[i]);
+        files->folders[n++] = strdup(options->debug_dirs[i]);
     }
     if (options->sysroot != NULL) {
         char *path;
-        symbolizer->folders[n++] =
+        files->folders[n++] =
             asprintf(&path, "%s%s", options->sysroot, system_debug_folder) < 0 ? NULL : path;
     }
-    symbolizer->folders[n++] = strdup(system_debug_folder);
-    symbolizer->places.folders = (const char *const *)symbolizer->folders;
-    symbolizer->places.n_folders = n;
-    symbolizer->places.allow_debuginfod = options->allow_debuginfod;
+    files->folders[n++] = strdup(system_debug_folder);
+    files->places.folders = (const char *const *)files->folders;
+    files->places.n_folders = n;
+    files->places.allow_debuginfod = options->allow_debuginfod;
     for (size_t i = 0; i < n; i++) {
-        if (symbolizer->folders[i] == NULL) {
+        if (files->folders[i] == NULL) {
             return -ENOMEM;
         }
     }
     return 0;
 }
 
-struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options) {
-    struct ag_symbol_options known = {
-        /* options->size is smaller if the caller was compiled with an older struct; the members
-         * that are missing keep their defaults */
-        0};
+/* OPTIONS->size is smaller if the caller was compiled with an older struct; the members that are
+ * missing keep their defaults. */
+static struct ag_symbol_options known_options(const struct ag_symbol_options *options) {
+    struct ag_symbol_options known = {0};
     if (options != NULL) {
         memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
     }
-    struct ag_symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
-    if (symbolizer == NULL) {
+    return known;
+}
+
+struct ag_symbol_files *ag_symbol_files_new(const struct ag_symbol_options *options) {
+    const struct ag_symbol_options known = known_options(options);
+    struct ag_symbol_files *files = calloc(1, sizeof(*files));
+    if (files == NULL) {
         return NULL;
     }
-    symbolizer->out_of_memory.function = "[no memory]";
-    symbolizer->sysroot = known.sysroot != NULL ? strdup(known.sysroot) : NULL;
-    symbolizer->runtimes = known.runtimes;
-    ag_work_reserve_init(&symbolizer->reserve);
-    symbolizer->reserve.is_hurried = known.is_hurried;
-    symbolizer->problems = calloc(PROBLEMS, sizeof(char *));
-    if ((known.sysroot != NULL && symbolizer->sysroot == NULL) || symbolizer->problems == NULL ||
-        copy_folders(symbolizer, &known) < 0) {
-        return ag_symbolizer_free(symbolizer);
+    files->sysroot = known.sysroot != NULL ? strdup(known.sysroot) : NULL;
+    files->runtimes = known.runtimes;
+    ag_work_reserve_init(&files->reserve);
+    files->reserve.is_hurried = known.is_hurried;
+    if ((known.sysroot != NULL && files->sysroot == NULL) || copy_folders(files, &known) < 0) {
+        return ag_symbol_files_free(files);
     }
-    return symbolizer;
+    return files;
 }
 
 static void free_files(void *list) {
@@ -101,20 +118,52 @@ static void free_files(void *list) {
     }
 }
 
+struct ag_symbol_files *ag_symbol_files_free(struct ag_symbol_files *files) {
+    if (files == NULL) {
+        return NULL;
+    }
+    ag_pointer_map_done(&files->files, free_files);
+    for (size_t i = 0; i < files->places.n_folders; i++) {
+        free(files->folders[i]);
+    }
+    free(files->folders);
+    ag_names_clear(&files->names);
+    free(files->sysroot);
+    free(files);
+    return NULL;
+}
+
+struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options) {
+    const struct ag_symbol_options known = known_options(options);
+    struct ag_symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+    if (symbolizer == NULL) {
+        return NULL;
+    }
+    symbolizer->out_of_memory.function = "[no memory]";
+    symbolizer->owns_files = known.files == NULL;
+    symbolizer->files = known.files != NULL ? known.files : ag_symbol_files_new(options);
+    symbolizer->problems = calloc(PROBLEMS, sizeof(char *));
+    if (symbolizer->files == NULL || symbolizer->problems == NULL) {
+        return ag_symbolizer_free(symbolizer);
+    }
+    if (!symbolizer->owns_files) { /* each trace may cost as much as if it were the only one */
+        ag_work_reserve_init(&symbolizer->files->reserve);
+        symbolizer->files->reserve.is_hurried = known.is_hurried;
+    }
+    return symbolizer;
+}
+
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
     if (symbolizer == NULL) {
         return NULL;
     }
     ag_pointer_map_done(&symbolizer->images, free);
     ag_pointer_map_done(&symbolizer->outside, free);
-    ag_pointer_map_done(&symbolizer->files, free_files);
+    ag_pointer_map_done(&symbolizer->used, free);
     free(symbolizer->problems);
-    for (size_t i = 0; i < symbolizer->places.n_folders; i++) {
-        free(symbolizer->folders[i]);
+    if (symbolizer->owns_files) {
+        ag_symbol_files_free(symbolizer->files);
     }
-    free(symbolizer->folders);
-    ag_names_clear(&symbolizer->names);
-    free(symbolizer->sysroot);
     free(symbolizer);
     return NULL;
 }
@@ -126,7 +175,7 @@ static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_
         asprintf(&line, "%s: %s", ag_image_file_base_name(file), what) < 0) {
         return;
     }
-    const char *kept = ag_names_keep(&symbolizer->names, line);
+    const char *kept = ag_names_keep(&symbolizer->files->names, line);
     free(line);
     if (kept != NULL) {
         symbolizer->problems[symbolizer->n_problems++] = kept;
@@ -135,33 +184,50 @@ static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_
 
 /* Returns the struct for the file with PATH and BUILD_ID, which all images of this file share.
  * NULL: out of memory. */
-static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const char *path,
+static struct ag_image_file *file_of(struct ag_symbol_files *files, const char *path,
                                      const struct ag_build_id *build_id) {
     const uint64_t key = ag_image_file_hash(path, build_id);
-    struct ag_image_file *first = ag_pointer_map_find(&symbolizer->files, key);
+    struct ag_image_file *first = ag_pointer_map_find(&files->files, key);
     for (struct ag_image_file *file = first; file != NULL; file = file->next) {
         if (ag_image_file_is(file, path, build_id)) {
             return file;
         }
     }
-    struct ag_image_file *file = ag_image_file_new(path, build_id, &symbolizer->reserve);
-    if (file == NULL || ag_pointer_map_put(&symbolizer->files, key, file) < 0) {
+    struct ag_image_file *file = ag_image_file_new(path, build_id, &files->reserve);
+    if (file == NULL || ag_pointer_map_put(&files->files, key, file) < 0) {
         return ag_image_file_free(file);
     }
     file->next = first;
     return file;
 }
 
+/* Returns what the symbolizer knows about the file. NULL: out of memory. */
+static struct used_file *used_file_of(struct ag_symbolizer *symbolizer,
+                                      struct ag_image_file *file) {
+    struct used_file *used =
+        file != NULL ? ag_pointer_map_find(&symbolizer->used, (uintptr_t)file) : NULL;
+    if (used != NULL || file == NULL) {
+        return used;
+    }
+    used = calloc(1, sizeof(*used));
+    if (used == NULL || ag_pointer_map_put(&symbolizer->used, (uintptr_t)file, used) < 0) {
+        free(used);
+        return NULL;
+    }
+    used->file = file;
+    return used;
+}
+
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t id, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high) {
     const struct ag_build_id wanted = ag_build_id_from(build_id, build_id_bytes);
-    struct ag_image_file *file = file_of(symbolizer, path, &wanted);
-    struct image *image = file != NULL ? calloc(1, sizeof(*image)) : NULL;
+    struct used_file *used = used_file_of(symbolizer, file_of(symbolizer->files, path, &wanted));
+    struct image *image = used != NULL ? calloc(1, sizeof(*image)) : NULL;
     if (image == NULL) {
         return -ENOMEM;
     }
-    *image = (struct image){.file = file, .bias = bias, .low = low, .high = high};
+    *image = (struct image){.used = used, .bias = bias, .low = low, .high = high};
     free(ag_pointer_map_find(&symbolizer->images, id));
     const int r = ag_pointer_map_put(&symbolizer->images, id, image);
     if (r < 0) {
@@ -178,7 +244,7 @@ static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t addre
     if (r < 0) {
         return NULL;
     }
-    const char *name = ag_names_keep(&symbolizer->names, text);
+    const char *name = ag_names_keep(&symbolizer->files->names, text);
     free(text);
     return name;
 }
@@ -187,6 +253,7 @@ static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t addre
  * the image. NULL: out of memory. */
 static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_symbol_frame *frames,
                                   size_t n, uint64_t address, const char *image) {
+    const bool is_unnamed = n == 0 || frames[n - 1].function == NULL;
     if (n == 0) {
         frames[n++] = (struct ag_symbol_frame){0};
     }
@@ -201,25 +268,33 @@ static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_sy
     struct answer *answer = malloc(sizeof(*answer) + n * sizeof(frames[0]));
     if (answer != NULL) {
         answer->n = n;
+        answer->is_unnamed = is_unnamed;
         memcpy(answer->frames, frames, n * sizeof(frames[0]));
     }
     return answer;
 }
 
-static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *file) {
-    char *problem = ag_image_file_open(file, &symbolizer->places, symbolizer->sysroot);
-    if (problem != NULL) {
-        add_problem(symbolizer, file, problem);
-        file->has_gap = true; /* the problem also explains why addresses have no names */
+/* Opens the file, if no other symbolizer has opened it, and lists its problem. */
+static void use_file(struct ag_symbolizer *symbolizer, struct used_file *used) {
+    struct ag_symbol_files *files = symbolizer->files;
+    struct ag_image_file *file = used->file;
+    if (!file->is_open) {
+        char *problem = ag_image_file_open(file, &files->places, files->sysroot);
+        file->problem = problem != NULL ? ag_names_keep(&files->names, problem) : NULL;
+        free(problem);
+        ag_image_file_choose_decoder(file, files->runtimes);
     }
-    free(problem);
-    ag_image_file_choose_decoder(file, symbolizer->runtimes);
+    used->is_noted = true;
+    if (file->problem != NULL) {
+        add_problem(symbolizer, file, file->problem);
+        used->has_gap = true; /* the problem also explains why addresses have no names */
+    }
 }
 
 void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t id) {
     const struct image *image = ag_pointer_map_find(&symbolizer->images, id);
-    if (image != NULL && !image->file->is_open) {
-        open_file(symbolizer, image->file);
+    if (image != NULL && !image->used->is_noted) {
+        use_file(symbolizer, image->used);
     }
 }
 
@@ -236,27 +311,29 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
     if (file == NULL) {
         return make_answer(symbolizer, frames, 0, address, NULL);
     }
-    if (!file->is_open) {
-        open_file(symbolizer, file);
-    }
     const size_t n =
-        ag_image_file_frames(file, address, return_address, &symbolizer->names, frames);
-    const char *shortfall = file->has_shortfall ? NULL : ag_image_file_shortfall(file);
-    if (shortfall != NULL) {
-        file->has_shortfall = true;
-        file->has_gap = true;
-        add_problem(symbolizer, file, shortfall);
-    }
+        ag_image_file_frames(file, address, return_address, &symbolizer->files->names, frames);
     const bool is_unknown = n == 0 || frames[n - 1].function == NULL;
-    if (is_unknown && !file->has_gap) {
-        file->has_gap = true;
-        add_problem(symbolizer, file,
-                    file->functions.n == 0 ? "no symbol table and no debug information"
-                                           : "some addresses are in none of its symbols");
-    }
     return make_answer(symbolizer, frames, n,
                        is_unknown ? naming_address(file, address, return_address) : address,
                        ag_image_file_base_name(file));
+}
+
+/* Lists why the answer, or another one of this file, is incomplete. */
+static void note_gaps(struct ag_symbolizer *symbolizer, struct used_file *used,
+                      const struct answer *answer) {
+    const char *shortfall = used->has_shortfall ? NULL : ag_image_file_shortfall(used->file);
+    if (shortfall != NULL) {
+        used->has_shortfall = true;
+        used->has_gap = true;
+        add_problem(symbolizer, used->file, shortfall);
+    }
+    if (answer->is_unnamed && !used->has_gap) {
+        used->has_gap = true;
+        add_problem(symbolizer, used->file,
+                    used->file->functions.n == 0 ? "no symbol table and no debug information"
+                                                 : "some addresses are in none of its symbols");
+    }
 }
 
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint64_t pc,
@@ -264,20 +341,26 @@ size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint6
     const struct image *image = ag_pointer_map_find(&symbolizer->images, id);
     const bool is_inside =
         image != NULL && (image->high == 0 || (image->low <= pc && pc <= image->high));
-    struct ag_image_file *file = is_inside ? image->file : NULL;
-    struct ag_pointer_map *answers = is_inside ? &file->answers : &symbolizer->outside;
+    struct used_file *used = is_inside ? image->used : NULL;
+    struct ag_pointer_map *answers = is_inside ? &used->file->answers : &symbolizer->outside;
     const uint64_t address = is_inside ? pc - image->bias : pc;
     /* no bit is lost, because user addresses have at most 56 bits */
     const uint64_t key = address << 1 | return_address;
 
+    if (used != NULL && !used->is_noted) {
+        use_file(symbolizer, used);
+    }
     struct answer *answer = ag_pointer_map_find(answers, key);
     if (answer == NULL) {
-        answer = look_up(symbolizer, file, address, return_address);
+        answer = look_up(symbolizer, used != NULL ? used->file : NULL, address, return_address);
         if (answer == NULL || ag_pointer_map_put(answers, key, answer) < 0) {
             free(answer);
             *ret_frames = &symbolizer->out_of_memory;
             return 1;
         }
+    }
+    if (used != NULL) {
+        note_gaps(symbolizer, used, answer);
     }
     *ret_frames = answer->frames;
     return answer->n;
@@ -288,7 +371,7 @@ bool ag_symbolizer_stores_type(struct ag_symbolizer *symbolizer, uint32_t id, ui
     const struct image *image = ag_pointer_map_find(&symbolizer->images, id);
     ag_symbolizer_open_image(symbolizer, id);
     return image != NULL &&
-           ag_image_file_stores_type(image->file, pc - image->bias, number, size_of_object);
+           ag_image_file_stores_type(image->used->file, pc - image->bias, number, size_of_object);
 }
 
 size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,

@@ -108,11 +108,26 @@ def one_tree(tools, seed):
     return failures
 
 
+def merge_opens_files_once(tools):
+    """The memory for merging many small traces is not in proportion to their number, because the traces share the files with symbols: each
+    copy of the C library's debug information takes more than 20 MiB, if it is installed, and its symbol table more than 1 MiB."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, ["sh", "-c", "for i in $(seq 60); do ls / >/dev/null; done"], folder)
+        failures.expect("status", outcome.status, 0)
+        failures.require("60 programs were executed: %d traces" % len(traces), len(traces) > 60)
+        program = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        kib = [int(recorded.run([sys.executable, "-c", program, tools.allogram, "report", "--merge", *some]).stdout) for some in (traces[-4:], traces)]
+        failures.require("%d traces take at most 40 MiB more than four: %d KiB, %d KiB" % (len(traces), kib[1], kib[0]), kib[1] - kib[0] < 40 << 10)
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    recorded.hide_debug_files()
     seeds = range(1, 7)
-    plan = tap.Plan(len(seeds))
+    plan = tap.Plan(len(seeds) + 1)
+    plan.run("merging many traces", lambda: merge_opens_files_once(tools))
+    recorded.hide_debug_files()
     for seed in seeds:
         plan.run("tree %d" % seed, lambda seed=seed: one_tree(tools, seed))
     return plan.status()

@@ -134,6 +134,59 @@ static void debug_dir_by_build_id_even_without_the_program(void **state) {
     free(places);
 }
 
+/* The file is removed after the first symbolizer has read it, so the second one can only have its
+ * names from the shared files. */
+static void symbolizers_that_share_files_open_each_file_once(void **state) {
+    (void)state;
+    const uint64_t address = build("shared", "-Wl,--build-id=none");
+    const struct ag_symbol_options own = {.size = sizeof(own)};
+    struct ag_symbol_files *files = ag_symbol_files_new(&own);
+    assert_non_null(files);
+    const struct ag_symbol_options options = {.size = sizeof(options), .files = files};
+    struct ag_symbolizer *first = fixture_symbolizer(&options, "shared");
+    struct ag_symbolizer *second = fixture_symbolizer(&options, "shared");
+    struct ag_symbolizer *third = fixture_symbolizer(&options, "shared");
+    check_work(first, address, /* has_line= */ true);
+    fixture_run("rm shared");
+    check_work(second, address, /* has_line= */ true);
+    const struct ag_symbol_frame *frames, *shared_frames;
+    (void)ag_symbolizer_frames(first, 1, address, false, &frames);
+    (void)ag_symbolizer_frames(second, 1, address, false, &shared_frames);
+    assert_ptr_equal(frames, shared_frames);
+
+    /* each of them lists the problems of what it has looked up */
+    assert_true(fixture_has_problem(first, "shared: no build id was recorded"));
+    assert_true(fixture_has_problem(second, "shared: no build id was recorded"));
+    assert_false(fixture_has_problem(third, NULL));
+    ag_symbolizer_free(first);
+    check_work(second, address, /* has_line= */ true);
+    ag_symbolizer_open_image(third, 1);
+    assert_true(fixture_has_problem(third, "shared: no build id was recorded"));
+    ag_symbolizer_free(second);
+    ag_symbolizer_free(third);
+    ag_symbol_files_free(files);
+}
+
+static void addresses_without_names_are_reported_by_each_symbolizer(void **state) {
+    (void)state;
+    const uint64_t address = build("bare", "");
+    fixture_run("strip bare");
+    const struct ag_symbol_options own = {.size = sizeof(own)};
+    struct ag_symbol_files *files = ag_symbol_files_new(&own);
+    assert_non_null(files);
+    const struct ag_symbol_options options = {.size = sizeof(options), .files = files};
+    struct ag_symbolizer *symbolizers[] = {fixture_symbolizer(&options, "bare"),
+                                           fixture_symbolizer(&options, "bare")};
+    for (size_t i = 0; i < 2; i++) {
+        assert_false(fixture_has_problem(symbolizers[i], NULL));
+        check_unknown(symbolizers[i], address, "bare");
+        assert_true(fixture_has_problem(symbolizers[i], "bare: "));
+    }
+    ag_symbolizer_free(symbolizers[0]);
+    ag_symbolizer_free(symbolizers[1]);
+    ag_symbol_files_free(files);
+}
+
 static void another_build_id_is_refused_and_reported(void **state) {
     (void)state;
     const uint64_t address = build("replaced", "-Wl,--build-id=0xaaaaaaaa");
@@ -399,6 +452,8 @@ int main(void) {
         cmocka_unit_test(debug_link_of_another_build_is_refused),
         cmocka_unit_test(without_build_id_the_checksum_decides),
         cmocka_unit_test(debug_dir_by_build_id_even_without_the_program),
+        cmocka_unit_test(symbolizers_that_share_files_open_each_file_once),
+        cmocka_unit_test(addresses_without_names_are_reported_by_each_symbolizer),
         cmocka_unit_test(another_build_id_is_refused_and_reported),
         cmocka_unit_test(a_replaced_file_still_has_its_path),
         cmocka_unit_test(sysroot_comes_before_the_path),
