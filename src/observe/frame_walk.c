@@ -20,6 +20,8 @@
  *
  * 4. The end. A frame is the outermost one in these cases:
  *     - its row says that it has no return address, or its return address is 0;
+ *     - no call ends before its return address, which is the first byte of a function: makecontext
+ *       or another library of coroutines stored it;
  *     - it has no CFI, and its code is the program's entry;
  *     - it has no CFI, no caller is found, and rbp is 0, as the ABI requires in the outermost
  *       frame. */
@@ -54,6 +56,7 @@ enum {
 struct ag_frame_rules {
     uint64_t address; /* of the instruction */
     bool has_row, is_signal_frame;
+    bool is_last; /* the function ends right after `address` */
     struct ag_cfi_rule cfa, return_address;
     struct ag_cfi_rule registers[ALLOGRAM_REGISTERS];
 };
@@ -76,6 +79,7 @@ static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_obser
     }
     rules->has_row = true;
     rules->is_signal_frame = entry.is_signal_frame;
+    rules->is_last = entry.end == address + 1;
     rules->cfa = row.cfa;
     rules->return_address = row.return_address;
     for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
@@ -467,6 +471,28 @@ static enum allogram_walk_end end_of(enum outcome outcome) {
     return ALLOGRAM_WALK_UNKNOWN;
 }
 
+/* Whether a call ends right before pc. A direct call must lead to an image; other bytes that look
+ * like one seldom do. */
+static bool is_after_call(const struct ag_observed_images *images, uint64_t pc) {
+    uint64_t target = 0;
+    const enum call call = call_before(images, pc, &target);
+    return call == CALL_INDIRECT ||
+           (call == CALL_DIRECT && ag_observed_images_find(images, target) != NULL);
+}
+
+/* Whether pc is the first byte of a function, and no call pushed it. */
+static bool is_pushed_start(struct ag_frame_walker *walker, uint64_t pc) {
+    const struct ag_observed_image *image = ag_observed_images_find(walker->images, pc);
+    struct ag_observed_image *before = ag_observed_images_find(walker->images, pc - 1);
+    const struct ag_frame_rules *rules = before != NULL ? rules_of(walker, before, pc - 1) : NULL;
+    struct ag_cfi_entry entry;
+    return image != NULL && image->is_open &&
+           (rules == NULL || !rules->has_row || rules->is_last) &&
+           ag_image_cfi_function(image->cfi, pc - image->bias, &entry) == 0 &&
+           entry.function == pc - image->bias && !entry.is_signal_frame &&
+           !is_after_call(walker->images, pc);
+}
+
 size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_registers *registers,
                      struct ag_stack_copy *stack, struct allogram_native_frame *ret_frames,
                      size_t limit, enum allogram_walk_end *ret_end) {
@@ -480,6 +506,12 @@ size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_regis
         frame.registers.value[REG_PC] = frame.pc;
         frame.registers.known |= 1u << REG_SP | 1u << REG_PC;
         const uint64_t address = frame.pc - !frame.is_exact;
+        if (!frame.is_exact && is_pushed_start(walker, frame.pc)) {
+            frame.is_exact = true; /* its function is the one that starts at pc */
+            ret_frames[n] = frame;
+            *ret_end = ALLOGRAM_WALK_OUTERMOST;
+            return n + 1;
+        }
         frame.is_managed = ag_observed_images_find(walker->images, address) == NULL &&
                            walker->owns != NULL && walker->owns(walker->owner, address);
         ret_frames[n] = frame;

@@ -129,6 +129,14 @@ struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi) {
     return NULL;
 }
 
+/* Makes the addresses of an entry that was found (r is 0) those of the file. */
+static void shift_back(const struct cfi_copy *copy, int r, struct ag_cfi_entry *entry) {
+    if (r == 0) {
+        entry->function -= copy->shift;
+        entry->end -= copy->shift;
+    }
+}
+
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
     int r = -ENOENT;
@@ -136,19 +144,21 @@ int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t
         const struct cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL) {
             r = ag_eh_frame_find(&copy->tables, address + copy->shift, wanted, ret_row, ret_entry);
+            shift_back(copy, r, ret_entry);
         }
     }
     return r;
 }
 
-uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address) {
-    struct ag_cfi_entry entry;
-    for (size_t i = 0; cfi != NULL && i < 2; i++) {
+int ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address,
+                          struct ag_cfi_entry *ret_entry) {
+    int r = -ENOENT;
+    for (size_t i = 0; cfi != NULL && i < 2 && r != 0; i++) {
         const struct cfi_copy *copy = &cfi->copies[i];
-        if (copy->bytes != NULL &&
-            ag_eh_frame_function(&copy->tables, address + copy->shift, &entry) == 0) {
-            return entry.function - copy->shift;
+        if (copy->bytes != NULL) {
+            r = ag_eh_frame_function(&copy->tables, address + copy->shift, ret_entry);
+            shift_back(copy, r, ret_entry);
         }
     }
-    return 0;
+    return r;
 }

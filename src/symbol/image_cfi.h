@@ -19,7 +19,9 @@ struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi);
  * address; or another negative errno. */
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
-/* Returns the start of the function that contains ADDRESS of the file; 0: no entry covers it. */
-uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address);
+/* Finds the function that contains ADDRESS of the file. Returns the same as ag_image_cfi_find. The
+ * addresses in *ret_entry are those of the file, in both functions. */
+int ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address,
+                          struct ag_cfi_entry *ret_entry);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/keyed_hash.h"
 #include "base/runtimes.h"
 #include "remote/remote_elf.h"
+#include "unwind/eh_frame.h"
 
 /* the most bytes of a name from the symbol table, if the image has reached its limit of work */
 enum { SPENT_NAME_BYTES = 512 };
@@ -442,7 +443,8 @@ uint64_t ag_image_file_function(struct ag_image_file *image, uint64_t address) {
         image->cfi = read_cfi(&image->main);
         end_work(image, 0);
     }
-    return ag_image_cfi_function(image->cfi, address);
+    struct ag_cfi_entry entry;
+    return ag_image_cfi_function(image->cfi, address, &entry) == 0 ? entry.function : 0;
 }
 
 bool ag_image_file_stores_type(struct ag_image_file *image, uint64_t return_address,

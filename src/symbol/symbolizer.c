@@ -249,11 +249,15 @@ static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t addre
     return name;
 }
 
+static bool is_unknown(const struct ag_symbol_frame *frames, size_t n) {
+    return n == 0 || frames[n - 1].function == NULL;
+}
+
 /* Makes a result from N frames. Frames without a function get a name that consists of ADDRESS and
  * the image. NULL: out of memory. */
 static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_symbol_frame *frames,
                                   size_t n, uint64_t address, const char *image) {
-    const bool is_unnamed = n == 0 || frames[n - 1].function == NULL;
+    const bool is_unnamed = is_unknown(frames, n);
     if (n == 0) {
         frames[n++] = (struct ag_symbol_frame){0};
     }
@@ -305,18 +309,28 @@ static uint64_t naming_address(struct ag_image_file *file, uint64_t address, boo
     return start != 0 ? start : address;
 }
 
+/* Whether the unwind tables say that ADDRESS is between functions. If it is before a return
+ * address, no call pushed this: the first function of a coroutine returns to the start of a
+ * function, whose address makecontext stored. */
+static bool is_in_no_function(struct ag_image_file *file, uint64_t address) {
+    return ag_image_file_function(file, address) == 0 && file->cfi != NULL;
+}
+
 static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_file *file,
                               uint64_t address, bool return_address) {
     struct ag_symbol_frame frames[AG_FRAMES_PER_ADDRESS];
     if (file == NULL) {
         return make_answer(symbolizer, frames, 0, address, NULL);
     }
-    const size_t n =
-        ag_image_file_frames(file, address, return_address, &symbolizer->files->names, frames);
-    const bool is_unknown = n == 0 || frames[n - 1].function == NULL;
-    return make_answer(symbolizer, frames, n,
-                       is_unknown ? naming_address(file, address, return_address) : address,
-                       ag_image_file_base_name(file));
+    struct ag_names *names = &symbolizer->files->names;
+    size_t n = ag_image_file_frames(file, address, return_address, names, frames);
+    if (return_address && is_unknown(frames, n) && is_in_no_function(file, address - 1)) {
+        return_address = false;
+        n = ag_image_file_frames(file, address, return_address, names, frames);
+    }
+    const uint64_t named =
+        is_unknown(frames, n) ? naming_address(file, address, return_address) : address;
+    return make_answer(symbolizer, frames, n, named, ag_image_file_base_name(file));
 }
 
 /* Lists why the answer, or another one of this file, is incomplete. */

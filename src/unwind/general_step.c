@@ -5,7 +5,9 @@
  * Such rows occur where a signal interrupts a prologue that realigns the stack (CFA = r10), in
  * ld.so's lazy binder (CFA = rbx), which may allocate, and in hand-written assembler (CFA in a
  * stack slot or any register). They are 0.06 % of libc's rows, 2 % of ld.so's and 0.6 % of
- * libcrypto's.
+ * libcrypto's. This step is also used where a function starts at pc and the function before it ends
+ * without a call (AG_OTHER_START): such a frame is the outermost one, unless the frame before it in
+ * the walk is that of a signal.
  *
  * A walk computes pc, sp and the frame pointer of each frame. The value of any other register was
  * saved by one of the frames between the current frame and the start of the walk. The rows of these
@@ -104,6 +106,11 @@ static bool find_cfa(struct general *general, const struct ag_cfi_rule *rule, ui
     return true;
 }
 
+/* Whether a signal interrupted the code of frames[last]. */
+static bool is_interrupted(const struct ag_new_frame *frames, uint32_t last) {
+    return last > 0 && AG_RULE_KIND(AG_PC_RULE(frames[last - 1].value)) == AG_RULE_SIGNAL;
+}
+
 AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
                                             const struct ag_new_frame *frames, uint32_t last,
                                             ag_read_word_fn *read, void *context,
@@ -115,6 +122,9 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
     struct ag_row_expressions expressions;
     struct ag_registers caller;
     uintptr_t cfa;
+    if (AG_PC_RULE(frames[last].value) == AG_RULE_START && !is_interrupted(frames, last)) {
+        return AG_STEP_END;
+    }
     if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_FRAME_POINTER, &row, &entry,
                                  &expressions) < 0 ||
         !find_cfa(&general, &row.cfa, &cfa) ||

@@ -422,12 +422,19 @@ AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
     if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) { // the interrupted code may be on another stack
         reader->has_moved = true;
     }
-    if (rule != AG_RULE_GENERAL) {
+    if (!AG_RULE_NEEDS_GENERAL(rule)) {
         return ag_frame_step_fast(registers, rule, read_guessed, reader);
     }
     outcome->forgotten = (int32_t)outcome->n_new - 1;
     return ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only_guessed, reader,
                            registers);
+}
+
+/* The value of the outermost frame whose rule is START. Its site is that of pc + 1, because the
+ * frame belongs to the function that starts at pc, and not to that of pc - 1. */
+AG_COLD static uint64_t start_value(struct ag_unwind_space *space, uintptr_t pc, uint64_t value) {
+    const uint32_t site = AG_PC_SITE(ag_pc_find_fast(space, pc + 1));
+    return site != 0 ? AG_PC_VALUE(site, AG_PC_RULE(value)) : value;
 }
 
 /* Steps one frame outward. Returns whether the walk continues. */
@@ -453,13 +460,18 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     const uint32_t rule = AG_PC_RULE(value);
     if (AG_UNLIKELY(outcome->has_guessed || rule == AG_RULE_FRAME_POINTER)) {
         result = step_guessed(walker, space, rule, registers, reader, outcome);
-    } else if (AG_LIKELY(rule != AG_RULE_GENERAL)) {
+    } else if (AG_LIKELY(!AG_RULE_NEEDS_GENERAL(rule))) {
         result = ag_frame_step_fast(registers, rule, read_and_keep, reader);
-    } else { // the reads of a general step are not recorded, so the frames up to this one are not
-             // remembered
+    } else {
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
-        outcome->forgotten = (int32_t)outcome->n_new - 1;
+        /* The reads of a general step are not recorded, so the frames up to this one are not
+         * remembered. The step from an outermost frame reads nothing. */
+        if (result != AG_STEP_END) {
+            outcome->forgotten = (int32_t)outcome->n_new - 1;
+        } else {
+            frame->value = start_value(space, registers->pc, value);
+        }
     }
     frame->n_others = (uint32_t)(reader->other - walker->new_others);
     if (AG_UNLIKELY(reader->has_moved)) {
@@ -824,9 +836,12 @@ static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers re
         }
         frames[n_frames++] = (struct ag_new_frame){.registers = registers, .value = value};
         const enum ag_step_result result =
-            AG_PC_RULE(value) != AG_RULE_GENERAL
+            !AG_RULE_NEEDS_GENERAL(AG_PC_RULE(value))
                 ? ag_frame_step_fast(&registers, AG_PC_RULE(value), read_only, &reader)
                 : ag_general_step(space, frames, n_frames - 1, read_only, &reader, &registers);
+        if (result == AG_STEP_END && AG_PC_RULE(value) == AG_RULE_START) {
+            frames[n_frames - 1].value = start_value(space, registers.pc, value);
+        }
         if (result != AG_STEP_CALLER || registers.pc == 0) {
             *ret_root = result == AG_STEP_FAILED ? AG_ROOT_INCOMPLETE : AG_ROOT_COMPLETE;
             return n_frames;

@@ -121,24 +121,31 @@ static void use_for_rule(void *context, const struct ag_unwind_image *image) {
     const int r = ag_eh_frame_find(&tables, pc - 1, AG_DWARF_FRAME_POINTER, &row, &entry);
     if (r == 0) {
         search->rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
-        return;
+        if (entry.end != pc || ag_frame_follows_call(pc, image->low, image->high)) {
+            return;
+        }
     }
-    /* No row covers pc - 1, so no call pushed pc. There are two cases. The first function of a
-     * coroutine returns to the first byte of a function, whose address makecontext stored: the
-     * stack ends there. A signal handler returns to a trampoline, whose address the kernel
-     * stored. */
-    if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
+    /* No call pushed pc: no row covers pc - 1, or a function ends at pc, but not with a call. There
+     * are three cases. The first function of a coroutine returns to the first byte of a function,
+     * whose address makecontext stored: the stack ends there. A signal handler returns to a
+     * trampoline, whose address the kernel stored. A signal interrupted the last instruction of a
+     * function, which has one byte, at pc - 1 (a frame's pc is one more than the address of an
+     * interrupted instruction). */
+    if ((r == 0 || r == -ENOENT) &&
+        ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
         const uint32_t rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
             search->rule = rule;
             return;
         }
         if (AG_RULE_KIND(rule) == AG_RULE_END || entry.function == pc) {
-            search->rule = AG_RULE(AG_RULE_END, 0, 0);
+            search->rule = r == 0 ? AG_RULE_START : AG_RULE(AG_RULE_END, 0, 0);
             return;
         }
     }
-    search->rule = ag_frame_rule_guess(pc);
+    if (r < 0) {
+        search->rule = ag_frame_rule_guess(pc);
+    }
 }
 
 /* Finds the rule of pc - 1, and the id of its image (0: none). */

@@ -124,11 +124,21 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame) 
     }
 }
 
-/* Whether a call instruction ends directly before `end`. The longest indirect call has 7 bytes. */
-static bool ends_with_call(const uint8_t *end) {
-    if (end[-5] == 0xe8) { // call rel32
+enum { BYTES_BEFORE = 8 };
+
+bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high) {
+    uint8_t code[BYTES_BEFORE];
+    if (pc <= BYTES_BEFORE || !ag_readable_copy(code, pc - BYTES_BEFORE, BYTES_BEFORE)) {
+        return false;
+    }
+    const uint8_t *end = code + BYTES_BEFORE;
+    int32_t distance;
+    memcpy(&distance, end - sizeof distance, sizeof distance);
+    const uintptr_t target = pc + (uintptr_t)(intptr_t)distance;
+    if (end[-5] == 0xe8 && target >= low && target < high) { // call rel32
         return true;
     }
+    /* the longest indirect call has 7 bytes */
     for (int bytes = 2; bytes <= 7; bytes++) { // ff /2: call r/m64, the ModRM byte follows ff
         const uint8_t modrm = end[-bytes + 1];
         if (end[-bytes] != 0xff || (modrm >> 3 & 7) != 2) {
@@ -159,8 +169,7 @@ uint32_t ag_frame_rule_guess(uintptr_t pc) {
             return AG_RULE(AG_RULE_SIGNAL, 0, 0);
         }
     }
-    const bool is_code = pc > 8 && ag_readable_copy(code, pc - 8, 8) && ends_with_call(code + 8);
-    return is_code ? AG_RULE_FRAME_POINTER : AG_RULE_NOTHING;
+    return ag_frame_follows_call(pc, 0, UINTPTR_MAX) ? AG_RULE_FRAME_POINTER : AG_RULE_NOTHING;
 }
 
 /* ---- for the general step (general_step.c) ------------------------------- */

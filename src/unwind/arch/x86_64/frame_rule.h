@@ -22,6 +22,10 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
  * AG_RULE_FRAME_POINTER (if a call ends directly before pc) or AG_RULE_NOTHING. Never faults. */
 uint32_t ag_frame_rule_guess(uintptr_t pc);
 
+/* Whether a call instruction ends directly before pc. A direct call counts only if it calls code in
+ * [low, high), so that other code is seldom taken for a call. Never faults. */
+bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high);
+
 /* ---- for general_step.c (steps by rows that do not fit into 32 bits) ----- */
 
 /* Reads a register whose value a walk computes for each frame: pc, sp or rbp. Returns false for all

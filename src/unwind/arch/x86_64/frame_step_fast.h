@@ -44,6 +44,10 @@ enum ag_rule_other {
     AG_OTHER_NONE = 0,          /* there is no rule; pc may not even be an address of code */
     AG_OTHER_FRAME_POINTER = 1, /* code without a CFI row: rbp is assumed to be a frame pointer */
     AG_OTHER_GENERAL = 2, /* the CFI row does not fit into 32 bits: general_step.c evaluates it */
+    /* pc is the first byte of a function, and the function before it ends there, but not with a
+     * call: the outermost frame of a coroutine, or code that a signal interrupted at pc - 1.
+     * general_step.c distinguishes them. */
+    AG_OTHER_START = 3,
 };
 enum {
     AG_RULE_SLOT_SAME = 0,
@@ -60,6 +64,10 @@ enum {
 #define AG_RULE_NOTHING AG_RULE(AG_RULE_OTHER, 0, AG_OTHER_NONE)
 #define AG_RULE_FRAME_POINTER AG_RULE(AG_RULE_OTHER, /* slot: CFA - 16 */ 2, AG_OTHER_FRAME_POINTER)
 #define AG_RULE_GENERAL AG_RULE(AG_RULE_OTHER, 0, AG_OTHER_GENERAL)
+#define AG_RULE_START AG_RULE(AG_RULE_OTHER, 0, AG_OTHER_START)
+/* Whether ag_general_step makes the step: whether the rule is GENERAL or START. */
+#define AG_RULE_NEEDS_GENERAL(rule) \
+    (((rule) & ~AG_RULE(0, 0, AG_OTHER_GENERAL ^ AG_OTHER_START)) == AG_RULE_GENERAL)
 #define AG_RULE_KIND(rule) ((enum ag_rule_kind)((rule)&7))
 #define AG_RULE_SLOT(rule) ((rule) >> 3 & 511)
 #define AG_RULE_OFFSET8(rule) ((rule) >> 12)
