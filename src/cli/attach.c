@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +44,7 @@
 #include "cli/recording_options.h"
 #include "cli/run_summary.h"
 #include "cli/supervisor.h"
+#include "cli/urgency.h"
 #include "remote/glibc_heap.h"
 #include "remote/machine_link.h"
 #include "report/quantity.h"
@@ -210,7 +210,11 @@ static void wait_for_end(struct request *request) {
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
         }
-        (void)ag_live_step(&request->live);
+        if (request->is_live) { /* draws the screen, which may take a while */
+            ag_urgency_end();
+            (void)ag_live_step(&request->live);
+            ag_urgency_begin();
+        }
         const struct timespec rest = rest_until_look(request->duration_ns, passed_ns);
         struct pollfd fds[] = {{.fd = supervisor->signal_fd, .events = POLLIN},
                                {.fd = pidfd, .events = POLLIN},
@@ -225,7 +229,9 @@ static void wait_for_end(struct request *request) {
                 ag_end_guard_note((int)info.ssi_signo);
                 is_over = true;
             } else if (info.ssi_signo == SIGTSTP) {
+                ag_urgency_end();
                 ag_supervisor_stop(supervisor, SIGTSTP);
+                ag_urgency_begin();
             }
         }
         is_over |= fds[1].revents != 0 || ag_attach_is_gone(request->attach);
@@ -233,15 +239,6 @@ static void wait_for_end(struct request *request) {
     if (pidfd >= 0) {
         (void)close(pidfd); /* nothing was written */
     }
-}
-
-/* Raises the priority of this process (IS_URGENT), or sets the normal one. The priority is high
- * while threads of the program are stopped and wait for this process. If this process may not raise
- * its priority, the threads are stopped for longer when the machine is busy. */
-static void set_urgency(bool is_urgent) {
-    const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
-    (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
-                             &parameter);
 }
 
 static void say_times(const struct request *request, const char *what,
@@ -289,13 +286,13 @@ static int record_process(struct request *request, struct ag_session *session, c
     int status = AG_EXIT_OK;
     int r = ag_supervisor_start_writer(supervisor);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
-    set_urgency(true);
+    ag_urgency_begin();
     if (r < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start the writer: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
-        set_urgency(false);
+        /* the priority is kept until the end, so that a signal ends the command at once */
         ag_attach_claim_end(&request->claim);
         say_times(request, "attached to", &request->in, &request->on);
         r = ag_live_start(&request->live, ag_session_requests(session), trace);
@@ -304,7 +301,6 @@ static int record_process(struct request *request, struct ag_session *session, c
         }
         wait_for_end(request);
         ag_live_stop(&request->live);
-        set_urgency(true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
     if (r == 0) {
@@ -325,7 +321,7 @@ static int record_process(struct request *request, struct ag_session *session, c
         status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;
     }
     ag_end_guard_end(); /* from here on the command waits only for allogram's own processes */
-    set_urgency(false);
+    ag_urgency_hurry(0);
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         /* discards the signals that requested the end; a later signal ends the wait for the
@@ -335,6 +331,7 @@ static int record_process(struct request *request, struct ag_session *session, c
     if (supervisor->writer == 0) {
         return status;
     }
+    ag_urgency_hurry(supervisor->writer);
     if (!ag_supervisor_watch(supervisor)) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
                        "the writer failed; to save what was recorded: allogram check %s", trace);
@@ -355,10 +352,10 @@ static int attach_session(struct request *request, struct ag_session *session, c
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     request->supervisor.session = session;
-    set_urgency(true);
+    ag_urgency_begin();
     const int r = ag_attach_put_in(request->attach, agent, request->adapters,
                                    ag_session_path(session), &request->in, message);
-    set_urgency(false);
+    ag_urgency_end();
     if (r < 0) {
         (void)unlink(trace); /* the trace was created a moment ago and is empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
@@ -427,6 +424,7 @@ static int attach_to_process(struct request *request) {
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
     ag_launch_guard_standard();
+    ag_urgency_allow();
     if (request->is_live && ag_live_open(&request->live, /* takes_output= */ false, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "cli/urgency.h"
 #include "remote/remote_process.h"
 
 enum {
@@ -177,6 +178,8 @@ static void *keep_guard(void *unused) {
     struct pollfd asked[] = {{.fd = guard.fd, .events = POLLIN},
                              {.fd = guard.reported_fd, .events = POLLIN}};
     (void)unused;
+    /* it has to measure the time, and its own end must not delay that of the command */
+    ag_urgency_begin();
     while (poll(asked, AG_ARRAY_SIZE(asked), -1) < 0 && errno == EINTR) {
     }
     const uint64_t begin_ns = ag_monotonic_ns();

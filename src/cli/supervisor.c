@@ -34,6 +34,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "cli/background.h"
+#include "cli/urgency.h"
 #include "remote/remote_process.h"
 
 enum {
@@ -80,6 +81,7 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     const struct sigaction ask = {.sa_handler = ask_to_end};
     (void)sigaction(SIGINT, &ask, NULL); /* cannot fail for these signals */
     (void)sigaction(SIGTERM, &ask, NULL);
+    ag_urgency_allow();
     ag_background_begin("allogram-collec", ignored);
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

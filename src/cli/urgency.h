@@ -1,0 +1,22 @@
+/* urgency.h: real-time priority for the processes of allogram that a user or a stopped program
+ * waits for. If a process may not get it (only root may, as a rule), these functions do nothing,
+ * and the wait takes longer when the machine is busy. */
+#ifndef AG_URGENCY_H
+#define AG_URGENCY_H
+
+#include <sys/types.h>
+
+/* Gives this thread the priority until ag_urgency_end. The caller may use the CPU only briefly
+ * between two waits. */
+void ag_urgency_begin(void);
+void ag_urgency_end(void);
+
+/* A process that calls this function may be the argument of ag_urgency_hurry. */
+void ag_urgency_allow(void);
+/* Gives the first thread of process PID (0: this process) and all threads that it starts later the
+ * priority, so that the process ends soon although thousands of threads want to run. The process
+ * loses the priority when one of its threads has used 0.3 s of CPU time without a wait. Called only
+ * if the process starts no other processes any more. */
+void ag_urgency_hurry(pid_t pid);
+
+#endif
