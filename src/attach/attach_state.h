@@ -13,6 +13,13 @@
 #include "safe_point.h"
 #include "stopped_threads.h"
 
+/* The other threads are stopped so that a call proceeds (stop_the_world.c, section 3). */
+struct ag_attach_help {
+    uint64_t since_ns; /* when they were stopped; 0: they are not stopped for this reason */
+    bool is_over;      /* the call gets no help any more */
+    struct ag_attach_times times;
+};
+
 struct ag_attach {
     struct ag_remote_process process;
     struct ag_attach_end end;
@@ -33,7 +40,8 @@ struct ag_attach {
     bool was_on;                     /* the jumps were written: threads may be inside the agent */
     bool is_learnt;                  /* a stack of the target was once found safe for loading the
                                       * agent (attaching.c, section 1) */
-    uint32_t random;                 /* state of the generator of ag_attach_pause */
+    struct ag_attach_help help;
+    uint32_t random; /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;
 };
 
@@ -49,8 +57,19 @@ int ag_attach_stop_all(struct ag_attach *attach, char ret_message[512]);
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times,
                                char ret_message[512]);
-/* Whether a thread is inside the agent's code. Called while all threads are stopped. */
-bool ag_attach_any_thread_is_inside(struct ag_attach *attach);
+/* Removes the hooks if they are written, and waits until no thread is inside the agent. If it
+ * returns 0, all threads are stopped; after a negative errno, none is. */
+int ag_attach_leave(struct ag_attach *attach, struct ag_attach_times *times, char ret_message[512]);
+/* Called while all threads are stopped. If so many threads of the process want to run that a call
+ * would wait long for a CPU, takes a thread that may make calls from the list, and returns true;
+ * then the other threads stay stopped, and the caller has to release this thread and to call
+ * ag_attach_end_help. */
+bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *ret_thread);
+/* Waits a little for the function that a thread executes for us, and helps it to return. PASSED_NS:
+ * how long it has been executing. Returns false while other threads are stopped. */
+bool ag_attach_help_call(void *context, uint64_t passed_ns);
+/* Resumes the threads that were stopped for calls. Called after the last call. */
+void ag_attach_end_help(struct ag_attach *attach, struct ag_attach_times *times);
 /* Finds the bytes that the jumps of the hooks replace. No thread may be inside these bytes while
  * they change. Returns the number of ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
@@ -70,8 +89,9 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
 
 /* ---- attaching.c ---- */
 
-/* Prepares THREAD, which is stopped, for calls of functions. Returns 0 or a negative errno. */
-int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread);
+/* Prepares THREAD, which is stopped, for calls of functions. HELPS: other threads may be stopped
+ * and resumed during a call. Returns 0 or a negative errno. */
+int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread, bool helps);
 void ag_attach_unload(struct ag_attach *attach); /* after ag_attach_begin_call */
 void ag_attach_pause(struct ag_attach *attach);  /* a pause of random length */
 /* Writes a message and returns -EINTR. */

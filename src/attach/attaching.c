@@ -17,8 +17,8 @@
  * agent, because its return addresses lead back to the program.
  *
  * 3. After the hooks are removed, no thread can enter the agent, because the program's data
- * contains no address of the agent; threads inside the agent leave it soon. When every thread
- * has been seen outside of it, the agent is unloaded. */
+ * contains no address of the agent. Threads inside the agent leave it before the others are resumed
+ * (stop_the_world.c, section 2). Then the agent is unloaded. */
 #include "attaching.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@
 #include "remote/remote_memory.h"
 
 enum {
-    /* how long to search for a safe point, and to wait for the last thread to leave the agent */
+    /* how long to search for a safe point */
     PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1,
     /* least number of tries to find a safe point, because a try takes longer on a loaded CPU */
     TRIES_LEAST = 300,
@@ -389,7 +389,9 @@ static int write_agent_settings(struct ag_attach *attach, const char *session_pa
                                   sizeof *attachment);
 }
 
-int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread) {
+int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread, bool helps) {
+    attach->call.help = helps ? ag_attach_help_call : NULL;
+    attach->call.context = attach;
     return ag_remote_call_begin(&attach->call, thread, &attach->attachable.functions,
                                 attach->attachable.trap,
                                 !ag_safe_point_has_room(&attach->ground, thread), &attach->end);
@@ -490,7 +492,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     if (r < 0) {
         return r;
     }
-    r = ag_attach_begin_call(attach, &thread);
+    r = ag_attach_begin_call(attach, &thread, /* helps= */ true);
     if (r == -EINTR) {
         (void)ag_attach_interrupted(attach, ret_message);
     } else if (r < 0) {
@@ -508,6 +510,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
         ag_remote_call_end(&attach->call);
     }
     ret_times->one_ns = release_one(attach, &thread);
+    ag_attach_end_help(attach, ret_times);
     if (r == 0) {
         attach->agent.low += attach->bias;
         attach->agent.high += attach->bias;
@@ -576,47 +579,6 @@ static bool is_there(const struct ag_attach *attach) {
     return slash != NULL && strncmp(slash, "/liballogram-", 13) == 0;
 }
 
-/* Removes the hooks. ret_is_empty: no thread was in the agent at that moment. */
-static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, bool *ret_is_empty,
-                      char message[512]) {
-    struct ag_code_range ranges[AG_ATTACHMENT_SITES];
-    const size_t n_ranges = ag_attach_site_ranges(attach, ranges);
-    int r = ag_attach_stop_all_outside(attach, ranges, n_ranges, times, message);
-    if (r < 0) {
-        return r;
-    }
-    r = ag_attach_write_sites(attach, /* is_on= */ false, message);
-    attach->is_on = false;
-    *ret_is_empty = !ag_attach_any_thread_is_inside(attach);
-    ag_attach_release_all(attach, times);
-    return r;
-}
-
-/* Waits until every thread has been seen outside of the agent since the hooks were removed. */
-static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *times,
-                           char message[512]) {
-    const uint64_t begin_ns = ag_monotonic_ns();
-    for (;;) {
-        const int r = ag_attach_stop_all(attach, message);
-        const bool is_empty = r == 0 && !ag_attach_any_thread_is_inside(attach);
-        ag_attach_release_all(attach, times);
-        if (is_empty || (r < 0 && r != -EAGAIN)) {
-            return r;
-        }
-        if (ag_attach_end_is_due(&attach->end)) {
-            return ag_attach_interrupted(attach, message);
-        }
-        if (ag_monotonic_ns() - begin_ns > PATIENCE_NS) {
-            return ag_error_message(
-                message, -EBUSY,
-                "%d (%s): a thread is still inside the agent; the hooks are removed, but the agent "
-                "stays loaded",
-                attach->process.pid, attach->process.name);
-        }
-        ag_attach_pause(attach);
-    }
-}
-
 static const char agent_stays[] =
     "attach again to remove the agent, which stays in the process and records nothing";
 
@@ -624,7 +586,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                     char ret_message[512]) {
     struct ag_traced_thread thread = {0};
     uint64_t unused = 0;
-    bool is_empty = !attach->was_on;
+    bool has_caller = false;
     *ret_times = (struct ag_attach_times){0};
     if (!ag_remote_process_is_alive(&attach->process) ||
         ag_observed_images_refresh(&attach->images) < 0) {
@@ -639,13 +601,22 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     if (attach->attachment.wants_all_stopped != 0) {
         return ag_attach_runtimes_off(attach, ret_times, ret_message);
     }
-    int r = attach->is_on ? switch_off(attach, ret_times, &is_empty, ret_message) : 0;
-    r = r < 0 || is_empty ? r : wait_until_left(attach, ret_times, ret_message);
-    r = r < 0 ? r : stop_safely(attach, &thread, ret_times, agent_stays, ret_message);
+    int r = 0;
+    if (attach->was_on) {
+        r = ag_attach_leave(attach, ret_times, ret_message);
+        if (r < 0) {
+            return r;
+        }
+        has_caller = ag_attach_take_caller(attach, &thread);
+        if (!has_caller) {
+            ag_attach_release_all(attach, ret_times);
+        }
+    }
+    r = has_caller ? 0 : stop_safely(attach, &thread, ret_times, agent_stays, ret_message);
     if (r < 0) {
         return r;
     }
-    r = ag_attach_begin_call(attach, &thread);
+    r = ag_attach_begin_call(attach, &thread, /* helps= */ true);
     r = r < 0 ? r
               : ag_remote_call_undo(&attach->call, attach->bias + attach->end_function, NULL, 0,
                                     &unused);
@@ -657,6 +628,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         r = (r == -EINTR || r == 0) && attach->call.is_abandoned ? -ETIMEDOUT : r;
     }
     ret_times->one_ns = release_one(attach, &thread);
+    ag_attach_end_help(attach, ret_times);
     if (r == -EINTR) {
         return ag_attach_interrupted(attach, ret_message);
     }

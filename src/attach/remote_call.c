@@ -208,7 +208,13 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             } else if (why != 0 && ag_monotonic_ns() - cut_short_ns > STOP_PATIENCE_NS) {
                 return why; /* the thread does not stop, so it cannot be restored */
             }
-            ag_attach_sleep_until_woken(NAP_NS);
+            if (call->help != NULL && why == 0) {
+                if (!call->help(call->context, ag_monotonic_ns() - begin_ns)) {
+                    time.ready_ns = ag_monotonic_ns();
+                }
+            } else {
+                ag_attach_sleep_until_woken(NAP_NS);
+            }
             continue;
         }
         if (!WIFSTOPPED(status)) {

@@ -19,6 +19,12 @@ struct ag_remote_call {
     /* addresses in the target; mapped_stack 0: no stack is mapped */
     uint64_t mapped_stack, own_stack, munmap;
     const struct ag_attach_end *end;
+    /* Waits a little, for at most 10 ms, and may do something so that the function returns. Called
+     * again and again while a function has not returned; PASSED_NS: for how long. Returns whether
+     * the function could proceed: no thread that may hold a lock is stopped. NULL: the call only
+     * waits. The caller of ag_remote_call_begin sets it before. */
+    bool (*help)(void *context, uint64_t passed_ns);
+    void *context;
     /* a call was aborted; after that, the only further call is the one that unmaps the stack */
     bool is_abandoned;
     uint64_t errno_place;

@@ -7,7 +7,20 @@
  * or would return into them, all threads are resumed, and stopped again after a pause of random
  * length.
  *
- * 2. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
+ * 2. Leaving. When the jumps are removed, no thread can enter the agent any more. The threads that
+ * are still inside leave it one after another, while all others stay stopped: each runs alone for
+ * microseconds at a time (ag_stopped_threads_give_turn). If such a thread waits for a lock, the
+ * holder of the lock gets turns. So the time to leave does not depend on how many threads of the
+ * program want to run.
+ *
+ * 3. Calls. A thread that calls a function for us waits for a CPU like any other thread, and for
+ * locks whose holders wait for a CPU. So if more threads of the program want to run than the CPUs
+ * can serve soon, all others stay stopped until the function returns; if they run when the call
+ * begins, they are stopped when it has taken SLOW_CALL_NS. If the function waits for a lock, the
+ * holder of the lock gets turns. If the function has not returned after HELP_NS, all threads are
+ * resumed.
+ *
+ * 4. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
  * are stopped and none is in that code. When the adapters are switched off, all threads stay
  * stopped until the agent is unloaded: a garbage collector may scan the data of every loaded
@@ -15,8 +28,10 @@
  * libc and of the loader, so no stopped thread may hold one of them. */
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 
 #include "attach_state.h"
 #include "base/clock.h"
@@ -26,8 +41,20 @@
 enum {
     STOP_TRIES = 200,
     RANGES_MOST = AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES + AG_ZONES_MOST,
+    TURN_NS = 20 * 1000,             /* the way out of the agent takes a microsecond or two */
+    LEAVE_ONE_NS = 20 * 1000 * 1000, /* how long a thread may take to leave */
+    LEAVE_NS = 150 * 1000 * 1000,    /* how long all threads together may take to leave */
+    HOLDER_STACK_BYTES = 1024, /* where a thread keeps the address of the lock that it holds */
+    /* how long a call may take before all other threads are stopped for it */
+    SLOW_CALL_NS = 30 * 1000 * 1000,
+    CALL_NAP_NS = 10 * 1000 * 1000,
+    HELP_NS = 250 * 1000 * 1000, /* how long all other threads are stopped for calls */
+    /* how long a call waits for a lock before its holder gets a turn */
+    ALONE_NS = 1000 * 1000,
 };
 static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = UINT64_C(1000000000);
+/* how long to wait for the last thread to leave the agent */
+static const uint64_t inside_patience_ns = UINT64_C(5000000000);
 
 /* ---- stopping, and code ---- */
 
@@ -129,6 +156,13 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
     return result;
 }
 
+static int at_beginning_error(const struct ag_attach *attach, char message[512]) {
+    return ag_error_message(message, -EAGAIN,
+                            "%d (%s): at each try a thread was at the beginning of an allocation "
+                            "function; try again",
+                            attach->process.pid, attach->process.name);
+}
+
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times, char message[512]) {
     for (int i = 0; i < STOP_TRIES; i++) {
@@ -145,10 +179,7 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
         }
         ag_attach_pause(attach);
     }
-    return ag_error_message(message, -EAGAIN,
-                            "%d (%s): at each try a thread was at the beginning of an allocation "
-                            "function; try again",
-                            attach->process.pid, attach->process.name);
+    return at_beginning_error(attach, message);
 }
 
 /* Finds the code of the agent and of its detours (the hooks' jumps). Returns the number of
@@ -164,21 +195,191 @@ static size_t agent_ranges(const struct ag_attach *attach,
     return 1 + attachment->n_pages;
 }
 
-bool ag_attach_any_thread_is_inside(struct ag_attach *attach) {
-    struct ag_code_range ranges[1 + AG_ATTACHMENT_PAGES];
-    return any_thread(attach, ag_thread_is_in_ranges, ranges, agent_ranges(attach, ranges));
-}
+/* ---- leaving ---- */
 
-/* ---- runtimes ---- */
-
-static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
-    const struct ag_attachment *attachment = &attach->attachment;
-    struct ag_code_range ranges[AG_ATTACHMENT_RANGES];
-    for (uint32_t i = 0; i < attachment->n_quiet; i++) {
-        ranges[i] = (struct ag_code_range){attachment->quiet[i].low, attachment->quiet[i].high};
+/* Moves the threads that are inside the ranges to the front of the list, and returns how many they
+ * are. Called while all threads are stopped. */
+static size_t put_insiders_first(struct ag_stopped_threads *threads, struct ag_safe_ground *ground,
+                                 const struct ag_code_range *ranges, size_t n_ranges) {
+    size_t n_inside = 0;
+    for (size_t i = 0; i < threads->n; i++) {
+        ag_attach_end_alive(threads->end);
+        if (ag_thread_is_in_ranges(ground, &threads->items[i], ranges, n_ranges)) {
+            const struct ag_traced_thread insider = threads->items[i];
+            threads->items[i] = threads->items[n_inside];
+            threads->items[n_inside++] = insider;
+        }
     }
-    return any_thread(attach, ag_thread_is_busy_in, ranges, attachment->n_quiet);
+    return n_inside;
 }
+
+/* Whether the registers of the stopped thread, or the innermost STACK_BYTES of its stack, contain
+ * the address. STACK_BYTES 0: only the registers. */
+static bool thread_knows(const struct ag_traced_thread *thread, uint64_t address,
+                         size_t stack_bytes) {
+    enum { REGISTERS = sizeof thread->registers / sizeof(uint64_t) };
+    uint64_t words[(REGISTERS > HOLDER_STACK_BYTES / 8 ? REGISTERS : HOLDER_STACK_BYTES / 8)];
+    ssize_t n = sizeof thread->registers;
+    if (stack_bytes == 0) {
+        memcpy(words, &thread->registers, sizeof thread->registers);
+    } else {
+        n = ag_remote_memory_read_some(thread->pid, thread->registers.rsp, words, stack_bytes);
+    }
+    for (ssize_t i = 0; i < n / 8; i++) {
+        if (words[i] == address) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool lock_is_free(const struct ag_attach *attach, uint64_t lock) {
+    uint32_t word = 0;
+    return ag_remote_memory_read(attach->process.pid, lock, &word, sizeof word) < 0 || word == 0;
+}
+
+/* Gives turns to the stopped threads that may hold the lock, a futex, until it is free. A lock does
+ * not say which thread holds it. But code that holds a lock has its address in a register or on the
+ * stack, to release it. An allocator's lock is the first member of the arena. */
+static void free_lock(struct ag_attach *attach, uint64_t lock) {
+    enum { TURNS_MOST = 8 };
+    struct ag_stopped_threads *threads = &attach->threads;
+    for (size_t stack_bytes = 0; stack_bytes <= HOLDER_STACK_BYTES;
+         stack_bytes += HOLDER_STACK_BYTES) {
+        for (size_t i = 0; i < threads->n; i++) {
+            struct ag_traced_thread *thread = &threads->items[i];
+            if (thread->is_held || !ag_traced_thread_may_hold_lock(thread) ||
+                !thread_knows(thread, lock, stack_bytes)) {
+                continue;
+            }
+            for (int n = 0; n < TURNS_MOST && !lock_is_free(attach, lock); n++) {
+                if (ag_stopped_threads_give_turn(threads, i, TURN_NS) < 0) {
+                    break;
+                }
+            }
+            if (lock_is_free(attach, lock)) {
+                return;
+            }
+        }
+    }
+}
+
+/* Lets one thread run until it is outside of the ranges, for at most LEAVE_ONE_NS. Returns 0 if it
+ * is outside; 1: it is still inside; a negative errno: as ag_stopped_threads_give_turn. */
+static int leave_in_turns(struct ag_attach *attach, size_t i, const struct ag_code_range *ranges,
+                          size_t n_ranges) {
+    struct ag_stopped_threads *threads = &attach->threads;
+    const pid_t tid = threads->items[i].tid;
+    const uint64_t begin_ns = ag_monotonic_ns();
+    uint64_t turn_ns = TURN_NS;
+    while (!threads->items[i].is_held && ag_monotonic_ns() - begin_ns < LEAVE_ONE_NS) {
+        const struct ag_traced_thread *thread = &threads->items[i];
+        const int r = ag_stopped_threads_give_turn(threads, i, turn_ns);
+        if (r < 0) {
+            return r;
+        }
+        if (!ag_thread_is_in_ranges(&attach->ground, thread, ranges, n_ranges)) {
+            return 0;
+        }
+        if (ag_traced_thread_call(thread) == SYS_futex) {
+            free_lock(attach, thread->registers.rdi);
+        } else {
+            turn_ns *= 2;
+        }
+        if (i >= threads->n || threads->items[i].tid != tid) {
+            break; /* a thread has ended, and the order of the list has changed */
+        }
+    }
+    return 1;
+}
+
+/* Lets the first N_INSIDE threads of the list leave the ranges. Returns whether all have left. */
+static bool leave_all(struct ag_attach *attach, size_t n_inside, const struct ag_code_range *ranges,
+                      size_t n_ranges) {
+    struct ag_stopped_threads *threads = &attach->threads;
+    const uint64_t begin_ns = ag_monotonic_ns();
+    size_t n_before = SIZE_MAX;
+    while (n_inside > 0 && n_inside < n_before) {
+        n_before = n_inside;
+        for (size_t i = n_inside; i-- > 0;) {
+            if (ag_monotonic_ns() - begin_ns > LEAVE_NS) {
+                return false;
+            }
+            const int r = leave_in_turns(attach, i, ranges, n_ranges);
+            if (r == -ETIMEDOUT) {
+                return false; /* the thread runs, so it is not known where it is */
+            }
+            if (r <= 0) { /* the last insider takes the place of this thread */
+                const struct ag_traced_thread other = threads->items[i];
+                threads->items[i] = threads->items[--n_inside];
+                threads->items[n_inside] = other;
+            }
+            /* if threads have ended, insiders may have changed places, but only with each other */
+            n_inside = n_inside < threads->n ? n_inside : threads->n;
+        }
+    }
+    return n_inside == 0;
+}
+
+/* Removes the hooks if they are written, and lets all threads leave the agent. Called while all
+ * threads are stopped. Returns 0 if none is inside; -EAGAIN: some are; or another negative
+ * errno. */
+static int leave_once(struct ag_attach *attach, char message[512]) {
+    struct ag_code_range ranges[AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES];
+    const size_t n_sites = attach->is_on ? ag_attach_site_ranges(attach, ranges) : 0;
+    const struct ag_code_range *agent = ranges + n_sites;
+    const size_t n_agent = agent_ranges(attach, ranges + n_sites);
+    const size_t n_inside =
+        put_insiders_first(&attach->threads, &attach->ground, ranges, n_sites + n_agent);
+    for (size_t i = 0; i < n_inside && n_sites > 0; i++) {
+        if (ag_thread_is_in_ranges(&attach->ground, &attach->threads.items[i], ranges, n_sites)) {
+            return -EAGAIN;
+        }
+    }
+    if (attach->is_on) {
+        const int r = ag_attach_write_sites(attach, /* is_on= */ false, message);
+        attach->is_on = false;
+        if (r < 0) {
+            return r;
+        }
+    }
+    const bool have_left = leave_all(attach, n_inside, agent, n_agent);
+    return have_left ? 0 : -EAGAIN;
+}
+
+int ag_attach_leave(struct ag_attach *attach, struct ag_attach_times *times,
+                    char ret_message[512]) {
+    uint64_t begin_ns = ag_monotonic_ns();
+    for (int n_tries = 1;; n_tries++) {
+        const bool was_on = attach->is_on;
+        int r = ag_attach_stop_all(attach, ret_message);
+        r = r < 0 ? r : leave_once(attach, ret_message);
+        if (r == 0) {
+            return 0;
+        }
+        ag_attach_release_all(attach, times);
+        if (r != -EAGAIN) {
+            return r;
+        }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, ret_message);
+        }
+        if (attach->is_on && n_tries == STOP_TRIES) {
+            return at_beginning_error(attach, ret_message);
+        }
+        begin_ns = was_on ? ag_monotonic_ns() : begin_ns;
+        if (ag_monotonic_ns() - begin_ns > inside_patience_ns) {
+            return ag_error_message(
+                ret_message, -EBUSY,
+                "%d (%s): a thread is still inside the agent; the hooks are removed, but the agent "
+                "stays loaded",
+                attach->process.pid, attach->process.name);
+        }
+        ag_attach_pause(attach);
+    }
+}
+
+/* ---- calls ---- */
 
 /* Returns a stopped thread that is at a safe point (safe_point.h) and may make calls, or NULL. */
 static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
@@ -190,6 +391,90 @@ static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
         }
     }
     return NULL;
+}
+
+bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *ret_thread) {
+    struct ag_stopped_threads *threads = &attach->threads;
+    const struct ag_traced_thread *caller =
+        ag_stopped_threads_are_crowded(threads) ? find_caller(attach) : NULL;
+    if (caller == NULL) {
+        return false;
+    }
+    *ret_thread = ag_stopped_threads_take(threads, (size_t)(caller - threads->items));
+    ag_attach_end_hold(&attach->end, 1);
+    attach->help = (struct ag_attach_help){.since_ns = ag_monotonic_ns()};
+    return true;
+}
+
+void ag_attach_end_help(struct ag_attach *attach, struct ag_attach_times *times) {
+    if (attach->help.since_ns != 0) {
+        ag_attach_release_all(attach, times);
+    }
+    times->others_ns = times->others_ns > attach->help.times.others_ns
+                           ? times->others_ns
+                           : attach->help.times.others_ns;
+    attach->help = (struct ag_attach_help){0};
+}
+
+/* Stops all threads but the one that executes a function for us. This may be necessary after the
+ * user has asked for the end, because the function has to return. */
+static void begin_help(struct ag_attach *attach) {
+    char unused[512];
+    const bool was_leaving = attach->end.is_leaving;
+    attach->end.is_leaving = true;
+    attach->threads.busy_tid = attach->call.thread->tid;
+    if (ag_attach_stop_all(attach, unused) == 0) {
+        attach->help.since_ns = ag_monotonic_ns();
+    } else {
+        ag_attach_release_all(attach, &attach->help.times);
+    }
+    attach->threads.busy_tid = 0;
+    attach->end.is_leaving = was_leaving;
+}
+
+/* Returns the address of the futex that the thread waits for; 0: it does not wait for one. */
+static uint64_t futex_of(const struct ag_traced_thread *thread) {
+    char text[256];
+    unsigned long address = 0;
+    int call = -1;
+    (void)ag_remote_process_file(thread->pid, thread->tid, "syscall", text, sizeof text);
+    return sscanf(text, "%d %lx", &call, &address) == 2 && call == SYS_futex ? address : 0;
+}
+
+bool ag_attach_help_call(void *context, uint64_t passed_ns) {
+    struct ag_attach *attach = context;
+    if (attach->help.since_ns == 0) {
+        if (!attach->help.is_over && passed_ns >= SLOW_CALL_NS) {
+            if (ag_stopped_threads_are_crowded(&attach->threads)) {
+                begin_help(attach);
+            }
+            attach->help.is_over = attach->help.since_ns == 0;
+        } else {
+            ag_attach_sleep_until_woken(CALL_NAP_NS);
+        }
+    } else if (ag_monotonic_ns() - attach->help.since_ns >= HELP_NS) {
+        ag_attach_release_all(attach, &attach->help.times);
+        attach->help.since_ns = 0;
+        attach->help.is_over = true;
+    } else {
+        const uint64_t futex = passed_ns >= ALONE_NS ? futex_of(attach->call.thread) : 0;
+        if (futex != 0) {
+            free_lock(attach, futex);
+        }
+        ag_attach_sleep_until_woken(ALONE_NS);
+    }
+    return attach->help.since_ns == 0;
+}
+
+/* ---- runtimes ---- */
+
+static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    struct ag_code_range ranges[AG_ATTACHMENT_RANGES];
+    for (uint32_t i = 0; i < attachment->n_quiet; i++) {
+        ranges[i] = (struct ag_code_range){attachment->quiet[i].low, attachment->quiet[i].high};
+    }
+    return any_thread(attach, ag_thread_is_busy_in, ranges, attachment->n_quiet);
 }
 
 /* Stops all threads. Returns 0 if no thread is in the ranges or in a runtime, and a thread that may
@@ -227,7 +512,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
     char unused[512];
     int r = ag_attach_write_sites(attach, /* is_on= */ true, message);
     if (r == 0) {
-        r = ag_attach_begin_call(attach, caller);
+        r = ag_attach_begin_call(attach, caller, /* helps= */ false);
         if (r == 0) {
             r = call_switch(attach, /* is_on= */ true);
             ag_remote_call_end(&attach->call);
@@ -293,7 +578,7 @@ static void ask_to_leave(struct ag_attach *attach) {
 static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *caller,
                           char message[512]) {
     uint64_t unused = 0;
-    int r = ag_attach_begin_call(attach, caller);
+    int r = ag_attach_begin_call(attach, caller, /* helps= */ false);
     if (r < 0) {
         return r == -EINTR ? ag_attach_interrupted(attach, message) : r;
     }

@@ -15,7 +15,12 @@
  *
  * 4. A child of clone with CLONE_VM executes the code of the target, and may be inside the agent
  * (the library that `attach` loads), although it is a process of its own. So the threads of
- * processes that share the target's memory are stopped, too. */
+ * processes that share the target's memory are stopped, too.
+ *
+ * 5. If thousands of threads want to run, each gets a CPU once in a second. A thread that has to do
+ * something for us, such as to leave the agent, needs only microseconds, but would wait as long for
+ * its turn. So the other threads stay stopped meanwhile, and one thread at a time runs, briefly
+ * (ag_stopped_threads_give_turn). */
 #include "stopped_threads.h"
 
 #include <errno.h>
@@ -25,6 +30,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -39,27 +45,38 @@ enum {
     TRANSFER_PATIENCE_NS = 100 * 1000 * 1000,
     TRANSFERS_PATIENCE_NS = 300 * 1000 * 1000, /* for all threads together */
     SLICE_NS = 50 * 1000 * 1000,
+    /* how long to wait for a good moment while a thread executes a function for us */
+    BUSY_PATIENCE_NS = 20 * 1000 * 1000,
+    CROWD = 8, /* running threads per CPU: a turn of each takes some 20 ms */
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
  * events are transferred. A stop would make the call return early, with the number of those
- * transferred so far. RUNS: the thread runs, possibly inside of such a call. SLEEPS: the
- * thread is in a call that waits interruptibly, so it stops at once. WAITS: any other state, or
- * unknown. */
-enum activity { RUNS, SLEEPS, WAITS, TRANSFERS };
+ * transferred so far. RUNS: the thread runs, possibly inside of such a call. SLEEPS: the thread is
+ * in a call that waits interruptibly, so it stops at once. MAPS: the thread is in a call that
+ * changes the memory map, and waits at most for other threads of the process that do the same, so
+ * it stops soon. WAITS: any other state, or unknown. */
+enum activity { RUNS, SLEEPS, MAPS, WAITS, TRANSFERS };
 
-static bool is_interruptible(int call) {
-    static const short calls[] = {SYS_futex,           SYS_poll,       SYS_ppoll,
-                                  SYS_nanosleep,       SYS_epoll_wait, SYS_epoll_pwait,
-                                  SYS_clock_nanosleep, SYS_pause,      SYS_rt_sigtimedwait,
-                                  SYS_select,          SYS_pselect6};
-    for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
-        if (calls[i] == call) {
-            return true;
+static enum activity waiting_activity_of(int call) {
+    static const short sleeps[] = {SYS_futex,           SYS_poll,       SYS_ppoll,
+                                   SYS_nanosleep,       SYS_epoll_wait, SYS_epoll_pwait,
+                                   SYS_clock_nanosleep, SYS_pause,      SYS_rt_sigtimedwait,
+                                   SYS_select,          SYS_pselect6};
+    static const short maps[] = {SYS_mmap, SYS_munmap, SYS_mprotect,
+                                 SYS_brk,  SYS_mremap, SYS_madvise};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(sleeps); i++) {
+        if (sleeps[i] == call) {
+            return SLEEPS;
         }
     }
-    return false;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(maps); i++) {
+        if (maps[i] == call) {
+            return MAPS;
+        }
+    }
+    return WAITS;
 }
 
 static enum activity activity_of(pid_t pid, pid_t tid) {
@@ -91,7 +108,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
         call == SYS_io_uring_enter
             ? arguments[1] != 0 && arguments[2] != 0 && (arguments[3] & IORING_ENTER_GETEVENTS) != 0
             : (call == SYS_io_getevents || call == SYS_io_pgetevents) && arguments[1] > 1;
-    return waits_for_more ? TRANSFERS : is_interruptible(call) ? SLEEPS : WAITS;
+    return waits_for_more ? TRANSFERS : waiting_activity_of(call);
 }
 
 /* Whether the thread, whose activity is ACTIVITY, is spared (ag_stopped_threads_spares). A thread
@@ -99,7 +116,7 @@ static enum activity activity_of(pid_t pid, pid_t tid) {
 static bool is_spared(struct ag_stopped_threads *threads, pid_t tid, enum activity activity) {
     const uint64_t now_ns = ag_monotonic_ns();
     for (size_t i = 0; i < threads->n_spared; i++) {
-        if (threads->spared[i].tid == tid && (activity == WAITS || activity == SLEEPS)) {
+        if (threads->spared[i].tid == tid && activity != RUNS && activity != TRANSFERS) {
             threads->spared[i] = threads->spared[--threads->n_spared];
             return false;
         }
@@ -244,9 +261,47 @@ uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
         ag_attach_end_alive(threads->end);
         const uint64_t stopped_ns = ag_traced_thread_release(&threads->items[i]);
         longest_ns = stopped_ns > longest_ns ? stopped_ns : longest_ns;
+        if (threads->items[i].is_killed) {
+            remember_late(threads, &threads->items[i]);
+        }
     }
     threads->n = 0;
     return longest_ns;
+}
+
+bool ag_stopped_threads_are_crowded(const struct ag_stopped_threads *threads) {
+    static pid_t tids[AG_THREADS_MOST];
+    const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t most = (size_t)CROWD * (n_cpus > 0 ? (size_t)n_cpus : 1);
+    size_t n_running = 0;
+    for (size_t i = 0; i < threads->n && n_running <= most; i++) {
+        n_running += ag_traced_thread_call(&threads->items[i]) < 0;
+    }
+    size_t n =
+        threads->n > 0 ? 0 : ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
+    n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
+    for (size_t i = 0; i < n && n_running <= most; i++) {
+        n_running += activity_of(threads->process->pid, tids[i]) == RUNS;
+    }
+    return n_running > most;
+}
+
+struct ag_traced_thread ag_stopped_threads_take(struct ag_stopped_threads *threads, size_t i) {
+    const struct ag_traced_thread thread = threads->items[i];
+    threads->items[i] = threads->items[--threads->n];
+    return thread;
+}
+
+int ag_stopped_threads_give_turn(struct ag_stopped_threads *threads, size_t i, uint64_t turn_ns) {
+    ag_attach_end_alive(threads->end);
+    const int r = ag_traced_thread_give_turn(&threads->items[i], turn_ns);
+    if (r < 0) {
+        const struct ag_traced_thread thread = ag_stopped_threads_take(threads, i);
+        if (r == -ETIMEDOUT) {
+            remember_late(threads, &thread);
+        }
+    }
+    return r;
 }
 
 /* Waits first for the threads that were late the last time, while no other thread is stopped. */
@@ -309,7 +364,8 @@ static void await_good_moment(struct ag_stopped_threads *threads) {
         }
         n_left = 0;
         for (size_t i = 0; i < n; i++) {
-            if (ag_attach_end_is_due(threads->end)) {
+            if (ag_attach_end_is_due(threads->end) ||
+                (threads->busy_tid != 0 && ag_monotonic_ns() - begin_ns > BUSY_PATIENCE_NS)) {
                 return;
             }
             if (!thread_is_ready(threads, tids[i], n_looks, ag_monotonic_ns() - begin_ns)) {
@@ -366,7 +422,7 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
                                 process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
-        if (thread_is_stopped(threads, first, tids[i], &at)) {
+        if (tids[i] == threads->busy_tid || thread_is_stopped(threads, first, tids[i], &at)) {
             continue;
         }
         if (ag_attach_end_is_due(threads->end)) {

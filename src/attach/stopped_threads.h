@@ -21,6 +21,8 @@ struct ag_stopped_threads { /* zero-initialize, then set process and end */
         uint64_t since_ns;
     } spared[AG_SPARED_THREADS_MOST]; /* see ag_stopped_threads_spares */
     size_t n_spared;
+    pid_t busy_tid; /* a thread that executes a function for us: ag_stopped_threads_all leaves it
+                     * alone; 0: none */
 };
 
 /* Whether the thread should not be stopped now. A call such as write waits until all bytes are
@@ -34,12 +36,20 @@ bool ag_stopped_threads_spares(struct ag_stopped_threads *threads, pid_t tid);
  * continues to wait. */
 int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
                            struct ag_traced_thread *ret_thread);
-/* Stops all threads of the process, and of the other processes in its memory. The caller has to
- * release the threads, whatever the result is. 0: all are stopped. -EAGAIN: one thread is late, and
- * the other threads must not wait for it: after they are released, the next call waits only for the
- * late thread. -ESRCH: the process has ended. -EINTR: the user asked for the end (attach_end.h).
- * Another negative errno: a thread cannot be stopped, with a message. */
+/* Stops all threads of the process but busy_tid, and of the other processes in its memory. The
+ * caller has to release the threads, whatever the result is. 0: all are stopped. -EAGAIN: one
+ * thread is late, and the other threads must not wait for it: after they are released, the next
+ * call waits only for the late thread. -ESRCH: the process has ended. -EINTR: the user asked for
+ * the end (attach_end.h). Another negative errno: a thread cannot be stopped, with a message. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
+/* Whether so many threads of the process want to run, or did before they were stopped, that each
+ * waits long for a CPU. */
+bool ag_stopped_threads_are_crowded(const struct ag_stopped_threads *threads);
+/* Lets items[I] run briefly, for TURN_NS, while the others stay stopped. Returns 0 if the thread is
+ * stopped again. Otherwise it is late or gone, and the last item has taken its place. */
+int ag_stopped_threads_give_turn(struct ag_stopped_threads *threads, size_t i, uint64_t turn_ns);
+/* Takes items[I] from the list; the caller has to release it. The last item takes its place. */
+struct ag_traced_thread ag_stopped_threads_take(struct ag_stopped_threads *threads, size_t i);
 /* Resumes all stopped threads. Returns the longest time that a thread was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
 /* Resumes the late threads that have stopped; without this call they stay stopped. Waits at most

@@ -29,7 +29,10 @@
 #include "remote/remote_memory.h"
 #include "remote/remote_process.h"
 
-enum { NAP_NS = 10 * 1000 * 1000 }; /* poll interval, in case another thread consumed SIGCHLD */
+enum {
+    NAP_NS = 10 * 1000 * 1000, /* poll interval, in case another thread consumed SIGCHLD */
+    TURN_PATIENCE_NS = 10 * 1000 * 1000,
+};
 
 /* Whether the wait status is the event that PTRACE_INTERRUPT makes. */
 static bool is_our_stop(int status) {
@@ -147,6 +150,12 @@ long ag_traced_thread_call(const struct ag_traced_thread *thread) {
     return (long)thread->registers.orig_rax;
 }
 
+bool ag_traced_thread_may_hold_lock(const struct ag_traced_thread *thread) {
+    const long call = ag_traced_thread_call(thread);
+    return call < 0 || call == SYS_mmap || call == SYS_munmap || call == SYS_mprotect ||
+           call == SYS_brk || call == SYS_mremap || call == SYS_madvise;
+}
+
 bool ag_traced_thread_intercepts(const struct ag_traced_thread *thread) {
     enum { DISPATCH_CONFIGURATION = 0x4211 };
     struct {
@@ -180,9 +189,32 @@ uint64_t ag_traced_thread_release(struct ag_traced_thread *thread) {
         return 0;
     }
     repeat_interrupted_call(thread);
-    /* the thread may have been killed meanwhile */
-    (void)ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
+    thread->is_killed = ptrace(PTRACE_DETACH, thread->tid, NULL, NULL) < 0;
     const uint64_t stopped_ns = ag_monotonic_ns() - thread->stopped_ns;
     thread->is_stopped = false;
     return stopped_ns;
+}
+
+/* Returns how often the thread has got a CPU; 0: not known. */
+static unsigned long n_times_on_cpu(const struct ag_traced_thread *thread) {
+    char text[128];
+    unsigned long n = 0;
+    (void)ag_remote_process_file(thread->pid, thread->tid, "schedstat", text, sizeof text);
+    return sscanf(text, "%*u %*u %lu", &n) == 1 ? n : 0;
+}
+
+int ag_traced_thread_give_turn(struct ag_traced_thread *thread, uint64_t turn_ns) {
+    const struct timespec turn = {.tv_nsec = (long)turn_ns};
+    const unsigned long n_before = n_times_on_cpu(thread);
+    const uint64_t begin_ns = ag_monotonic_ns();
+    repeat_interrupted_call(thread);
+    thread->is_stopped = false;
+    /* if the thread is gone, these calls fail, and so does the wait for the stop */
+    (void)ptrace(PTRACE_CONT, thread->tid, NULL, NULL);
+    do {
+        (void)nanosleep(&turn, NULL);
+    } while (n_before != 0 && n_times_on_cpu(thread) == n_before &&
+             ag_monotonic_ns() - begin_ns < TURN_PATIENCE_NS);
+    (void)ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
+    return ag_traced_thread_finish_stop(thread, ag_monotonic_ns() + TURN_PATIENCE_NS);
 }

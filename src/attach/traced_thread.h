@@ -13,6 +13,9 @@ struct ag_traced_thread { /* all zero: no thread */
     bool is_stopped;
     bool is_late;        /* the thread did not stop within the first wait */
     bool is_held;        /* the thread's whole process is stopped by a signal such as SIGSTOP */
+    bool is_killed;      /* the thread was killed while it was stopped, and has to be waited for by
+                          * ag_traced_thread_finish_stop: its process cannot end, or execute another
+                          * program, before its tracer knows of its end */
     uint64_t stopped_ns; /* when the thread stopped, by the monotonic clock */
     struct user_regs_struct registers;
 };
@@ -28,8 +31,17 @@ int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until
  * not stopped is left alone. */
 uint64_t ag_traced_thread_release(struct ag_traced_thread *thread);
 
+/* Lets the stopped thread run for about TURN_NS (less than a second), after waiting a few ms until
+ * it gets a CPU, and stops it again. The thread is traced all the time, and must not be held by a
+ * signal (is_held). Returns 0; -ESRCH: the thread is gone; -ETIMEDOUT: as
+ * ag_traced_thread_finish_stop. */
+int ag_traced_thread_give_turn(struct ag_traced_thread *thread, uint64_t turn_ns);
+
 /* The number of the system call that the thread is in, or -1. */
 long ag_traced_thread_call(const struct ag_traced_thread *thread);
+
+/* Whether the thread runs, or is in a system call that an allocator may make. */
+bool ag_traced_thread_may_hold_lock(const struct ag_traced_thread *thread);
 
 /* Whether the stopped thread intercepts its own system calls (prctl PR_SET_SYSCALL_USER_DISPATCH).
  * Also returns false if the kernel does not report it (before Linux 6.4). */

@@ -5,6 +5,8 @@
  *
  *     calm      a mode without a difficulty
  *     many      4,000 threads wait in system calls
+ *     crowd     3,800 threads wait in system calls, 200 allocate all the time
+ *     flat      200 threads allocate all the time
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
  *     handler   all threads are in a signal handler for ever; there no tracer may stop them
  *     vfork     a thread waits in vfork, again and again; there no tracer can stop it
@@ -19,7 +21,9 @@
  *     map       the perf map of the process (/tmp/perf-PID.map) is a hole of 1 GiB
  *
  * The program prints "ready", and calls go_round in a loop. It answers each line of its input by
- * "OK" and the number of calls, or by an error: a changed errno, signal mask or register. */
+ * "OK" and the number of calls and of allocations, or by an error: a changed errno, signal mask or
+ * register, or a block that another thread has changed. In the modes with many threads that
+ * allocate, it answers by "STUCK" if one of them has allocated nothing since the last answer. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +33,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,6 +43,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -131,19 +137,71 @@ static void *wait_in_sleep(void *unused) {
     return unused;
 }
 
-static int begin_many(void) {
+static struct {
+    pthread_mutex_t start; /* held until all threads are created */
+    int n;
+    _Atomic uint64_t n_blocks[THREADS]; /* how many blocks each thread has allocated */
+    uint64_t n_answered[THREADS];       /* the same at the last answer */
+} allocating = {.start = PTHREAD_MUTEX_INITIALIZER};
+
+static void *allocate_always(void *own_count) {
+    enum { KEPT = 16, BYTES_MOST = 3000 };
+    _Atomic uint64_t *count = own_count;
+    uint64_t *kept[KEPT] = {NULL};
+    (void)pthread_mutex_lock(&allocating.start);
+    (void)pthread_mutex_unlock(&allocating.start);
+    for (uint64_t i = 0;; i++) {
+        uint64_t **place = &kept[i % KEPT];
+        if (*place != NULL && **place != (uintptr_t)count + i - KEPT) {
+            thread_wrong = "a block has changed";
+        }
+        free(*place);
+        *place = malloc(sizeof **place + i * 37 % BYTES_MOST);
+        if (*place == NULL) {
+            thread_wrong = "no memory";
+            return NULL;
+        }
+        **place = (uintptr_t)count + i;
+        atomic_store_explicit(count, i + 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+/* The number of all blocks. Sets *ret_is_stuck if a thread has allocated nothing since the last
+ * call. */
+static uint64_t count_blocks(bool *ret_is_stuck) {
+    uint64_t n_blocks = 0;
+    for (int i = 0; i < allocating.n; i++) {
+        const uint64_t n = atomic_load_explicit(&allocating.n_blocks[i], memory_order_relaxed);
+        *ret_is_stuck |= n == allocating.n_answered[i];
+        allocating.n_answered[i] = n;
+        n_blocks += n;
+    }
+    return n_blocks;
+}
+
+static int begin_many(int n_waiting, int n_allocating) {
     static void *(*const waits[])(void *) = {wait_in_futex, wait_in_poll, wait_in_epoll,
                                              wait_in_sleep};
     pthread_attr_t attributes;
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
-    for (int i = 0; i < THREADS; i++) {
+    (void)pthread_mutex_lock(&allocating.start);
+    for (int i = 0; i < n_waiting + n_allocating; i++) {
         pthread_t thread;
-        if (pthread_create(&thread, &attributes, waits[i % 4], NULL) != 0) {
+        const int r = i < n_waiting ? pthread_create(&thread, &attributes, waits[i % 4], NULL)
+                                    : pthread_create(&thread, &attributes, allocate_always,
+                                                     &allocating.n_blocks[allocating.n++]);
+        if (r != 0) {
             return -1;
         }
     }
     nap_us(300000); /* until all threads wait */
+    if (n_allocating > 0) {
+        /* so that the first thread can answer; not permitted to every user */
+        (void)setpriority(PRIO_PROCESS, 0, -20);
+    }
+    (void)pthread_mutex_unlock(&allocating.start);
     return 0;
 }
 
@@ -309,10 +367,13 @@ static void serve(uint64_t most) {
             if (read(STDIN_FILENO, line, sizeof line) <= 0) {
                 _exit(0);
             }
+            bool is_stuck = false;
+            const uint64_t n_done = n_rounds + count_blocks(&is_stuck);
             if (wrong != NULL) {
                 dprintf(STDOUT_FILENO, "%s\n", wrong);
             } else {
-                dprintf(STDOUT_FILENO, "OK %llu\n", (unsigned long long)n_rounds);
+                dprintf(STDOUT_FILENO, "%s %llu\n", is_stuck ? "STUCK" : "OK",
+                        (unsigned long long)n_done);
             }
         }
     }
@@ -336,7 +397,11 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "vfork") == 0) {
         begin(in_vfork);
     } else if (strcmp(mode, "many") == 0) {
-        r = begin_many();
+        r = begin_many(THREADS, 0);
+    } else if (strcmp(mode, "crowd") == 0) {
+        r = begin_many(THREADS - 200, 200);
+    } else if (strcmp(mode, "flat") == 0) {
+        r = begin_many(0, 200);
     } else if (strcmp(mode, "circle") == 0) {
         make_circle();
     } else if (strcmp(mode, "fault") == 0) {
