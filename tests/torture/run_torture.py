@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run_torture: runs random programs with unusual behavior (torture programs) with and without allogram, in all modes, and compares the runs.
 
-    run_torture.py --build=BUILD --seeds=A-B [--modes=LIST] [--log=FILE]   the programs of these seeds; adds one line to the log
+    run_torture.py --build=BUILD --seeds=A-B [--modes=LIST] [--log=FILE]   the programs of these seeds (or A,B,...); adds one line to the log
     run_torture.py --build=BUILD --until=20000 --log=FILE                  continues where the log ends, in slices of 500 programs
     run_torture.py --build=BUILD --text=TEXT --variant=NAME                one program
     run_torture.py --build=BUILD --test                                    for `make test`: runs self_test.py, the programs in kept/, and
@@ -185,8 +185,11 @@ def run_programs(programs, options, builds):
 
 
 def seeds_in(text):
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    seeds = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds
 
 
 def last_in_log(path):
