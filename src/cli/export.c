@@ -174,7 +174,7 @@ static int set_option(void *context, int id, const char *value) {
  * would not show that a trace is missing. */
 static int open_merged(const struct request *request, char **paths, int n_paths,
                        struct ag_profile **ret_profile) {
-    struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
+    struct ag_profile **parts = calloc((unsigned)n_paths, sizeof *parts);
     int status = parts ? AG_EXIT_OK : ag_fail(AG_EXIT_FAILURE, "export: %s", strerror(ENOMEM));
     int n_parts = 0;
     while (status == AG_EXIT_OK && n_parts < n_paths) {
