@@ -121,7 +121,7 @@ def run_names_the_filter(tools):
         text = outcome.stderr.decode()
         failures.require("the summary names the filter: " + text, "recorded only --filter=type=*node" in text)
         failures.require("the summary names the blocks that the filter could not decide: " + text, "the type of a block in malloc" in text)
-        failures.require("the summary has five lines", text.count("\n") == 5)
+        failures.require("the summary has six lines", text.count("\n") == 6)
         outcome = recorded.run([tools.program("filtered")], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
         failures.expect("status without `run`, with ALLOGRAM_FILTER set", outcome.status, 0)
         outcome = recorded.run([tools.allogram, "run", "true"], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
