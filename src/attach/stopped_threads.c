@@ -64,19 +64,12 @@ static enum activity waiting_activity_of(int call) {
                                    SYS_nanosleep,       SYS_epoll_wait, SYS_epoll_pwait,
                                    SYS_clock_nanosleep, SYS_pause,      SYS_rt_sigtimedwait,
                                    SYS_select,          SYS_pselect6};
-    static const short maps[] = {SYS_mmap, SYS_munmap, SYS_mprotect,
-                                 SYS_brk,  SYS_mremap, SYS_madvise};
     for (size_t i = 0; i < AG_ARRAY_SIZE(sleeps); i++) {
         if (sleeps[i] == call) {
             return SLEEPS;
         }
     }
-    for (size_t i = 0; i < AG_ARRAY_SIZE(maps); i++) {
-        if (maps[i] == call) {
-            return MAPS;
-        }
-    }
-    return WAITS;
+    return ag_call_changes_map(call) ? MAPS : WAITS;
 }
 
 static enum activity activity_of(pid_t pid, pid_t tid) {

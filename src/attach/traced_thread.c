@@ -150,10 +150,14 @@ long ag_traced_thread_call(const struct ag_traced_thread *thread) {
     return (long)thread->registers.orig_rax;
 }
 
+bool ag_call_changes_map(long call) {
+    return call == SYS_mmap || call == SYS_munmap || call == SYS_mprotect || call == SYS_brk ||
+           call == SYS_mremap || call == SYS_madvise;
+}
+
 bool ag_traced_thread_may_hold_lock(const struct ag_traced_thread *thread) {
     const long call = ag_traced_thread_call(thread);
-    return call < 0 || call == SYS_mmap || call == SYS_munmap || call == SYS_mprotect ||
-           call == SYS_brk || call == SYS_mremap || call == SYS_madvise;
+    return call < 0 || ag_call_changes_map(call);
 }
 
 bool ag_traced_thread_intercepts(const struct ag_traced_thread *thread) {

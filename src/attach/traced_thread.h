@@ -40,6 +40,9 @@ int ag_traced_thread_give_turn(struct ag_traced_thread *thread, uint64_t turn_ns
 /* The number of the system call that the thread is in, or -1. */
 long ag_traced_thread_call(const struct ag_traced_thread *thread);
 
+/* Whether CALL, the number of a system call, changes the memory map. Allocators make such calls. */
+bool ag_call_changes_map(long call);
+
 /* Whether the thread runs, or is in a system call that an allocator may make. */
 bool ag_traced_thread_may_hold_lock(const struct ag_traced_thread *thread);
 

@@ -10,7 +10,7 @@
  * object has tables without a sorted header, maps memory for an index of them. */
 void ag_image_tables_find(const struct dl_phdr_info *object, const char *path,
                           struct ag_unwind_image *unwind);
-/* Unmaps the index, if there is one. Nobody may be using it. */
+/* Unmaps the index, if there is one. No thread may read it any more. */
 void ag_image_tables_release(struct ag_unwind_image *unwind);
 
 #endif
