@@ -127,7 +127,7 @@ static void walk_tree(struct walk *walk, const struct ag_writer *writer) {
     }
 }
 
-static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
+bool ag_process_is_recorded(const struct ag_writer *writer, uint32_t pid) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         const struct ag_watched_slot *watched = &writer->slots[i];
         const bool may_be_it =
@@ -194,7 +194,7 @@ void ag_program_names_add(char names[AG_STRANGERS_NAMES_BYTES], const char *name
 static void judge(const struct ag_writer *writer, struct ag_stranger *stranger) {
     const bool is_the_first =
         stranger->pid == writer->session->first_pid && !writer->report.registered;
-    if (!stranger->is_counted && !is_the_first && !is_recorded(writer, stranger->pid) &&
+    if (!stranger->is_counted && !is_the_first && !ag_process_is_recorded(writer, stranger->pid) &&
         !ag_process_has_surely_mapped(stranger->pid, writer->session->path)) {
         ag_process_name(stranger->pid, stranger->name);
         stranger->is_counted = true;
@@ -217,7 +217,7 @@ static void strangers_walk(struct ag_strangers *strangers, const struct ag_write
         if (!ag_process_lives(pid)) {
             continue;
         }
-        if (!stranger && !is_recorded(writer, pid)) {
+        if (!stranger && !ag_process_is_recorded(writer, pid)) {
             stranger = strangers_add(strangers, pid, now_ns);
         }
         if (stranger) {

@@ -61,6 +61,8 @@ struct ag_strangers { /* zero-initialize */
  * next_look_ns has been reached. */
 void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
                        uint64_t now_ns);
+/* Does a recording that has not ended belong to process PID, as far as the writer knows? */
+bool ag_process_is_recorded(const struct ag_writer *writer, uint32_t pid);
 /* Are IDS and JOINED the same process, before and after it executed a program whose recorder
  * joined the session? */
 bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_process_ids *joined);

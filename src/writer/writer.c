@@ -196,16 +196,8 @@ static enum ag_process_found ask_locks(const struct ag_session *session, uint64_
                : AG_PROCESS_UNCLEAR;
 }
 
-/* Is PID the pid of a recorded process that has not ended, as far as the writer knows? */
-static bool is_watched_pid(const void *context, uint32_t pid) {
-    const struct ag_writer *writer = context;
-    for (uint32_t i = 0; i < writer->session->n_slots; i++) {
-        const struct ag_watched_slot *watched = &writer->slots[i];
-        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended && watched->watch.pid == pid) {
-            return true;
-        }
-    }
-    return false;
+static bool is_other_recorded(const void *context, uint32_t pid) {
+    return ag_process_is_recorded(context, pid);
 }
 
 /* Finds the process' pid in the writer's namespace, by its locks and by /proc. */
@@ -219,7 +211,7 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
         const struct ag_watched_slot *parent = &writer->slots[seen->parent_slot];
         seen->sought.parent = parent->phase == AG_PHASE_OPEN ? parent->watch.pid : 0;
     }
-    seen->sought.is_other = is_watched_pid;
+    seen->sought.is_other = is_other_recorded;
     seen->sought.context = writer;
     const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
     if (found == AG_PROCESS_GONE && seen->identity != 0) {
