@@ -5,6 +5,7 @@
 The command must end within one second. The program must run on with the same code, signal mask and registers, and no file may be left.
 To repeat a run, set AG_TEST_SEED to the seed that the run printed."""
 
+import contextlib
 import ctypes
 import glob
 import os
@@ -43,7 +44,7 @@ class Hostile(Target):
 
     def all_threads_go_on(self):
         """Checks that each thread that allocates all the time still does so."""
-        wait = 0.1  # seconds; it grows, because each answer tells only what happened since the last one
+        wait = 0.1  # seconds; it grows, because each answer contains only what happened since the last one
         while self.ask("check").startswith("STUCK"):
             assert wait < GOES_ON_S, "a thread does not allocate any more"
             time.sleep(wait)
@@ -170,12 +171,17 @@ def ends_of_a_recording(mode):
         assert attached.report()["trace"]["end"] == "detached"
 
 
-def be_urgent():
+@contextlib.contextmanager
+def urgently():
     """Gives this process real-time priority, so that it measures the end of a command and not its own wait for a CPU."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except PermissionError as error:
         raise Skip("this user may not get real-time priority, which `attach` needs to get a CPU") from error
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @test
@@ -187,20 +193,14 @@ def attach_to_4000_threads_that_wait():
 
 @test
 def attach_to_4000_threads_of_which_200_allocate():
-    be_urgent()
-    try:
+    with urgently():
         ends_of_a_recording("crowd")
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @test
 def attach_to_200_threads_that_all_allocate():
-    be_urgent()
-    try:
+    with urgently():
         ends_of_a_recording("flat")
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @test
