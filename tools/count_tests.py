@@ -2,12 +2,14 @@
 """count_tests BUILD: prints the number of passed, failed and skipped tests in one line.
 
 It reads the results of `meson test` in BUILD and in the sanitizer builds below it, and those of run_fuzzers.sh. A test program that prints
-TAP counts once per case; any other test program, and a fuzz target, count once. Each test program with skipped cases has one line, with
-the reasons of the skips. The failed cases are named last, with the reasons that the test program printed for the first failures.
+TAP counts once per case; any other test program, and a fuzz target, count once. A test program that failed although none of its cases did
+(it was killed, say) counts as one failure. Each test program with skipped cases has one line, with the reasons of the skips. The failed cases
+are named last, with the reasons that the test program printed for the first failures.
 """
 
 import glob
 import itertools
+import json
 import os
 import re
 import sys
@@ -47,17 +49,41 @@ def cases_of(path):
             yield suite.get("name"), case.get("name"), outcome, why
 
 
+def failed_programs(path):
+    """(test program, "the whole program", "failed", reasons) of each failed test program that has no failed case in the JUnit file. PATH: the
+    testlog.json of meson, with a line per program."""
+    with open(path, encoding="utf-8") as file:
+        for result in map(json.loads, file):
+            output = result.get("stdout", "")
+            was_cut = result["result"] in ("TIMEOUT", "INTERRUPT")
+            has_cases = re.search("^ok ", output, re.MULTILINE)
+            if result["result"] in ("OK", "SKIP", "EXPECTEDFAIL") or re.search("^not ok ", output, re.MULTILINE):
+                continue
+            if was_cut or has_cases:
+                last_lines = (output + result.get("stderr", "")).splitlines()[-MOST_REASONS:]
+                yield result["name"], "the whole program", "failed", [f"{result['result']}, exit status {result['returncode']}", *last_lines]
+
+
+def fuzz_targets(folder):
+    """(the word "fuzz", target, outcome, reasons) of each line of run_fuzzers.sh."""
+    with open(os.path.join(folder, "results"), encoding="utf-8") as results:
+        for line in results:
+            outcome, name = line.split()
+            why = ["no clang here"]
+            if outcome == "failed":
+                with open(os.path.join(folder, name + ".log"), encoding="utf-8", errors="replace") as log:
+                    why = [text.rstrip() for text in log if re.search("ERROR|SUMMARY|ALARM|Test unit written", text)][:MOST_REASONS]
+            yield "fuzz", name, outcome, why
+
+
 def outcomes(build):
     """(test program, case, outcome, reasons) of everything that ran."""
     for folder in ["", "*/"]:
         for path in sorted(glob.glob(os.path.join(build, folder + "meson-logs/testlog*.junit.xml"))):
             yield from cases_of(path)
-    fuzzed = os.path.join(build, "fuzz/results")
-    if os.path.exists(fuzzed):
-        with open(fuzzed, encoding="utf-8") as file:
-            for line in file:
-                outcome, name = line.split(None, 1)
-                yield "fuzz", name.strip(), outcome, ["no clang here"]
+            yield from failed_programs(path.replace(".junit.xml", ".json"))
+    if os.path.exists(os.path.join(build, "fuzz/results")):
+        yield from fuzz_targets(os.path.join(build, "fuzz"))
 
 
 def main():

@@ -40,7 +40,7 @@ mkdir -p "$build/fuzz"
 if ! command -v clang >/dev/null; then
     [ "$seconds" != build ] || exit 0
     echo "run_fuzzers: SKIP: no clang here"
-    echo "skipped fuzz targets" >>"$build/fuzz/results"
+    echo "skipped targets" >>"$build/fuzz/results"
     exit 0
 fi
 [ -f "$build/fuzz/build.ninja" ] || export CC=clang
