@@ -59,9 +59,11 @@ def read_truth(path):
     return found
 
 
-def was_running(path):
+def header(path):
+    """Returns whether the program runs its acts, and how many other programs it has executed, which have no counts."""
     with open(path, "rb") as file:
-        return struct.unpack("<3I", file.read(12))[2] == 1
+        _, _, is_running, n_others = struct.unpack("<4I", file.read(16))
+    return is_running == 1, n_others
 
 
 # ---- traces ----

@@ -164,6 +164,7 @@ static uint64_t vfork_here(const struct node *node, uint64_t seed) {
             }
         }
         if (node->numbers[2] % 2) {
+            atomic_fetch_add(&truth_file->n_others, 1);
             execl("/bin/true", "true", (char *)NULL);
         }
         _exit(21);
