@@ -260,18 +260,16 @@ def shares_are_true_without_bpf(node):
     return failures
 
 
+DEEP_COLLECTIONS_ROUNDS = 50  # of the recursion; each collection has a row with 1,500 frames, and there are several in a round
+
+
 def deep_stacks_are_complete(node):
     """In a deep recursion, the stacks of samples and of collections contain all functions up to the process's first one."""
     failures = tap.Failures()
-    rounds = rounds_for(node, "recurse", 1.5)
-    for what, options in (("samples", ["--stacks"]), ("collections", ["--gc"])):
+    for what, options, rounds in (("samples", ["--stacks"], rounds_for(node, "recurse", 1.5)), ("collections", ["--gc"], DEEP_COLLECTIONS_ROUNDS)):
         n = whole = 0
-        for _ in range(5):  # on a busy machine, the workload may run after the observation
-            observer = Observer(node, "--duration=1300ms", "--rate=499", *options)
-            observer.wait_until_looking()
-            node.ask("recurse %d" % rounds)
-            result = observer.result()
-            node.ask("result")
+        for _ in range(5):  # on a busy machine, there may be few samples
+            result, _ = observe_work(node, ("--rate=499", *options), lambda: run(node, "recurse", rounds))
             rows = result["stacks"] if what == "samples" else result["gc"]["collections"]
             stacks = [([frame["function"] for frame in row.get("frames") or []], row.get("count", 1)) for row in rows]
             deep = [(names, count) for names, count in stacks if any(name in ("observed_node:down/1", "observed_node:build/1") for name in names)]
