@@ -41,8 +41,14 @@ static uint64_t add_record(uint64_t sum, const struct ag_record *record) {
     return sum;
 }
 
-/* Counts the events that the decoder returns: if there were more than the header says, a reader
- * would have reserved too little memory. */
+/* Whether the header of a chunk counts the event: it counts neither stamps nor rare events, which are
+ * encoded as records. */
+static bool is_counted(const struct ag_event *event) {
+    return event->kind == AG_RECORD_ALLOC || event->kind == AG_RECORD_FREE ||
+           event->kind == AG_RECORD_REALLOC_FREE || event->kind == AG_RECORD_UNDO_FREE;
+}
+
+/* The decoder must return as many counted events as the header says. */
 static uint64_t read_chunk(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, uint64_t sum) {
     static struct ag_event events[EVENTS_AT_ONCE];
@@ -62,7 +68,7 @@ static uint64_t read_chunk(struct ag_chunk_decoder *decoder, const struct ag_tra
             return add(sum, &error.code, sizeof(error.code));
         }
         for (int i = 0; i < n; i++) {
-            n_events += events[i].kind != AG_RECORD_STAMP;
+            n_events += is_counted(&events[i]);
         }
         sum = add(sum, events, (size_t)n * sizeof(events[0]));
         if (record.kind != 0) {
