@@ -41,8 +41,8 @@ static uint64_t add_record(uint64_t sum, const struct ag_record *record) {
     return sum;
 }
 
-/* Whether the header of a chunk counts the event: it counts neither stamps nor rare events, which are
- * encoded as records. */
+/* Whether the header of a chunk counts the event: it counts neither stamps nor rare events, which
+ * are encoded as records. */
 static bool is_counted(const struct ag_event *event) {
     return event->kind == AG_RECORD_ALLOC || event->kind == AG_RECORD_FREE ||
            event->kind == AG_RECORD_REALLOC_FREE || event->kind == AG_RECORD_UNDO_FREE;

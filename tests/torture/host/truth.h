@@ -52,7 +52,7 @@ struct truth_process {
 struct truth_header {
     _Atomic uint32_t n_processes, n_results;
     _Atomic uint32_t is_running; /* 1 as soon as main runs the acts */
-    _Atomic uint32_t n_others; /* executions of other programs, which have no counts here */
+    _Atomic uint32_t n_others;   /* executions of other programs, which have no counts here */
     _Atomic uint64_t results[TRUTH_RESULTS]; /* slots, reused in turn, for results of children */
 };
 _Static_assert(sizeof(struct truth_header) <= TRUTH_HEADER_BYTES, "the header has room");
