@@ -219,10 +219,12 @@ static bool load_entry(void *context, uint64_t entry_address, const void *file, 
  * modules is used. It misses only code that is new, or about to be unloaded. */
 int node_code_load(struct node_code *code, struct allogram_target *target) {
     struct node_code best = {0};
-    int r = -EAGAIN;
-    for (int i = 0; i < TRIES && (r == -EAGAIN || r == -EBADMSG); i++) {
+    int r = 0;
+    bool may_differ_next_time = true;
+    for (int i = 0; i < TRIES && may_differ_next_time; i++) {
         struct loading loading = {0};
         r = allogram_target_code_entries(target, load_entry, &loading);
+        may_differ_next_time = r == -EAGAIN || loading.result == -EBADMSG;
         r = r == 0 ? loading.result : r;
         if (r == 0 || (r == -EAGAIN && loading.code.n_files > best.n_files)) {
             node_code_clear(&best);
