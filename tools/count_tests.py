@@ -50,16 +50,14 @@ def cases_of(path):
 
 
 def failed_programs(path):
-    """(test program, "the whole program", "failed", reasons) of each failed test program that has no failed case in the JUnit file. PATH: the
-    testlog.json of meson, with a line per program."""
+    """(test program, "the whole program", "failed", reasons) of each failed test program that has no failed case in the JUnit file: only its
+    other cases are there, or it was cut before its first case. PATH: the testlog.json of meson, with a line per program."""
     with open(path, encoding="utf-8") as file:
         for result in map(json.loads, file):
             output = result.get("stdout", "")
-            was_cut = result["result"] in ("TIMEOUT", "INTERRUPT")
-            has_cases = re.search("^ok ", output, re.MULTILINE)
-            if result["result"] in ("OK", "SKIP", "EXPECTEDFAIL") or re.search("^not ok ", output, re.MULTILINE):
-                continue
-            if was_cut or has_cases:
+            has_failed = result["result"] not in ("OK", "SKIP", "EXPECTEDFAIL")
+            has_case = {word: re.search(f"^{word} ", output, re.MULTILINE) for word in ("ok", "not ok")}
+            if has_failed and not has_case["not ok"] and (has_case["ok"] or result["result"] in ("TIMEOUT", "INTERRUPT")):
                 last_lines = (output + result.get("stderr", "")).splitlines()[-MOST_REASONS:]
                 yield result["name"], "the whole program", "failed", [f"{result['result']}, exit status {result['returncode']}", *last_lines]
 
