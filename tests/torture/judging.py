@@ -138,17 +138,19 @@ class Judge:
         if self.falsify is not None:
             self.falsify(trues)
         different, n_reported = trace_truth.compare(trues, traces, is_part, may_miss_programs)
+        if may_miss_programs:
+            n_reported += trace_truth.others_without_trace(truth, traces)
         self.n_reported_losses += n_reported + sum(1 for trace in traces if trace.lost > 0)
         if not may_lose:
             findings += [Finding(mode, "counts", text) for text in different[:4]]
         return n_reported
 
     def _compare_run(self, mode, run, truth, plain, ended, findings, is_part=False):
-        """Compares the traces with the counts. An executed program may have no trace if `run` reports unrecorded programs. If every program has a
-        trace, `run` may report only executions of other programs, such as `true` in a namespace without the live file."""
+        """Compares the traces with the counts. An executed program may have no trace if `run` reports unrecorded programs; `run` must not report
+        any if every program has a trace."""
         unrecorded = UNRECORDED.search(ended.stderr)
         n_missed = self._compare(mode, run, truth, plain, findings, is_part, may_miss_programs=unrecorded is not None)
-        if unrecorded and n_missed == 0 and not is_part and int(unrecorded[1]) > trace_truth.header(truth)[1]:
+        if unrecorded and n_missed == 0 and not is_part:
             findings.append(Finding(mode, "unrecorded", "%s, but every program has a trace" % unrecorded[0].decode()))
 
     # ---- modes ----
@@ -301,7 +303,7 @@ class Judge:
 
         def meanwhile(pid):
             end = time.monotonic() + 5 * self.slowness
-            while time.monotonic() < end and not trace_truth.header(truth)[0]:
+            while time.monotonic() < end and not trace_truth.was_running(truth):
                 time.sleep(0.0005)
             family = surroundings.children_of(pid)
             program = [child for child in family if surroundings.command_of(child).startswith(command[0])]

@@ -8,7 +8,7 @@ import os
 
 import judging
 
-TEXT = "program(1,1,churn(1,60),threads(2,2,0,0,churn(3,40)),fork(4,0,1,churn(5,40)),execute(6,0,churn(7,20)))"
+TEXT = "program(1,1,churn(1,60),threads(2,2,0,0,churn(3,40)),fork(4,0,1,churn(5,40)),execute(6,0,churn(7,20)),vfork(8,2,1))"
 
 # name: (the kind of finding, the text of a shell script that runs `$real "$@"` and adds a fault)
 FAULTS = {
@@ -20,6 +20,7 @@ FAULTS = {
     "the status is lost": ("status", '"$real" "$@"; s=$?; [ "$1" = run ] && exit 0; exit $s'),
     "a process is left": ("left", '"$real" "$@"; s=$?; [ "$1" = run ] && sleep 600 & exit $s'),
     "a file is left": ("left", '"$real" "$@"; s=$?; [ "$1" = run ] && touch "$(dirname "$TORTURE_TRUTH")/left"; exit $s'),
+    "run reports an unrecorded process although all have traces": ("unrecorded", '"$real" "$@"; s=$?; [ "$1" = run ] && echo "allogram: 1 process was not recorded, because it is made up" >&2; exit $s'),
     "run never ends": ("hang", '[ "$1" = run ] && exec sleep 600; "$real" "$@"'),
     "a trace is damaged": ("trace", '"$real" "$@"; s=$?; [ "$1" = run ] && for t in "$(dirname "$TORTURE_TRUTH")"/*.allogram; do truncate -s 300 "$t"; done; exit $s'),
 }

@@ -19,6 +19,7 @@ HEADER_BYTES, PROCESSES, SITES = 65536, 4096, 96
 PROCESS_BYTES = 16 + SITES * 48
 TRUTH_BYTES = HEADER_BYTES + PROCESSES * PROCESS_BYTES
 MARK_SITE, MARK_BYTES = 30, 4096
+OTHER_PROGRAM = "/bin/true"  # executed by the act vfork
 FRAMES_OF_LIBRARIES = 3
 SITE_NAME = re.compile(r"(?:^|_)site_(\d+)(?:_|\.|$)")
 
@@ -59,11 +60,19 @@ def read_truth(path):
     return found
 
 
-def header(path):
-    """Returns whether the program runs its acts, and how many other programs it has executed, which have no counts."""
+def _header(path):
+    """Returns the words is_running and n_others of the file of counts."""
     with open(path, "rb") as file:
-        _, _, is_running, n_others = struct.unpack("<4I", file.read(16))
-    return is_running == 1, n_others
+        return struct.unpack("<4I", file.read(16))[2:]
+
+
+def was_running(path):
+    return _header(path)[0] == 1
+
+
+def others_without_trace(path, traces):
+    """Returns how many executions of OTHER_PROGRAM have no trace. That program has no counts; if it is recorded, it has a trace."""
+    return _header(path)[1] - sum(1 for trace in traces if trace.recorded.program.endswith(OTHER_PROGRAM))
 
 
 # ---- traces ----
@@ -100,6 +109,7 @@ class Recorded:
         self.odd_addresses = 0  # addresses with two allocations or two frees in a row
         self.n_events = 0
         self.number = None  # the number of the process, from its mark
+        self.program = ""  # the path of the executed file
         self.n_without_stack = self.n_frees = self.n_threads = 0
 
 
@@ -119,6 +129,8 @@ def read_dump(text, ours):
             fields = dict(FIELD.findall(rest))
             path = fields["path"].strip('"')
             images[fields["image"]] = (path, int(fields["bias"], 16)) if ours(path) else None
+        elif kind == "process":
+            recorded.program = dict(FIELD.findall(rest))["exe"].strip('"')
         elif kind == "thread":
             recorded.n_threads += 1
         elif kind == "nodes":
