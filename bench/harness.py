@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 class Bench:
     """One run of the benchmark: the paths that it needs, the number of rounds, the length of workloads (`scale`, 1 is the usual length), the
-    printed lines, and for each bar whether it is met."""
+    profilers to compare with (`peers`), the printed lines, and for each bar whether it is met."""
 
     def __init__(self, build, rounds, scale, folder, peers):
         self.build = os.path.abspath(build)
@@ -56,7 +56,7 @@ class Bench:
         return result, path
 
     def prove(self, path, expected):
-        """(events, bytes) of a trace; raises if it is damaged or incomplete, or does not have the expected number of events."""
+        """(events, bytes) of a trace; raises if it is damaged, if events were lost, or if it does not have the expected number of events."""
         outcome = subprocess.run([self.allogram, "check", "--json", path], stdout=subprocess.PIPE, check=False)
         verdict = json.loads(outcome.stdout)
         events = verdict["events"]

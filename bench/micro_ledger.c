@@ -23,6 +23,7 @@
 
 struct shape {
     const char *name;
+    /* n_alive: the most live blocks of a stream at a time; n_events: of all streams together */
     uint32_t n_stacks, n_alive, n_events, n_streams;
 };
 

@@ -1,5 +1,5 @@
 /* micro_walker.c: measures the time of a capture (the agent determines the current stack and its
- * number), for developers who change src/unwind/. The stacks have 4 to 128 frames, of which the
+ * number), for developers who change src/unwind/. The stacks have up to 128 frames, of which the
  * innermost ones, or some in the middle, change from capture to capture.
  *
  *     micro_walker [captures per round, default 100000 [leaf|middle|many [depth]]]
@@ -7,11 +7,12 @@
  * Prints ns per capture: the CPU time of a loop that calls a function which captures, minus that of
  * the same loop with a function that returns at once; the lower quartile of 32 rounds. The results
  * are counted, so that a capture which fails cannot appear fast. The depth includes main and the
- * frames of libc that call it.
+ * frames of libc that call it. If the depth is less than the frames that the program itself needs
+ * (about 9, with `middle` 14, with `many` 26), the stack has these frames.
  *
  *     leaf     the innermost frame is one of eight call sites, in turns
- *     middle   as leaf; in addition, four frames further out take one of 16 paths, in turns: 128
- *              stacks
+ *     middle   as leaf; in addition, four frames further out take one of 16 paths, in turns: 16
+ *              stacks, since each path always ends in the same call site
  *     many     as leaf; in addition, sixteen frames further out take one of 2^16 paths: many
  *              distinct stacks */
 #include <stdint.h>

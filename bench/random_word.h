@@ -1,4 +1,4 @@
-/* random_word.h: pseudorandom numbers (xorshift64), which are the same in each run of a test. */
+/* random_word.h: pseudorandom numbers (xorshift64), which are the same in each run of a program. */
 #ifndef RANDOM_WORD_H
 #define RANDOM_WORD_H
 

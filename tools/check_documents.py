@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """check_documents [ROOT]: documents to which a page or a comment refers exist.
 
-A relative link of a Markdown page must lead to a file, and its anchor to a heading of that file. If any file contains the name of a document
-(`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/), that document must exist. docs/mkdocs.yml
-must list every page of docs/ except the single decisions, and no other page."""
+A relative link of a Markdown page must lead to a file, and its anchor to a heading of that file. If a page or a source file contains the name of
+a document (`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/), that document must exist.
+docs/mkdocs.yml must list every page of docs/ except the single decisions, and no other page."""
 
 import os
 import re

@@ -2,7 +2,8 @@
 """check_layers [ROOT]: every module includes only the modules that the layer table allows.
 
 The table is in ARCHITECTURE.md for readers and in meson.build for the compiler. The two must be equal and have no cycle. A module may
-include only the modules of its row. (A forbidden include does not compile either, but this check names the rule.)
+include only the modules of its row, and an adapter includes no other adapter, except the headers of OFFERED. (A forbidden
+include of a module does not compile either, but this check names the rule.)
 """
 
 import os

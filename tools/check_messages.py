@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_messages [ROOT [FOLDER]]: checks the messages that a user can see, and lists them.
 
-A message is a format string in a call that prints an error, a note or a line of a report (ERRORS, REPORTS), or that fills a buffer with
+A message is a string of src/ in a call that prints an error, a note or a line of a report (ERRORS, REPORTS), or that fills a buffer with
 such a text (BUFFER). FOLDER/messages.txt gets all messages, sorted, each with its source file, so that they can be read together. The file
 contains no help texts.
 

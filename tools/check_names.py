@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """check_names [ROOT]: names of files.
 
-A file's name is its subject, and is unique. Assembly is in arch folders only. No typedef hides a pointer.
+A file's name is its subject. In src, include, adapters and tools it is unique, except the names of REPEATABLE and files in arch folders.
+Assembly is in arch folders only. No typedef hides a pointer.
 """
 
 import os

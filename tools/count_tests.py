@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""count_tests BUILD: prints the number of passed, failed and skipped tests in one line.
+"""count_tests BUILD: prints the number of passed, failed and skipped tests in its last line.
 
-It reads the results of `meson test` in BUILD and in the sanitizer builds below it, and those of run_fuzzers.sh. A test program that prints
+It reads the results of `meson test` in BUILD and in other builds directly below it, and those of run_fuzzers.sh. A test program that prints
 TAP counts once per case; any other test program, and a fuzz target, count once. A test program that failed although none of its cases did
-(it was killed, say) counts as one failure. Each test program with skipped cases has one line, with the reasons of the skips. The failed cases
-are named last, with the reasons that the test program printed for the first failures.
+(it was killed, say) counts as one failure. Each test program with skipped cases has one line, with the reasons of the skips. Then
+each failed case is named, with the first reasons that the test program printed.
 """
 
 import glob
@@ -50,8 +50,8 @@ def cases_of(path):
 
 
 def failed_programs(path):
-    """(test program, "the whole program", "failed", reasons) of each failed test program that has no failed case in the JUnit file: only its
-    other cases are there, or it was cut before its first case. PATH: the testlog.json of meson, with a line per program."""
+    """(test program, "the whole program", "failed", reasons) of each failed test program that has no failed case in the JUnit file, because the
+    program ended before it printed its first case, or after cases that passed. PATH: the testlog.json of meson, with a line per program."""
     with open(path, encoding="utf-8") as file:
         for result in map(json.loads, file):
             output = result.get("stdout", "")

@@ -2,7 +2,8 @@
 # run_fuzzers.sh BUILD SECONDS: builds every fuzz target with clang's libFuzzer and runs each for SECONDS, beginning with the inputs of
 # tests/fuzz/corpus. As many targets run at once as there are cores.
 #
-# Writes one line per target, `passed fuzz_x` or `failed fuzz_x`, to BUILD/fuzz/results. An input that fails is stored in BUILD/fuzz.
+# Writes one line per target, `passed fuzz_x` or `failed fuzz_x`, to BUILD/fuzz/results; without clang, only the line `skipped targets`. An input
+# that fails is stored in BUILD/fuzz.
 # run_fuzzers.sh BUILD SECONDS TARGET runs one target that was built before; the script calls itself in this way. run_fuzzers.sh BUILD build
 # only builds the targets.
 set -eu

@@ -238,9 +238,9 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 /* ---- attaching to a running program ----
  *
  * 1. The hooked functions of the collector may take its lock, and so may the function that sets the
- * listener. So the hooks are installed and removed while no thread executes code of the collector's
- * library: then no thread holds the lock. This needs the address range of the collector's code, so
- * a collector that is linked into the program is not hooked.
+ * listener. So the hooks are installed and removed while no thread has a frame of the collector's
+ * library on its stack: then no thread holds the lock. This needs the address range of the
+ * collector's code, so a collector that is linked into the program is not hooked.
  *
  * 2. The agent's data is not excluded from collections: the collector cannot undo an exclusion, and
  * memory that is mapped at the agent's addresses after the agent is unloaded would be excluded as
@@ -291,10 +291,10 @@ static uint64_t counted_bytes(void) {
     return statistics.before_collection_bytes + statistics.since_collection_bytes;
 }
 
-/* The program's exit does not wait for other threads. A thread may be inside of a call of the
- * collector, which has counted the new block already, or between the call and its recording. So the
- * adapter waits until these blocks are recorded. Blocks that other threads allocate meanwhile are
- * not in TOTAL, so the recorded bytes may exceed the total. */
+/* The program's exit does not wait for other threads. Another thread may have a block that the
+ * collector has counted and the adapter has not recorded yet. So the adapter waits up to 20 ms for
+ * such blocks to be recorded. Blocks that other threads allocate meanwhile are not in TOTAL, so the
+ * recorded bytes may exceed the total. */
 static void count_at_end(struct ag_runtime_definition *ret_runtime) {
     enum { TRIES_MOST = 10, WAIT_NS = 2000000 };
     static bool has_counted;

@@ -54,14 +54,15 @@ AG_HIDDEN;
 /* The call that caused a collection. ag_bdwgc_find_cause returns false if no call caused the
  * current collection. */
 struct ag_bdwgc_cause {
-    const uintptr_t *sp;
-    uintptr_t rbp;
+    const uintptr_t *sp;   /* the address of the call's return address */
+    uintptr_t rbp;         /* as its caller left it */
     uint64_t needed_bytes; /* the requested bytes; 0 if the call is no allocation */
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
-/* ag_bdwgc_hook installs the detours. It returns 0, or a negative errno and a reason. After an
- * error no function is hooked. places: the functions, in the order of collector_functions.def.
+/* ag_bdwgc_hook installs the detours. It returns 0; or a negative errno, a reason, and the name of
+ * the function that cannot be hooked or "": then no function is hooked. places: the functions, in
+ * the order of collector_functions.def.
  * in_program: the collector is linked into the program, so callers may have been compiled together
  * with it. */
 struct ag_bdwgc_place {

@@ -21,8 +21,8 @@
  * is the outermost call of the collector's library in the thread that collects.
  *
  * 5. An incremental collection (GC_enable_incremental) has no event START and no event END (alloc.c
- * of bdwgc 8.0 to 8.2): its last step stops all threads, and the
- * collection ends after its sweep. */
+ * of bdwgc 8.0 to 8.2): its last step stops all threads, and it ends with its sweep
+ * (RECLAIM_END). */
 #include "collector_cycle.h"
 
 #include <stdbool.h>
@@ -47,7 +47,7 @@ static struct {
     /* the times of the first and the last stop of the threads (0: not stopped yet), and the total
      * duration of the stops; in units of ag_host_elapsed_raw */
     uint64_t begun_raw, stopped_raw, paused_raw;
-    uint64_t before_bytes;
+    uint64_t before_bytes; /* in use when the collection began */
     bool is_stopped, is_swept;
     bool is_begun; /* the event START was seen; an incremental collection has none */
 } now;

@@ -1,11 +1,12 @@
 /* collector_memory.c: records the memory that the Boehm collector maps as memory of the collector's
  * heap, and not as a mapping of the program.
  *
- * The collector takes memory with mmap, for its heap and for tables, and never unmaps it: the
- * collector maps unused memory again, without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the
+ * The collector takes memory with mmap, for its heap and for tables, and never calls munmap: it
+ * replaces unused memory by a mapping without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the
  * collector is linked into the program, the collector and the program call mmap through the same
- * import slot. A mapping is the collector's if the thread is inside of a call of the collector. The
- * size of mappings from before the hook was installed comes from the collector's own statistics. */
+ * import slot. So a mapping counts as the collector's if the thread is inside of a call of the
+ * collector. The size of mappings from before the hook was installed comes from the collector's own
+ * statistics. */
 #include "collector_memory.h"
 
 #include <stdatomic.h>

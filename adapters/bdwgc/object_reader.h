@@ -1,8 +1,9 @@
 /* object_reader.h: the interface that the Boehm collector's adapter offers to the adapter of a
  * language whose objects live in the collector's heap. The collector's adapter calls the functions
- * of struct ag_object_reader when a block is allocated, initialized or freed, and when a collection
- * begins, in the thread that does this. The language's adapter can then read the type from the
- * object. This is the only header of an adapter that other adapters include. */
+ * of struct ag_object_reader when the program allocates or frees a block or calls the collector
+ * again, and when a collection begins, in the thread that does this. The language's adapter can
+ * then read the type from the object. This is the only header of an adapter that other adapters
+ * include. */
 #ifndef AG_OBJECT_READER_H
 #define AG_OBJECT_READER_H
 
@@ -17,15 +18,15 @@ struct ag_object_reader {
     void (*uncleared)(uintptr_t address, size_t bytes);
     /* The allocation of this block was recorded: it is the newest event of the thread. */
     void (*allocated)(uintptr_t address);
-    /* The thread calls the collector again, so the last object that it allocated is initialized by
-     * now. */
+    /* The thread calls the collector again, so the last object that it allocated is usually
+     * initialized by now. */
     void (*returned)(void);
     /* The program frees the block. */
     void (*freeing)(uintptr_t address);
     void (*collecting)(void); /* a collection begins */
 };
-/* Set by the language's adapter, before the program's first call or before the functions of the
- * collector are hooked; NULL: there is none. */
+/* Set by the language's adapter before a hooked function of the collector can be called; NULL: the
+ * process has no such adapter. */
 extern const struct ag_object_reader *ag_object_reader AG_HIDDEN;
 
 /* The heap's id in the trace (allogram.h); 0: the collector is not recorded. */

@@ -1,5 +1,5 @@
-/* crystal_name.c: converts Crystal's linker symbols to the names that Crystal programmers write,
- * and determines from the name of a function which type it allocates. Reports use both. The forms
+/* crystal_name.c: for reports, converts Crystal's linker symbols to the names that Crystal
+ * programmers write, and determines from the name of a function which type it allocates. The forms
  * of symbols are:
  *
  *     * TYPE [@ OWNER] (# | ::) METHOD [: named arguments] [< types of arguments >] : RESULT
@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the position after the parentheses that open at AT, or the end. */
+/* Returns the position after the parenthesis or brace that closes the one at AT, or the end of the
+ * text. */
 static size_t behind_parentheses(const char *text, size_t at) {
     size_t depth = 0;
     do {

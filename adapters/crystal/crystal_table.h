@@ -10,8 +10,8 @@ struct ag_decoder_types;
 /* Returns 0, or a negative errno with a message. */
 int ag_crystal_table_read(const char *path, struct ag_decoder_types **ret_types,
                           char ret_message[512]);
-/* The name of a type; NULL: it is not in the table. If types is NULL, only the numbers that are the
- * same in every program have names. */
+/* The name of a type; NULL: unknown. The type String, whose number is the same in every program,
+ * also has a name if it is not in the table or if types is NULL. */
 const char *ag_crystal_table_name(const struct ag_decoder_types *types, uint32_t number);
 void ag_crystal_table_free(struct ag_decoder_types *types);
 

@@ -21,9 +21,9 @@
  * that are functions of C. These are not reported, because the native frame of the function is in
  * the stack.
  *
- * 5. Tables. The table of places and the list of images only grow. An element is complete before
- * it is published, so readers take no lock. Two threads may find the same image at the same time;
- * then it is in the list twice, which does no harm. */
+ * 5. Tables. The table of places (each is a pc with its procedure and line) and the list of images
+ * only grow. An element is complete before it is published, so readers take no lock. Two threads
+ * may find the same image at the same time; then it is in the list twice, which does no harm. */
 #include "guile_code.h"
 
 #include <elf.h>
@@ -454,12 +454,13 @@ static struct ag_guile_place find_in_image(const struct image *image, uintptr_t 
     const uint32_t low = symbol ? (uint32_t)(base + symbol->st_value) : 0;
     const struct row *first =
         symbol ? first_row(image, low, low + (uint32_t)symbol->st_size) : NULL;
-    /* A line of another file belongs to a macro. Then the line is that of the code before it. */
+    /* A line of another file belongs to a macro. In that case the line of the code before it is
+     * used. */
     while (row && first && row > first && row->file != first->file) {
         row--;
     }
     if (row && row->offset < low) {
-        row = first; /* a row of the procedure before this one */
+        row = first; /* the row belongs to the previous procedure */
     }
     const char *file = first ? file_of(image, first->file) : NULL;
     char library_file[PATH_BYTES];
@@ -494,8 +495,8 @@ AG_COLD static struct ag_guile_place find_place(uintptr_t pc, uintptr_t frame) {
     return image ? find_in_image(image, pc) : (struct ag_guile_place){.function = 0};
 }
 
-/* Stores the place. If another thread, or the code that a signal handler interrupted, is storing
- * into the same element, nothing is stored. */
+/* Stores the place. If the table is full, or another thread or the code that a signal handler
+ * interrupted is storing into the same element, nothing is stored. */
 static void remember(struct place *place, uintptr_t pc, struct ag_guile_place found) {
     uintptr_t was = 0;
     if (atomic_load_explicit(&n_places, memory_order_relaxed) < PLACES_MOST &&

@@ -1,6 +1,6 @@
 /* guile_decoder.c: says which procedures belong to Guile itself, so that reports attribute blocks
- * to procedures of the program (symbol/decoder.h). The names of procedures are read in the process
- * (guile_code.c), and no image has others. */
+ * to procedures of the program (symbol/decoder.h). It decodes no names, because procedures are
+ * named in the process (guile_code.c). */
 #include <stddef.h>
 #include <string.h>
 
@@ -12,9 +12,10 @@ static void *open_image(struct ag_decoder_file *file) {
     return NULL;
 }
 
-/* A procedure without a file is code of Guile's virtual machine. The start of Guile has no file
- * either, but no procedure of the program is responsible for its blocks, so reports show it.
- * [compiled code] is the native frame of code that Guile's JIT compiler made (guile_jit.c). */
+/* A procedure without a file is code of Guile's virtual machine. The frame AG_GUILE_START, Guile's
+ * C code before it can run procedures, has no file either, but no procedure of the program is
+ * responsible for its blocks, so reports show it. [compiled code] is the native frame of code that
+ * Guile's JIT compiler made (guile_jit.c). */
 static bool is_library(const char *function, const char *file, bool is_native) {
     if (is_native) {
         return strcmp(function, "[compiled code]") == 0;

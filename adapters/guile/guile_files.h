@@ -1,9 +1,9 @@
 /* guile_files.h: names that the adapter gives to files and frames, and by which reports recognize
  * them.
  *
- * Guile knows these files by their path in a folder of its load path (ice-9/boot-9.scm). A module
- * of the program can have a path of the same form. So the adapter adds the folder in which Guile is
- * installed, below /usr/share: guile/3.0/ice-9/boot-9.scm.
+ * Guile names the source files of its own library by their path in a folder of its load path
+ * (ice-9/boot-9.scm). A module of the program can have a path of the same form. So the adapter adds
+ * the folder in which Guile is installed, below /usr/share: guile/3.0/ice-9/boot-9.scm.
  *
  * The frame AG_GUILE_START is in the stacks of the blocks that libguile's C code allocates before
  * it can run Scheme code: the built-in procedures and data. */

@@ -35,7 +35,7 @@ typedef void *map_fn(void *address, size_t bytes, int protection, int flags, int
 static map_fn *next_mmap;
 
 static void add_arena(uintptr_t low, size_t bytes) {
-    /* The thread may be preempted here, but does not wait while it holds this lock. */
+    /* A spinlock. A thread that holds it may be preempted, but calls nothing that waits. */
     while (atomic_exchange_explicit(&is_adding, true, memory_order_acquire)) {
     }
     const uint32_t n = atomic_load_explicit(&n_arenas, memory_order_relaxed);

@@ -2,7 +2,8 @@
  * that changed cost more than a comparison.
  *
  * 1. A walk reads the frames from the innermost outward, until it has as many frames of procedures
- * as a recorded stack can have, or has reached the outermost. A frame that has the same distance
+ * as a recorded stack can have, the memo is full, or it has reached the outermost. A frame that has
+ * the same distance
  * from the end of the stack and the same pc as a remembered frame has the same procedure and line.
  *
  * 2. The remembered frames stay from the outermost inward up to the first difference. The frames
@@ -10,8 +11,9 @@
  * further outside are not compared. They do no harm: they are beyond the depth of the recorded
  * stack.
  *
- * 3. The frames between two boot frames are a run (record/managed_frames.h), whose frames keep
- * their stack nodes. */
+ * 3. A call of Scheme code from C pushes a boot frame, whose pc is 0 (guile_stacks.c). The frames
+ * between two boot frames are a run (record/managed_frames.h). Frames of a run that have not
+ * changed keep their nodes of the stack tree. */
 #include "guile_memo.h"
 
 #include <string.h>
@@ -56,7 +58,7 @@ bool ag_guile_memo_read_new(struct ag_guile_memo *memo, uintptr_t pc, uintptr_t 
     return read->place.function != 0;
 }
 
-/* Clamps the nodes of the last run to its frames. */
+/* Ends the last run at frame N_FRAMES, and forgets the nodes of its frames further inside. */
 static void finish_run(struct ag_guile_memo *memo, uint32_t n_frames) {
     if (memo->n_runs > 0) {
         struct ag_frame_run *run = &memo->runs[memo->n_runs - 1];
@@ -73,7 +75,8 @@ static void replace(struct ag_guile_memo *memo, uint32_t kept, uint32_t n, uintp
     for (uint32_t i = n; i-- > 0;) {
         struct ag_guile_frame *frame = &memo->known[kept++];
         *frame = memo->read[i];
-        if (frame->known != 0) { /* the same as a remembered frame, inside of a difference */
+        if (frame->known != 0) { /* a remembered frame, but further inside than a difference, so the
+                                  * walk has not looked up its place */
             frame->place = frame->pc != 0
                                ? ag_guile_place_of(frame->pc, stack_high - frame->distance)
                                : (struct ag_guile_place){.function = 0};

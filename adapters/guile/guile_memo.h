@@ -22,14 +22,14 @@ struct ag_guile_frame {
 
 /* The memo of a thread. A run is the frames that one call of scm_call_n executes. */
 struct ag_guile_memo {
-    uint32_t recording; /* ag_stacks_recording() when the runs got their nodes */
-    uint32_t capacity;  /* elements of each array; the arrays are one mapping */
-    uint32_t n, n_runs;
-    uint32_t n_read;
+    uint32_t recording;           /* ag_stacks_recording() when the runs got their nodes */
+    uint32_t capacity;            /* elements of each array; the arrays are one mapping */
+    uint32_t n, n_runs;           /* elements of `known` and of `runs` */
+    uint32_t n_read;              /* elements of `read` */
     struct ag_guile_frame *known; /* the outermost first */
     struct ag_guile_frame *read;  /* of the current walk, the innermost first */
-    struct ag_run_frame *frames;
-    struct ag_frame_run *runs; /* the outermost first */
+    struct ag_run_frame *frames;  /* those of `known` that are frames of Scheme procedures */
+    struct ag_frame_run *runs;    /* the outermost first */
 };
 
 /* Begins a walk. Returns false if there is no memory. */
@@ -37,8 +37,9 @@ bool ag_guile_memo_begin(struct ag_guile_memo *memo);
 /* Adds a frame that is not remembered. Returns whether it is a frame of a Scheme procedure. */
 bool ag_guile_memo_read_new(struct ag_guile_memo *memo, uintptr_t pc, uintptr_t distance,
                             uintptr_t frame);
-/* Adds the next frame of the walk, from the innermost on, if memo->n_read < memo->capacity. *CURSOR
- * is memo->n at first. Returns whether it is a frame of a Scheme procedure. */
+/* Adds the next frame of the walk, from the innermost on. The caller makes sure that memo->n_read <
+ * memo->capacity. *CURSOR is memo->n at first. Returns whether it is a frame of a Scheme
+ * procedure. */
 AG_FAST bool ag_guile_memo_read_fast(struct ag_guile_memo *memo, uint32_t *cursor, uintptr_t pc,
                                      uintptr_t distance, uintptr_t frame) {
     uint32_t at = *cursor; /* the remembered frames from `at` on are further inside */

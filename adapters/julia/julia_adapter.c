@@ -111,8 +111,8 @@ static void *julia_symbol_find(const char *name, enum ag_symbol_scope scope) {
     return ag_symbol_find(name, scope, NULL, &place) ? place.address : NULL;
 }
 
-/* Finds the functions of Julia. Returns the name of the first one that is missing; NULL: none
- * is. */
+/* Finds the functions and variables of Julia that the adapter needs. Returns the name of the first
+ * one that is missing; NULL: none is. */
 static const char *find_functions(void) {
     static const struct {
         const char *name;

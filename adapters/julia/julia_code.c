@@ -44,7 +44,7 @@ void ag_julia_printf_answer(const char *format, ...) {
     const bool has_line = strncmp(format, with_line, strlen(with_line)) == 0;
     if ((!has_line && strncmp(format, without_line, strlen(without_line)) != 0) ||
         answer.n_places == PLACES_MOST) {
-        return; /* Julia does not know the function */
+        return; /* Julia does not know the function, or there is no room for another place */
     }
     va_list arguments;
     va_start(arguments, format);
@@ -81,7 +81,7 @@ void ag_julia_code_name_again(void) {
 void ag_julia_code_name_new(void) {
     static _Atomic bool is_busy;
     if (!ag_julia_is_recorded() || atomic_exchange_explicit(&is_busy, true, memory_order_acquire)) {
-        return; /* another thread is naming the functions */
+        return; /* nothing is recorded, or another thread is naming the functions */
     }
     uint32_t at = atomic_load_explicit(&n_named, memory_order_relaxed);
     for (; at < ag_made_code_count(); at++) {

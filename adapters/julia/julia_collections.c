@@ -168,7 +168,7 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
         (void *)mark_sentinel, (void *)sweep_sentinel, 0, 0);
     const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
-    /* Without a collection so far, Julia has allocated nothing that was not recorded. */
+    /* Before Julia's first collection, all bytes that it has allocated are still in use. */
     total_at_end = num.pause > 0 ? total_bytes(&num) : 0;
     ag_julia.jl_gc_set_cb_pre_gc(begins, 1);
     ag_julia.jl_gc_set_cb_post_gc(ends, 1);

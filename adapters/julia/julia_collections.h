@@ -10,7 +10,8 @@ struct ag_julia_thread;
 
 /* Whether the callbacks of collections are installed. */
 extern bool ag_julia_collections_are_followed AG_HIDDEN;
-/* Installs the callbacks, if Julia is initialized. Called from an allocation of this thread. */
+/* Installs the callbacks, if Julia is initialized and no thread has done so. THREAD is the calling
+ * thread. */
 void ag_julia_collections_follow(struct ag_julia_thread *thread);
 
 /* Called before a recording that follows another one: the next collection forgets the blocks of the

@@ -16,7 +16,7 @@
  *
  * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, so their calls of malloc do not reach the
  * agent's malloc. When Julia looks up the first function of a library, the library's imports are
- * corrected.
+ * rebound to the agent's functions.
  *
  * 5. _U_dyn_register: Julia registers the unwind tables of generated code by this function of
  * libunwind. The adapter gives them to the agent's unwinder. */

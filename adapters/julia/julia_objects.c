@@ -252,8 +252,8 @@ bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *
     return false;
 }
 
-/* Records the deaths of a list's dead objects. Keeps the live ones, or moves them to the list of
- * old objects. */
+/* Records the deaths of a list's dead objects. Live objects stay in the list; those that are old
+ * and marked move to the list of old objects. */
 static void sweep_list(struct ag_julia_objects *list, bool is_old, const uintptr_t *sp) {
     struct ag_julia_chunk *to = list->first;
     uint64_t n_kept = 0;

@@ -16,9 +16,10 @@ struct ag_julia_block_made {
 void ag_julia_made(struct ag_julia_thread *thread, enum ag_julia_heap heap,
                    const struct ag_julia_block_made *made);
 
-/* Records the thread's pending object; if it is an array whose data waits, also the data. Called
- * before the thread's next allocation, and when all threads are stopped. with_data: also records
- * data whose array was not allocated, because no array will follow. */
+/* Records the thread's pending object. If an array's data waits, and an object of a pool was
+ * allocated after it, also records the data. Called before the thread's next allocation, when all
+ * threads are stopped, and at the end of a recording. with_data: also records data after which no
+ * object was allocated, because no array will follow. */
 void ag_julia_settle(struct ag_julia_thread *thread, bool with_data);
 /* Whether an object or an array's data waits. */
 AG_FAST bool ag_julia_waits(const struct ag_julia_thread *thread) {
@@ -26,12 +27,12 @@ AG_FAST bool ag_julia_waits(const struct ag_julia_thread *thread) {
 }
 
 /* Called when a package has been read, or, if the reading was left by an exception, at the next
- * collection: records the blocks that were made meanwhile. */
+ * collection or at the end: records the blocks that were made meanwhile. */
 void ag_julia_restored(struct ag_julia_thread *thread);
 
 /* Called when the memory of a big object or of an array is freed (kind: FREE), or has moved (kind:
- * REALLOC_FREE, followed by ag_julia_moved). tag: the type of the memory's owner. Returns false if
- * the block was not recorded. */
+ * REALLOC_FREE, followed by ag_julia_moved). ag_julia_freed returns false if the block was not
+ * recorded. tag: the type of the memory's owner. */
 bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *sp, uintptr_t rbp);
 void ag_julia_moved(struct ag_julia_thread *thread, enum ag_julia_heap heap, uintptr_t tag,
                     const struct ag_julia_block_made *to);

@@ -8,8 +8,9 @@
  *     end
  *     trace      returns the path of the trace
  *
- * Two shared objects define these functions: the agent of `allogram run`, which records already and
- * pauses outside of the expression (julia_profile_joined.c); and liballogram-julia, which
+ * Two shared objects define these functions: the agent of `allogram run`, which records from the
+ * start of the process, and pauses from the end of each expression to the beginning of the next one
+ * (julia_profile_joined.c); and liballogram-julia, which
  * Allogram.jl loads into a Julia that was started without allogram (julia_profile_own.c). All
  * functions are called by one thread of Julia at a time, outside of collections. They return errors
  * as negative errnos, with one line in ret_message, which has AG_JULIA_MESSAGE_BYTES. */

@@ -39,7 +39,8 @@ struct ag_julia_pending {
     uintptr_t object;  /* the address after its header; 0: the block has no header, or there is no
                         * block */
     uintptr_t address; /* the address by which its death is recorded */
-    uintptr_t before;  /* the pool object that was made immediately before this block; 0: none */
+    uintptr_t before;  /* the pool object that was made immediately before this block, or, when an
+                        * array's data is recorded, the one made last after it; 0: none */
     size_t bytes;
     uint64_t interval_bytes; /* in a sampled recording */
     uint32_t stack;
@@ -74,8 +75,8 @@ struct ag_julia_deferred { /* blocks that wait for the names of their types */
 struct ag_julia_thread {
     struct ag_julia_thread *next;
     struct ag_julia_pending object, data;
-    /* The latest object of a pool, recorded or not; 0: none since an array's data was allocated, or
-     * since a collection. */
+    /* The latest object of a pool, recorded or not; 0: none since a big object or an array's data
+     * was allocated, or since a collection. */
     uintptr_t last_object;
     uintptr_t resized, resized_tag; /* array memory that is being resized, and its type; 0: none */
     uintptr_t fresh;    /* a block that libjulia got from posix_memalign, until a hook of the

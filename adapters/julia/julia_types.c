@@ -73,7 +73,7 @@ static allogram_type julia_type_name(uintptr_t tag, bool is_data) {
         length = type_name_append(text, 0, "array", 5);
     } else if (tag < FIRST_TYPE) {
         length = type_name_append(text, 0, "duplicate in a package's file", 29);
-    } else if (*(const volatile uintptr_t *)tag == 0) { /* the name of a DataType comes first */
+    } else if (*(const volatile uintptr_t *)tag == 0) { /* the first word is the name */
         length = type_name_append(text, 0, "type without a name", 19);
     } else {
         uintptr_t stream[STREAM_BYTES / sizeof(uintptr_t)] = {0};

@@ -24,9 +24,9 @@ AG_FAST uintptr_t ag_julia_tag(uintptr_t object) {
 
 /* Called once, before the other functions. Returns 0 or -ENOMEM. */
 int ag_julia_types_start(void);
-/* The type's number in the trace; 0: out of memory. The first call for a type gets its name from
- * Julia, which may call malloc but starts no collection. is_data: the block is not an array of that
- * type but the memory of such an array. */
+/* The type's number in the trace; 0: it cannot be registered. The first call for a type gets its
+ * name from Julia, which may call malloc but starts no collection. is_data: the block is not an
+ * array of that type but the memory of such an array. */
 allogram_type ag_julia_type(uintptr_t tag, bool is_data);
 /* Forgets the types that are about to be swept, since types are objects themselves. */
 void ag_julia_types_sweep(void);

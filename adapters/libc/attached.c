@@ -9,11 +9,12 @@
  * address of the agent in the program's data. The agent only prepares the detours; `allogram
  * attach` (the tool), which can stop the threads, writes the bytes (hook/attachment.h).
  *
- * 2. An original is a hooked function without its detour; the agent calls it through the page of
- * the detours. The originals may call each other by their public addresses (realloc(NULL, n) calls
- * malloc; a realloc whose mremap fails calls malloc and free), and those calls reach the agent. So
- * an original that may do this is called with recording suspended in the thread. Calls that the
- * allocator itself makes are recognized by the address of the caller (attached_entry.S).
+ * 2. An original is a hooked function without its detour; the agent calls it through a copy of the
+ * instructions that the detour replaced. The originals may call each other by their public
+ * addresses (realloc(NULL, n) calls malloc; a realloc whose mremap fails calls malloc and free),
+ * and those calls reach the agent. So an original that may do this is called with recording
+ * suspended in the thread. Calls that the allocator itself makes are recognized by the address of
+ * the caller (attached_entry.S).
  *
  * Allocators other than the C library's have entries of their own: static_allocator.c.
  *
@@ -105,7 +106,7 @@ static void say_and_exit(int status) {
     originals._exit(status);
 }
 
-/* The agent's functions, from entry.S. */
+/* The agent's functions, from entry.S and attached_entry.S. */
 extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_realloc[] AG_HIDDEN, ag_entry_attached_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
@@ -180,7 +181,8 @@ static bool hook_own_allocator(int *ret_r) {
     return !is_libc;
 }
 
-/* Returns 0, or -ENOTSUP if a needed function cannot be hooked; the note has the reason. */
+/* Returns 0, or -ENOTSUP: a needed function cannot be hooked, and the note has the reason; or no
+ * function was found. */
 static int hook_all(void) {
     const void *targets[N_HOOKED];
     size_t n_targets = 0;
@@ -216,7 +218,8 @@ static int hook_all(void) {
     return 0;
 }
 
-/* Lists the bytes that the tool has to write, and the pages of the detours' code. */
+/* Lists what the tool needs: the bytes that it has to write, the pages of the detours' code, and
+ * where the recorder's state is. */
 static void fill_sites(void) {
     struct ag_attachment *attachment = &ag_agent_attachment;
     struct ag_detour *const *prepared;

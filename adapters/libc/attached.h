@@ -14,7 +14,7 @@ AG_EXPORT extern struct ag_attachment ag_agent_attachment;
 /* Attaches the adapters. Called when the recorder is on, and before the detours (jumps at the start
  * of hooked functions), which are already prepared, are written into the code. */
 void ag_attached_runtimes_begin(void);
-/* Reports what the runtimes counted. Called once. */
+/* Reports what the runtimes counted. Only the first call does so. */
 void ag_attached_runtimes_end(void);
 bool ag_attached_runtimes_are_there(void);
 

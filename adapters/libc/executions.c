@@ -7,8 +7,8 @@
  * The call is counted before it is made, because a successful exec does not return. If the call
  * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.
  * Calls inside of the C library, such as that of execve in system, do not pass through the hooks.
- * The program is executed without the agent if it cannot load the agent (executed_environment.c),
- * except by system and popen. A library that the user preloads may replace such a function by one
+ * A program that cannot load the agent is executed without it (executed_environment.c), except by
+ * system and popen. A library that the user preloads may replace such a function by one
  * that calls another of them; the call inside of a counted call is not counted
  * (record/call_marks.h). */
 #include <alloca.h>
@@ -50,8 +50,8 @@ static __thread ag_call_marks executions __attribute__((tls_model("initial-exec"
 struct execution { /* a call that executes a program; in the frame of its hook */
     struct ag_call_mark mark;
     /* The parent and the child of vfork share the list of marks, and a successful call in the child
-     * leaves its mark in the list. With the thread id, later calls of the parent are not taken for
-     * calls inside of that call. */
+     * leaves its mark in the list. The thread id distinguishes the two, so later calls of the
+     * parent are not taken for calls inside of that call. */
     uint32_t thread_id;
     bool is_counted;
 };
@@ -228,7 +228,7 @@ int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_action
 }
 
 /* Whether the shell was executed. If the shell could not be executed, system returns -1, or in
- * older versions the status of a shell that did not find the command, and errno is set. If another
+ * older glibc the status of a shell that did not find the command, and errno is set. If another
  * thread waited for the shell, or SIGCHLD is ignored, system returns -1 with ECHILD although the
  * shell was executed. An interrupted waitpid inside of system sets EINTR. */
 static bool has_run_shell(int status, int error) {

@@ -1,6 +1,6 @@
-/* lifecycle.c: hooks fork, _exit, _Exit, quick_exit and dlclose in the preloaded agent (allogram's
- * library in the program). So the recorder notices new processes, the end of the process, and
- * unloaded objects. */
+/* lifecycle.c: hooks fork, _Fork, _exit, _Exit, quick_exit and dlclose in the preloaded agent
+ * (allogram's library in the program). So the recorder notices new processes, the end of the
+ * process, and unloaded objects. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,8 +16,8 @@ AG_EXPORT void _Exit(int status);
 AG_EXPORT void quick_exit(int status);
 AG_EXPORT int dlclose(void *handle);
 
-/* fork is hooked so that a child that never allocates has a trace too, and so that the trace of a
- * child forked in a signal handler begins before the handler returns. A child that is made by
+/* fork and _Fork are hooked so that a child that never allocates has a trace too, and so that the
+ * trace of a child forked in a signal handler begins before the handler returns. A child made by
  * another function is noticed when it first allocates or frees. */
 static pid_t fork_by(pid_t (*function)(void)) {
     const uint32_t parent_tid = ag_thread_tid_in_memory();

@@ -1,5 +1,5 @@
 /* next.h: the functions that the agent (allogram's library in the program) calls in the host, which
- * is the profiled program with its libraries. The first call of any of them starts the recorder. */
+ * is the profiled program with its libraries. */
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 
@@ -21,8 +21,9 @@ enum ag_libc_via {
     VIA_COUNT
 };
 
-/* Filled by ag_libc_start. Before that, the pointers lead to functions that start the agent and
- * then call the host's function. */
+/* Filled by ag_libc_start; in the attached agent, the pointers up to pvalloc are filled by
+ * attached.c. Before ag_libc_start, the pointers up to posix_memalign lead to functions that start
+ * the agent and then call the host's function; the other pointers are NULL. */
 struct ag_next_functions {
 #define AG_NEXT(function, result, arguments) result(*function) arguments;
 #include "next_functions.def"
@@ -41,13 +42,14 @@ struct ag_program_functions {
 };
 extern struct ag_program_functions ag_program AG_HIDDEN;
 
-/* Finds the functions of ag_next and starts recording, once; later calls return at once. Runs
- * before main, often inside the first malloc of a constructor that runs before the agent's. */
+/* Finds the functions of ag_next and starts recording, once; later calls return at once. Runs in
+ * the agent's constructor, or before it, in the first call of one of the agent's functions. Does
+ * nothing in the attached agent. */
 void ag_libc_start(void);
 
-/* Called when the process ends by exit, _exit, _Exit or quick_exit: records what runtimes
- * counted themselves, and the calls and words that were counted for each function. Only the first
- * call in a process records them. Callable from any thread and signal handler. */
+/* Called when the process ends by exit, or, if ag_libc_has_last_words, by _exit, _Exit or
+ * quick_exit: notes that the process exits, and records what runtimes counted themselves. Only the
+ * first call in a process records that. Callable from any thread and signal handler. */
 void ag_libc_end(void);
 /* Whether ag_libc_end has anything to write. */
 bool ag_libc_has_last_words(void);

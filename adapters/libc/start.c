@@ -7,8 +7,9 @@
  * 72,704 bytes for emergencies) are recorded also if the program defines malloc itself. The libc
  * has not set the environment at that time. In glibc before 2.34, libpthread is linked with the
  * same flag, and its constructor is called first. Libraries may then allocate before the agent's
- * constructor is called. So before the start the pointers in ag_next lead to functions that start
- * the agent and then call the host's function. After the start they lead to the host's own
+ * constructor is called. So before the start the pointers in ag_next, up to posix_memalign, lead to
+ * functions that start the agent and then call the host's function. (The agent's functions that use
+ * the other pointers call ag_libc_start first.) After the start all pointers lead to the host's own
  * functions, so calls cost no extra time.
  *
  * To find the host's functions, this file calls only dl_iterate_phdr of the libc, which does not
@@ -41,7 +42,7 @@
  * would end the program at its start. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* The places of the pointers that entry.S uses. */
+/* The offsets of the pointers that entry.S uses. */
 #define ASSERT_SLOT(function, slot)                                            \
     _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), \
                    "entry.S uses the same offset")
@@ -75,8 +76,8 @@ static void *program_function(const char *name) {
                : NULL;
 }
 
-/* The malloc of a library that the loader searches before the agent, because the program preloads
- * the library before it: calls of malloc do not reach the agent. NULL: there is no such library. */
+/* The malloc of a library that the loader searches before the agent, because LD_PRELOAD lists it
+ * before the agent: calls of malloc do not reach the agent. NULL: there is no such library. */
 static const void *malloc_before_agent(void) {
     struct ag_symbol_place place;
     return ag_symbol_find("malloc", AG_SYMBOL_FIRST, (const void *)(uintptr_t)ag_libc_start,
@@ -107,7 +108,7 @@ static void start_self_check(void) {
 /* If a library is opened with RTLD_DEEPBIND, the loader searches the library and its dependencies
  * before the agent. Then calls of malloc reach the libc, and are not recorded. */
 static struct {
-    uintptr_t functions[4]; /* of the libc, which calls of the agent's functions do not reach */
+    uintptr_t functions[4]; /* the host's functions, which such a library calls directly */
     size_t n_first;         /* number of objects that were loaded at the start */
     _Atomic bool is_reported;
 } passing_by;

@@ -11,8 +11,8 @@
 #include "record/recorder.h"
 
 struct ag_static_answer {
-    /* The number of functions of the program's malloc family that were hooked. Negative if one of
-     * them cannot be hooked; then none of them is hooked. */
+    /* The number of functions of the malloc family that were hooked, in the program and in the
+     * library of malloc_address. Negative if one of them cannot be hooked; then none is hooked. */
     int n_program;
     int n_others;   /* functions that only certain allocators have, in the program and
                      * in libraries */
@@ -32,9 +32,9 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
  * important. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
-/* Calls CALL once, in the first thread that enters a detour. If the compiler has inlined the
- * program's malloc into all its callers, no thread ever enters the detour of malloc, and CALL is
- * not called. */
+/* Calls CALL once, in the thread that first enters a detour of this file from outside of an
+ * allocator. If the compiler has inlined the hooked functions into all their callers, no thread
+ * enters a detour, and CALL is not called. */
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 

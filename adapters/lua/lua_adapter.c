@@ -6,8 +6,10 @@
  * of a few of those functions. The detour of lua_newstate puts the adapter's allocator in front of
  * the allocator that the program passes (lua_states.c). The detours of lua_getallocf and
  * lua_setallocf hide the adapter's allocator from the program. The detours of the functions that
- * run Lua code note the state (lua_stacks.c). Before anything is changed, the release is looked up
- * in lua_releases.def, and the row is compared with Lua's answers (lua_calibration.c). */
+ * run Lua code note the state (lua_stacks.c). Two more detours, of luaC_step and luaC_fullgc,
+ * record collections (lua_collections.c); the calibration finds these two functions. Before
+ * anything is changed, the release is looked up in lua_releases.def, and the row is compared with
+ * Lua's answers (lua_calibration.c). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -194,7 +194,7 @@ static void memo_replace(struct ag_lua_call_memo *memo, struct ag_lua_state *sta
         const bool is_innermost = i + 1 == first + n || ag_lua_call_is_fresh(L, memo->calls[i + 1]);
         /* A call that waits for its callee has saved its pc. If Lua saves every pc, the innermost
          * call is set too, because its run may not be reported: 5.2 and 5.3 prepare a call, and may
-         * allocate, before the call is fresh or not. */
+         * allocate, before the call's status says whether it is fresh. */
         if (!is_innermost || !ag_lua.layout.keeps_pc_in_variable) {
             const struct ag_lua_place place = ag_lua_place_of(state, L, ci, /* end= */ 0);
             ag_run_set(run, in_run, place.function, place.line);

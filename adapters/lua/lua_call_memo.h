@@ -11,8 +11,8 @@
 struct ag_lua_call_memo {
     const lua_State *L; /* NULL: empty */
     const struct ag_lua_state *state;
-    uint32_t recording; /* ag_stacks_recording() when the runs got their nodes; the number changes
-                         * when nodes become invalid */
+    uint32_t recording; /* ag_stacks_recording() when the runs got their nodes in the stack tree;
+                         * the number changes when nodes become invalid */
     uint32_t capacity;  /* elements of each array; the arrays are one mapping */
     uint32_t n_calls, n_runs;
     bool is_partial;  /* L has callers of calls[0] that are not in the memo */
@@ -30,8 +30,8 @@ struct ag_lua_call_memos { /* of one thread */
 };
 
 /* Returns the memo of L, brought up to date with the active calls of L. The caller must still set
- * the innermost frame of each run, by ag_lua_run_settle. NULL: there is no memory, or the current
- * walk uses all memos. */
+ * the innermost frame of each run, by ag_lua_run_settle. NULL: there is no memory, the current walk
+ * uses all memos, or Lua is 5.1. */
 struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
                                              struct ag_lua_state *state, lua_State *L);
 /* Sets the innermost frame of a run of the memo. end: the address after the bytecode instruction

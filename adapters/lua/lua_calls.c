@@ -123,8 +123,8 @@ static void forget_if_stale(struct ag_lua_state *state) {
 
 /* ---- the hook ---- */
 
-/* Whether the hook is called for a tail call whose function has a CallInfo of its own now, and will
- * run in that of its caller. 5.1 has no event for tail calls. */
+/* Whether the hook is called for a tail call whose function has a CallInfo of its own now, but will
+ * run in the CallInfo of its caller. 5.1 has no event for tail calls. */
 static bool is_early_tail_call(const struct ag_lua_debug *debug, const lua_State *L,
                                const void *ci) {
     const struct ag_lua_layout *layout = &ag_lua.layout;

@@ -3,9 +3,10 @@
  *
  * A function of Lua is a value and has no name. Programmers refer to it by the global, field or
  * local variable that the defining code assigns it to at once. So when a chunk (a compiled file or
- * string) is first seen, all functions in it are registered with those names. The other functions
- * (arguments, results) get the name by which the call reached them when they are first seen, as in
- * Lua's own tracebacks. The line of the definition distinguishes functions with the same name. A
+ * string) is first seen, all functions in it that have such a name are registered with it. The
+ * other functions (arguments, results) get the name by which the call reached them when they are
+ * first seen, as in Lua's own tracebacks. The line of the definition distinguishes functions with
+ * the same name. A
  * function is identified by its proto, the code that all its closures share. When the block of a
  * proto is freed, its function is forgotten, because another function may get the address. */
 #include "lua_functions.h"

@@ -5,14 +5,15 @@
  * luaV_execute, the interpreter, has its pc in a variable and saves it in the call
  * (ci->u.l.savedpc) before an instruction that can raise an error or call. Two instructions
  * allocate without saving the pc: OP_NEWTABLE (luaH_new, luaH_resize) and OP_SETLIST
- * (luaH_resizearray). The source of this is upstream's lvm.c at the tags of the releases in
- * lua_releases.def. Lua 5.3 advances the pc in the call itself, so for 5.3 this file does nothing
- * (keeps_pc_in_variable in struct ag_lua_layout).
+ * (luaH_resizearray); in 5.1 also OP_CLOSURE. The source of this is upstream's lvm.c at the tags of
+ * the releases in lua_releases.def. Lua 5.2 and 5.3 advance the pc in the call itself, so for them
+ * this file does nothing (keeps_pc_in_variable in struct ag_lua_layout).
  *
  * 1. The place of the variable. The compiler may have put the variable into a callee-saved register
  * or into a word of the frame. The place may differ from site to site (a site is a return address
- * in luaV_execute). So the place is found by experiment: lua_calibration.c runs table constructors
- * and knows the instruction that allocates each of their blocks. A place that holds the address of
+ * in luaV_execute). So the place is found by experiment: lua_calibration.c runs constructors of
+ * tables (and closures) and knows the instruction that allocates each of their blocks. A place that
+ * holds the address of
  * that instruction's end each time a site is reached is the variable. A place that always has the
  * same distance from that address is a copy of the variable.
  *
@@ -29,7 +30,7 @@
  *                      stack, which a function that leaves by longjmp may search
  *
  * 3. The use of a value. All words that are read lie in frames that the walker has walked. A value
- * is used only if it points into the code of the function that the call runs, after one of the two
+ * is used only if it points into the code of the function that the call runs, after one of these
  * instructions. Otherwise the saved pc is used. That happens at a site that the constructors did
  * not reach, in a signal handler that interrupted one of those calls (the kernel stored the
  * registers then), and when an allocator of the program ran another Lua state before it returned
@@ -66,7 +67,7 @@ static struct site {
 } sites[SITES_MOST];
 static uint32_t n_sites;
 static bool
-    has_missed; /* there were more than SITES_MOST sites, or a site whose place was not found */
+    has_missed; /* there were more than SITES_MOST sites, or ag_lua_pcs_settle dropped a site */
 
 /* The registers that lua_entry.S notes when the adapter's allocator is called. A nested call (an
  * allocator of the program, or a signal handler, runs Lua) overwrites them. */

@@ -8,13 +8,13 @@
 
 #include "unwind/stack_walker.h"
 
-/* natives[frame] belongs to luaV_execute, Lua's interpreter, and has a caller's frame. Returns the
- * end of the bytecode instruction that luaV_execute runs, if it has not saved its pc. 0: it has
- * saved the pc, or the place where it holds the pc is unknown. The caller checks the value by
- * ag_lua_unsaved_pc. Callable from any thread and signal handler. */
+/* natives[frame] must belong to luaV_execute, Lua's interpreter, and natives[frame + 1], the frame
+ * of its caller, must exist. Returns the end of the bytecode instruction that luaV_execute runs, if
+ * it has not saved its pc. 0: it has saved the pc, or the place where it holds the pc is unknown.
+ * The caller checks the value by ag_lua_unsaved_pc. Callable from any thread and signal handler. */
 uintptr_t ag_lua_end_at(const struct ag_walked_frame *natives, uint32_t frame);
-/* Forgets which functions push which registers, and where. Called when shared objects were
- * unloaded. */
+/* Forgets where native functions save the registers of their callers, one of which may hold the pc.
+ * Called when shared objects were unloaded. */
 void ag_lua_pcs_forget_rules(void);
 
 /* ---- the calibration ---- */
@@ -24,8 +24,9 @@ void ag_lua_pcs_forget_rules(void);
  * to luaV_execute, which runs this instruction and allocates. */
 void ag_lua_pcs_learn(const struct ag_walked_frame *natives, uint32_t frame,
                       const uint32_t *instruction);
-/* Ends the calibration and keeps the sites (return addresses in luaV_execute) whose place of the pc
- * was found. Returns false if the place is unknown at any site, or if there are no sites. */
+/* Ends the calibration and keeps the sites (return addresses in luaV_execute) that were reached at
+ * least twice and for which the place of the pc was found. Returns false if there are no sites, or
+ * others too. */
 bool ag_lua_pcs_settle(void);
 
 #endif

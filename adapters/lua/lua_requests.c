@@ -13,10 +13,10 @@
  *
  * 2. The return addresses are learned and not assumed. While the calibration runs a script that
  * makes objects of all types, each request is noted with the address of its block. Afterwards Lua's
- * lists of objects say which blocks are objects and of which type; all other blocks are vectors. A
- * return address that led to two types makes the calibration fail. A return address that did not
- * occur stands for a vector. (In 5.1.5 this is the one for the upvalues of a function that was
- * loaded from bytecode.) */
+ * lists of objects say which blocks are objects and of which type; all other blocks are vectors. If
+ * an inner return address led to two types, the outer one decides; if an outer one then led to two
+ * types, the calibration fails. A return address that did not occur stands for a vector. (In 5.1.5
+ * this is the one for the upvalues of a function that was loaded from bytecode.) */
 #include "lua_requests.h"
 
 #include <stdatomic.h>

@@ -17,9 +17,9 @@ size_t ag_lua_requests_tag(const uintptr_t *sp, uintptr_t rbp);
 /* Notes a request and the block that it got. No block may be freed between the first note and
  * ag_lua_requests_learn, because the address of a block identifies its request. */
 void ag_lua_requests_note(const void *block, const uintptr_t *sp, uintptr_t rbp);
-/* Compares the noted requests with the objects of L, which made them. Returns false if one return
- * address led to blocks of two types, or if a type did not occur. Must be called before
- * ag_lua_requests_tag. */
+/* Compares the noted requests with the objects of L, which made them. Returns false if the return
+ * addresses do not determine the types of the blocks, if a type did not occur, or if there was no
+ * room for all notes. Must be called before ag_lua_requests_tag. */
 bool ag_lua_requests_learn(const lua_State *L);
 
 #endif

@@ -62,9 +62,9 @@ static bool call_begins(const lua_State *L, const void *ci) {
 
 /* In 5.2 (fresh_value 0) the bits of a call that has executed no instruction do not say whether it
  * is fresh: luaD_precall, which may run the collector, prepares the call before luaV_execute is
- * called or goes on.
+ * called for it or continues with it.
  *
- * In 5.1 there are no such bits, but luaV_execute goes on with the called function in two
+ * In 5.1 there are no such bits, but luaV_execute itself continues with the called function in two
  * instructions only, OP_CALL and OP_TAILCALL. A Lua function that another Lua function called by
  * any other instruction is a metamethod, an iterator, a finalizer or a hook, and fresh. (If a hook
  * that is written in Lua is called at an OP_CALL, it counts as called by this instruction, and not
@@ -83,9 +83,9 @@ bool ag_lua_call_is_fresh(const lua_State *L, const void *ci) {
     return op != layout->op_call && op != layout->op_tail_call && !call_begins(L, ci);
 }
 
-/* Computes the same as Lua: in 5.4 luaG_getfuncline. There some instructions have their line
- * stored. The function starts from the last of these that is not after the wanted instruction, and
- * adds the differences that are stored for the instructions in between. */
+/* Computes the line as Lua does. From 5.4 on (luaG_getfuncline) the line itself is stored for some
+ * instructions only. The function starts from the last of these instructions that is not after the
+ * wanted one, and adds the differences that are stored for the instructions in between. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc) {
     struct absolute {
         int pc, line;

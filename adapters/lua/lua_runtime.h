@@ -97,11 +97,11 @@ struct ag_lua_layout {
     uint8_t refuses_table_finalizers; /* 1: only userdata has finalizers */
     uint8_t knows_emergency;          /* 1: luaC_fullgc has the argument isemergency */
     /* An instruction has, from the lowest bit on, an opcode of op_bits, and A, of 8 bits. B and C
-     * are read as 8 bits. The masks have the bit of an instruction that is set if B or C is a
-     * constant and not a register; b_is_constant 0: in set_global and set_field, B is always a
-     * constant, and set_global_has_bx 1: the key of set_global is the constant Bx, and A the value.
-     * op_call, op_tail_call: needed if ci_bytes is not 0. op_move, op_get_upvalue: if
-     * closure_has_words is 1, OP_CLOSURE saves no pc, and is followed by one of these two
+     * are read as 8 bits. b_is_constant, c_is_constant: the bit of an instruction that is set if B
+     * or C is a constant and not a register. b_is_constant 0: in set_global and set_field, B is
+     * always a constant. set_global_has_bx 1: the key of set_global is the constant Bx, and the
+     * value is A. op_call, op_tail_call: needed only if ci_bytes is not 0. op_move, op_get_upvalue:
+     * if closure_has_words is 1, OP_CLOSURE saves no pc, and is followed by one of these two
      * instructions for each upvalue (proto_n_upvalues: their number). op_extra is the opcode of the
      * extra argument of an instruction; if set_list_has_word is 1, it does not exist, and a word
      * follows OP_SETLIST if C is 0. */

@@ -4,9 +4,9 @@
  * another, both run in the same call of luaV_execute, so one native frame of luaV_execute stands
  * for a run of Lua calls. The run goes from its innermost call outward to the call that Lua marked
  * as fresh, for which luaV_execute was called. A C function has a native frame of its own. So the
- * n-th frame of luaV_execute belongs to the n-th run of its state. A call that C code has begun
- * is not fresh before luaV_execute is called for it. Lua 5.3 calls the hook for calls at this
- * moment. Such a call is reported with the run of its callers.
+ * n-th frame of luaV_execute belongs to the n-th run of its state. A call that C code has begun is
+ * not fresh yet before luaV_execute is called for it. (Lua 5.3 calls the program's hook for calls
+ * at that time.) Until then the call is reported with the run of its callers.
  *
  *     native          calls of L
  *       f (C)           f
@@ -28,11 +28,11 @@
  * 4. Stacks that move. While Lua reallocates the stack of a state, the state's calls point to the
  * old stack, and cannot be read. (Lua 5.4.4 allocates the new stack before it frees the old one, so
  * there the calls can always be read.) So the frames are read before the move (ag_lua_stacks_keep),
- * and each walk during the move gets these frames. A walk is during the move if its stack contains
- * the native call that moves the Lua stack. A flag would not be enough: a callback that the program
- * registered by allogram.h may leave that call by longjmp, and the flag would stay set. If such a
- * callback allocates in another Lua state, the block gets the kept frames, of the state whose stack
- * moves.
+ * and each walk during the move gets these frames. A walk happens during the move if its stack
+ * contains the native call that moves the Lua stack. A flag would not be enough: a callback that
+ * the program registered by allogram.h may leave that call by longjmp, and the flag would stay set.
+ * If such a callback allocates in another Lua state, the block gets the kept frames, of the state
+ * whose stack moves.
  *
  * 5. Depth. The calls of each state are remembered between walks (lua_call_memo.c), so a walk reads
  * only those that may have changed. A walk in a signal handler that interrupted another walk of its

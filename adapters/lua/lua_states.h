@@ -44,12 +44,12 @@ struct ag_lua_state {
                                   * state */
     uint32_t n_functions;        /* functions in the table, including freed ones */
     uint32_t functions_capacity; /* a power of two */
-    struct ag_lua_known_function *functions;
-    struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];
+    struct ag_lua_known_function *functions;            /* hash table by proto */
+    struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES]; /* cache by pc */
     struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
-    allogram_counters *counters; /* used by lua_calls.c; NULL: calls are not counted */
-    lua_State *running;          /* main thread or coroutine that ran last; NULL: unknown */
-    struct ag_lua_known_call *calls;
+    allogram_counters *counters;      /* used by lua_calls.c; NULL: calls are not counted */
+    lua_State *running;               /* main thread or coroutine that ran last; NULL: unknown */
+    struct ag_lua_known_call *calls;  /* hash table; used by lua_calls.c */
     uint32_t n_calls, calls_capacity; /* capacity: 0, or a power of two */
     /* the remembered calls (struct ag_lua_call_memos) of the thread that walked the state's stack
      * last; NULL: none */

@@ -1,10 +1,11 @@
 /* luajit_calibration.c: compares LuaJIT with the offsets in luajit_runtime.h before they are used.
  *
- * A script calls C functions of the adapter at known places: in nested, recursive, variadic and
- * tail calls, after large distances between lines, and in a coroutine. They compare the calls that
- * are read from the Lua stack with those of lua_getstack and lua_getinfo: the place of the
- * definition, the line and the source. The state's allocator reads the line that allocates from the
- * interpreter's native frame, and the script compares it with the line that lua_getinfo returns.
+ * A script calls two C functions of the adapter at known places: in nested, recursive, variadic and
+ * tail calls, after large distances between lines, and in a coroutine. One (probe) compares the
+ * calls that are read from the Lua stack with those of lua_getstack and lua_getinfo: the place of
+ * the definition, the line and the source. The state's allocator reads the line that allocates from
+ * the interpreter's native frame; the other function (check_line) checks that this line is the one
+ * before the line of its own call, which lua_getinfo returns.
  *
  * The interpreter is the function that called the C function, according to .eh_frame. The field
  * cur_L of the global_State is found by its value, which must be the main thread at first and then
@@ -103,7 +104,7 @@ static int probe(lua_State *L) {
     return 0;
 }
 
-/* The line before that of the call has allocated last. */
+/* Checks that the line before the line of this call made the last allocation. */
 static int check_line(lua_State *L) {
     struct luajit_debug debug;
     own.n_checks++;

@@ -29,7 +29,7 @@
  * walk reads only those that may have changed. For this, each call that is remembered gets a mark:
  * the tag of its function's slot is changed from "function" to "proto". LuaJIT clears the tag when
  * it reads the slot, and its collector only tests whether the tag is one of a collectable object.
- * Each new call writes its function into the slot, with the usual tag, also a tail call. So a call
+ * Each new call, also a tail call, writes its function into the slot, with the usual tag. So a call
  * with a mark is the call that was remembered at this slot, and its callers have not moved on since
  * then. The marked call itself may have moved on, and is read again.
  *
@@ -314,7 +314,8 @@ static void finish_run(struct ag_luajit_memo *memo, uint32_t n_frames) {
     }
 }
 
-/* Where the calls of one lua_State are read. */
+/* A lua_State whose calls are read, and the native frames from which the lines of its calls are
+ * found. */
 struct luajit_view {
     struct ag_luajit_frames *frames;
     uintptr_t L, base;
@@ -437,7 +438,8 @@ static void add_frame(struct c_frames *found, uintptr_t frame, uintptr_t L, uint
 
 /* Whether L, which was found in the first native frame of the interpreter, at FRAME, is a
  * lua_State. While LuaJIT leaves compiled code, the frame has another layout, and L may be any
- * value. At that time the state that runs has another native frame. */
+ * value. So L is accepted only if it is the running lua_State, or no lua_State runs, and if its
+ * newest native frame is FRAME. */
 static bool is_innermost(const struct ag_luajit_frames *frames, uintptr_t L, uintptr_t frame) {
     const uintptr_t running =
         frames->global != 0 ? ag_luajit_word(frames->global, ag_luajit.global_running) : 0;
@@ -496,8 +498,9 @@ static uint32_t compiled_code(void) {
     return known;
 }
 
-/* Reports the runs of one lua_State, for COUNT native frames from index FROM on. Returns the new
- * number of reported items. ret_runs NULL: reads all calls, and reports them one by one. */
+/* Reports the runs of one lua_State, for the view's native frames, which are those of FOUND from
+ * index FROM on. N: the number of items reported before; returns the new number. If ret_runs is
+ * NULL or there is no memo, reads all calls and reports them one by one. */
 static uint32_t report_state(const struct luajit_view *view, const struct c_frames *found,
                              uint32_t from, struct ag_managed_frame *ret_frames,
                              struct ag_frame_run **ret_runs, uint32_t n, uint32_t most) {
@@ -594,7 +597,8 @@ static uint32_t luajit_walk(void *context, const struct ag_walked_frame *natives
                             struct ag_frame_run **ret_runs, uint32_t most) {
     (void)context;
     if (!current.frames || (current.walked && current.walked != natives)) {
-        return 0; /* a signal handler interrupted a walk of this thread */
+        return 0; /* no state has allocated in this thread, or a signal handler interrupted a walk
+                   * of this thread */
     }
     current.walked = natives;
     atomic_signal_fence(memory_order_seq_cst);

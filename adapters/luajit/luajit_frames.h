@@ -17,7 +17,9 @@ struct ag_luajit_call {
 };
 /* Reads the calls of L from the innermost outward. */
 struct ag_luajit_reader {
-    uintptr_t stack;
+    uintptr_t stack; /* the address of slot 0 of the Lua stack */
+    /* slot, next, segment, pc: of the frame that is read next, as in ag_luajit_call. n_slots: the
+     * size of the Lua stack. */
     uint32_t slot, next, segment, n_slots;
     uintptr_t pc;
 };
@@ -31,9 +33,13 @@ uint32_t ag_luajit_line(uintptr_t proto, uintptr_t pc);
 /* The calls of one lua_State, remembered from one walk of its stack to the next. */
 struct ag_luajit_memo {
     uintptr_t L; /* 0: empty */
+    /* recording: ag_stacks_recording() when the runs got their nodes in the stack tree. capacity:
+     * elements of each array; the arrays are one mapping. */
     uint32_t recording, capacity;
     uint32_t n_calls, n_runs;
     uint32_t n_inner; /* C calls inside of the innermost Lua call */
+    /* is_partial: L has callers of calls[0] that are not in the memo. has_unknown: the function or
+     * the line of a call in the memo was not determined. is_used: by the current walk. */
     bool is_partial, has_unknown, is_used;
     struct ag_luajit_call *calls; /* the active calls, the outermost first */
     struct ag_luajit_call *read;  /* the calls that the last walk read, the innermost first */
@@ -55,7 +61,7 @@ struct ag_luajit_frames {
     uint32_t next_memo;
     struct ag_luajit_memo memos[AG_LUAJIT_MEMOS];
     uint32_t n_known, known_capacity;
-    struct ag_luajit_known *known;
+    struct ag_luajit_known *known; /* hash table of the functions that were seen, by proto */
     struct ag_luajit_known first_known[AG_LUAJIT_KNOWN_FIRST];
 };
 /* The frames of the state that L belongs to; NULL: the state is not recorded. In

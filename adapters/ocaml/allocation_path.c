@@ -43,10 +43,10 @@
  *
  * 7. The adapter's stack. An OCaml 4 program may recurse until the system's stack is full, and then
  * receives the exception Stack_overflow. The runtime raises the exception only if the fault is in
- * OCaml code or in its own assembly code. So the hooks run on a stack of the adapter. All OCaml
- * code of a process of OCaml 4 runs under one lock, so one stack is enough. Its mapping is so large
- * that no other stack is near (section 3 of record/stream.c). In OCaml 5 C code runs on another
- * stack than OCaml code anyway, and the hook of caml_call_gc uses that C stack. */
+ * OCaml code or in its own assembly code. So hooks that record run on a stack of the adapter. All
+ * OCaml code of a process of OCaml 4 runs under one lock, so one stack is enough. Its mapping is so
+ * large that no other stack is near (section 3 of record/stream.c). In OCaml 5 C code runs on
+ * another stack than OCaml code anyway, and the hook of caml_call_gc uses that C stack. */
 #include "allocation_path.h"
 
 #include <string.h>
@@ -332,10 +332,10 @@ static void record_other(const unsigned char *state, uintptr_t header, uint64_t 
 
 /* ---- hooks ---- */
 
-/* Each hook runs before the function that has the detour. If the hook returns true, the function
- * does not run. While the program itself does not use Memprof, Memprof's functions only set the
- * trigger to the runtime's own value. Each hook of a function that may do this has a second part,
- * which runs after the function and raises the trigger again. */
+/* Each hook runs before the function that has the detour. While the program itself does not use
+ * Memprof, Memprof's functions only set the trigger to the runtime's own value. Each hook of a
+ * function that may do this has a second part, which runs after the function and raises the trigger
+ * again. If a hook without a second part returns true, the function does not run. */
 
 static uint32_t stack_of_call(const unsigned char *state, const struct ag_kept_call *call) {
     return stack_of_caller(state, &call->return_address, call->rbp);

@@ -15,12 +15,14 @@ bool ag_ocaml_path_follow(void);
  * lock and is in no allocation. Returns false if the runtime's data are not as expected; then
  * nothing is recorded. */
 bool ag_ocaml_path_begin(void);
-/* Leaves the runtime as it would be without the adapter, allogram's code for OCaml. May be called
- * before ag_ocaml_path_begin. */
+/* Leaves the runtime as it would be without the adapter, allogram's code for OCaml; other domains
+ * than that of the caller follow at their next allocation. May be called before
+ * ag_ocaml_path_begin. */
 void ag_ocaml_path_end(void);
 /* Whether blocks are recorded: between ag_ocaml_path_begin and ag_ocaml_path_end. */
 bool ag_ocaml_path_is_on(void);
-/* All words of recorded blocks, with their headers. */
+/* All words of the blocks that the hooks saw while blocks are recorded, with their headers; also of
+ * blocks that the recording's filter leaves out. */
 uint64_t ag_ocaml_path_words(void);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * 1. Numbers. OCaml moves its blocks, so each one is recorded under a number that no other block
  * ever has. Blocks of the minor heap get consecutive numbers between two minor collections, so the
- * log of these blocks contains only where they lie: four bytes for each.
+ * log of these blocks contains only where they lie and their heap: four bytes for each.
  *
  * 2. Young blocks. A minor collection empties the minor heap: the header of a block that was
  * promoted is 0, and its first field is the new address; all other blocks are dead. After each

@@ -18,7 +18,7 @@ struct ag_ocaml_lives {
     uint64_t first_number;   /* number of the block of young[0]; young[i] has first_number + i */
     uintptr_t young_end;     /* the end of the minor heap */
     struct ag_ocaml_old_chunk *first_old, *last_old; /* blocks in the major heap */
-    uint64_t words;                                  /* of all recorded blocks, with headers */
+    uint64_t words; /* as ag_ocaml_path_words (allocation_path.h), of this domain */
 };
 
 /* Sets the place of the minor heap, in which blocks are allocated downward from END. Called when

@@ -7,18 +7,20 @@
  * the branch 5.3). If the interpreter runs threaded code (addresses instead of numbers), the
  * runtime converts the numbers (caml_thread_code).
  *
- * Memprof gets closures with that code, but the code never runs. The interpreter handles signals
- * wherever a function is applied. Memprof does not report the blocks that a signal handler of the
- * program allocates inside of a callback, and with the profiler nearly all code runs inside of
- * callbacks: a program with a timer would lose all blocks of its handler. So a detour of
- * caml_callbackN_exn turns a call of one of the adapter's closures into a call of the C function.
+ * Memprof gets closures with that code, but the code never runs. The interpreter runs signal
+ * handlers wherever a function is applied, so also inside of a callback. Memprof does not report
+ * blocks that are allocated inside of a callback. Nearly all of the program's time is spent in
+ * callbacks, so the signals of a timer mostly arrive there, and the blocks of their handler would
+ * be missing in the trace. So a detour of caml_callbackN_exn turns a call of one of the adapter's
+ * closures into a call of the C function.
  *
  * 2. Names. Memprof reports addresses in the bytecode. The runtime knows their function, file and
  * line from the debug section of the program, or from what the toplevel has compiled. The adapter
  * asks the runtime once for each address; when code is loaded or unloaded, all answers are invalid.
- * A frame has no room for columns. So each place whose columns are known is a function of its own.
- * An address without debug information is named by its distance from the code's start, which is the
- * same in each run. Code that a toplevel made without debug information has no name.
+ * A frame has no room for columns. So each source position whose columns are known is registered as
+ * a function of its own. An address without debug information is named by its distance from the
+ * code's start, which is the same in each run. Code that a toplevel made without debug information
+ * is named "(toplevel code)".
  *
  * 3. Stacks. All OCaml frames lie on a separate stack of the interpreter. Of the native stack, only
  * the outermost frame of the interpreter and the frames outside of it are kept. Where C code called
@@ -92,7 +94,7 @@ static ag_ocaml_value hooked_remove_debug_info(void *start) {
     return result;
 }
 
-/* Writes "bytecode+0x1f3c". */
+/* Writes "bytecode+0x1f3c"; for an address outside of the program's code "(toplevel code)". */
 static void name_by_distance(uintptr_t code, char *ret_text) {
     static const char digits[] = "0123456789abcdef", prefix[] = "bytecode+0x";
     static const char of_toplevel[] = "(toplevel code)";

@@ -6,7 +6,8 @@
 #include "ocaml_runtime.h"
 
 /* Whether the runtime of this process interprets bytecode, and has all functions and variables that
- * the adapter needs for bytecode. */
+ * the adapter needs for bytecode. Also installs the detours that notice when code is loaded or
+ * unloaded. */
 bool ag_ocaml_bytecode_find(void);
 /* Called before any code of the runtime has run: makes the interpreter call the adapter's closures
  * directly. */

@@ -1,9 +1,9 @@
 /* callstack.c: makes the stack of an OCaml block, for native programs: joins the callstack that
  * Memprof gives (Memprof is the runtime's own sampler) with the native frames of a stack walk.
  *
- * 1. Two halves. Memprof gives the OCaml frames at the moment of the allocation, without the C
- * frames in between. The stack walk from the callback has all frames, but at the moment at which
- * the callback runs. If OCaml code allocated, the two moments are the same:
+ * 1. Two halves. Memprof gives the OCaml frames as they were at the allocation, without the C
+ * frames in between. The stack walk from the callback has all frames, but as they are when the
+ * callback runs. If OCaml code allocated, the callback runs at once, and the walk is
  *
  *     callback | caml_start_program | Memprof, the collector | caml_call_gc | OCaml, C, OCaml ...
  *
@@ -11,26 +11,26 @@
  * range. So the stub through which OCaml code called the runtime is the first one after the stubs
  * of the callback itself (caml_start_program, and in OCaml 5 also caml_c_call).
  *
- * 2. Later callbacks. If C code allocates, the callback runs at the next moment at which OCaml code
- * can be called: some frames have returned by then, others have been called. But Memprof takes its
- * callstack at the allocation, by a function that it calls only for samples. A hook of that
- * function also walks the stack at the allocation, and keeps the stack under a key made of
- * Memprof's callstack (known_stacks.h) until the callback gets the same callstack. If the cache has
- * lost the stack by then, it is joined from Memprof's callstack and the callback's walk, which have
- * their outermost frames in common. From the outer end to the first return address that differs,
- * the frames come from the walk, including C frames. The frames inside of them come from Memprof's
- * callstack.
+ * 2. Later callbacks. If C code allocates, the callback runs later, when OCaml code can be called:
+ * some functions have returned by then, others have been called. But Memprof takes its callstack at
+ * the allocation, by a function that it calls only for samples. A hook of that function also walks
+ * the stack at the allocation, and keeps the stack under a key made of Memprof's callstack
+ * (known_stacks.h) until the callback gets the same callstack. If the cache has lost the stack by
+ * then, it is joined from Memprof's callstack and the callback's walk, which have their outermost
+ * frames in common. From the outer end to the first return address that differs, the frames come
+ * from the walk, including C frames. The frames inside of them come from Memprof's callstack.
  *
  * 3. Walks that end early. After some exception handlers OCaml 4's unwind tables are wrong by a few
- * words (seen in Stdlib.Scanf of 4.13). Memprof uses its own tables, which are right there. So if
- * the walk did not reach its end, the OCaml frames are Memprof's, and the stack counts as
- * incomplete because of the missing C frames.
+ * words (seen in Stdlib.Scanf of 4.13). Memprof uses its own tables, which are right in these
+ * cases. So if the walk did not reach its end, the OCaml frames are Memprof's, and the stack counts
+ * as incomplete because of the missing C frames.
  *
  * 4. Slots. Each entry (slot) of Memprof's callstack is an address with bit 0 set. It is the
  * address of a frame descriptor, which begins with the return address; or, if bit 1 is set as well,
  * the address of debug information. Only the innermost slot can be of the second kind: the compiler
- * combined several allocations, and each has its own place in the source. Then the address of the
- * debug information is recorded as the frame, and ocaml_decoder.c finds the place by it. */
+ * combined several allocations, and each has its own place in the source. In that case the address
+ * of the debug information is recorded as the frame, and ocaml_decoder.c finds the source position
+ * from it. */
 #include "callstack.h"
 
 #include "allogram/allogram.h"
@@ -98,7 +98,7 @@ struct choice {
     uintptr_t place; /* out: debug information to be pushed; 0: none */
     bool is_later;   /* in: the callback runs later than the allocation */
     bool is_walked;  /* out: the walk reached its end */
-    bool is_cut;     /* out: no walked frame is kept, because the walk may be incomplete */
+    bool is_cut;     /* out: no walked frame is kept, because the walk or the slots may be cut */
     uint32_t known;  /* in: the stack that was kept when C code allocated; 0: none. out: 0 if OCaml
                       * code allocated, because the walk then has the stack */
 };

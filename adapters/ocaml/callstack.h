@@ -7,8 +7,8 @@
 
 enum { AG_OCAML_FRAMES_MOST = 1024 }; /* the maximum depth that Memprof is started with */
 
-/* Installs the hook that walks stacks when C code allocates. For native programs; called before any
- * code of the runtime has run. */
+/* Installs the hook that walks stacks when C code allocates. For native programs; called when the
+ * adapter is installed (ocaml_attach.c). */
 void ag_ocaml_callstacks_follow(void);
 /* The stack of the block to which CALLSTACK, an OCaml value made by Memprof, belongs. SP: the
  * address of the return address of the adapter's callback. RBP: the register at that time. */

@@ -1,7 +1,8 @@
 /* collector_hooks.c: records OCaml's collections, by the runtime's own hooks. The runtime calls the
  * hooks at the beginning and the end of each minor collection and of each slice of a major
  * collection, in the thread that collects. The hooks are variables of the runtime: a program that
- * stores its own functions there replaces the adapter's. */
+ * stores its own functions there replaces the adapter's. Whole cycles of a major collection are
+ * recorded by detours of the runtime's functions. */
 #include "collector_hooks.h"
 
 #include <stdatomic.h>

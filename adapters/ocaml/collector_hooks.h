@@ -7,7 +7,8 @@
 #include "hook/kept_call.h"
 #include "ocaml_runtime.h"
 
-/* Called before any code of the runtime has run. Installs the hooks that can be installed. */
+/* Called when the adapter is installed (ocaml_attach.c). Installs the hooks that can be
+ * installed. */
 void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major);
 
 /* For a program that was attached to: whether the program uses none of the runtime's hooks. */

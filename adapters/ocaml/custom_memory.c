@@ -9,7 +9,7 @@
  * block.
  *
  * Three conditions identify the block of malloc. Its alloc is the last event that this thread
- * recorded. It has exactly that many bytes. And the call from OCaml code into C that made
+ * recorded. The block has exactly that many bytes. And the call from OCaml code into C that made
  * the owning block also allocated it: the stacks of both blocks have the node of this call in
  * common (a node is a frame with all its callers). In bytecode this node is the interpreter's. It
  * is the same for all C functions with the same number of arguments, so this condition is weaker

@@ -3,7 +3,7 @@
 #ifndef AG_OCAML_CUSTOM_MEMORY_H
 #define AG_OCAML_CUSTOM_MEMORY_H
 
-/* Installs the hook. Called before any code of the runtime has run. */
+/* Installs the hook. Called when the adapter is installed (ocaml_attach.c). */
 void ag_ocaml_custom_memory_follow(void);
 
 #endif

@@ -158,7 +158,7 @@ static void follow_chunks(void) {
 
 static struct mapped {
     _Atomic uint64_t reserved_bytes, committed_bytes;
-} minor, major; /* memory that is only reserved at first is for minor heaps */
+} minor, major; /* `minor` has the mappings that are only reserved at first */
 
 static void *(*mem_map)(uintptr_t bytes, intptr_t reserve_only);
 static void *(*mem_commit)(void *address, uintptr_t bytes, const char *name);

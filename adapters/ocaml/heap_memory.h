@@ -5,7 +5,8 @@
 #include "allogram/allogram.h"
 #include "ocaml_runtime.h"
 
-/* Installs the hooks. Called before any code of the runtime has run. */
+/* Installs the hooks. Called when the adapter is installed (ocaml_attach.c). In a running program,
+ * memory that the heaps have already is not seen. */
 void ag_ocaml_memory_follow(allogram_heap minor, allogram_heap major);
 /* For OCaml 5: hooks the functions by which the runtime takes large blocks from malloc one by one.
  * Returns false if this is impossible; then large blocks are recorded twice, as blocks of OCaml and

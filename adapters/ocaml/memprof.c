@@ -241,8 +241,8 @@ static bool make_tracker(void) {
     return true;
 }
 
-/* A domain (the unit of parallelism of OCaml 5) allocates its result when all its OCaml code is
- * over, so Memprof has no later moment for the callbacks. The domain then wakes the threads that
+/* A domain (the unit of parallelism of OCaml 5) allocates its result when all its OCaml code has
+ * ended, so Memprof has no later moment for the callbacks. The domain then wakes the threads that
  * wait for it, by caml_ml_condition_broadcast. The hook of that function runs the callbacks. */
 struct result {
     uintptr_t is_exception, data;

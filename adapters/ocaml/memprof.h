@@ -5,15 +5,16 @@
 
 #include "ocaml_runtime.h"
 
-/* Recorded amounts, in words of the runtime and with the headers of blocks, to be compared with
- * what the runtime itself counted. */
+/* Amounts that Memprof reported, in words of the runtime and with the headers of blocks, to be
+ * compared with what the runtime itself counted. */
 struct ag_ocaml_reported {
-    _Atomic uint64_t words;     /* blocks in OCaml's heap */
+    _Atomic uint64_t words;     /* blocks in OCaml's heap, also those that the filter leaves out */
     _Atomic uint64_t own_words; /* blocks that Memprof allocated for its callbacks */
 };
 extern struct ag_ocaml_reported ag_ocaml_reported AG_HIDDEN;
 
-/* Called before any code of the runtime has run: registers the heaps. */
+/* Called when the adapter is installed (ocaml_attach.c): installs the hooks that are needed while
+ * Memprof runs. */
 void ag_ocaml_memprof_prepare(void);
 /* Starts Memprof. Called when the runtime is ready and before the program begins, or, in a running
  * program, at the end of a minor collection. */

@@ -6,7 +6,7 @@
  * later), by functions that only that kind has.
  *
  * Every block of a native program of 4.13, 4.14 and 5.3 is recorded where the runtime allocates it
- * (allocation_path.c). Memprof is for samples and for all other programs.
+ * (allocation_path.c). Memprof is used for sampled recordings, and for all other programs.
  *
  * At the start of a program, the runtime calls caml_sys_init when it is initialized and before any
  * OCaml code runs. A detour of that function starts the recording. Detours of Memprof's own start
@@ -338,7 +338,8 @@ static int stand(bool is_on) {
     if (is_on) {
         ag_ocaml_follow_minor_ends(at_minor_end);
         if (request) {
-            request(); /* as a signal handler may; takes effect at the next allocation */
+            request(); /* a signal handler may call it too; the collection runs at the next
+                        * allocation */
         }
         return 0;
     }

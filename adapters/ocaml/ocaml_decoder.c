@@ -80,9 +80,9 @@ static bool begins_with(const char *text, const char *beginning) {
 }
 
 /* The functions of OCaml's runtime are C functions whose names begin with caml_. C functions of
- * programs may have such names, too, so a source file must be one of OCaml's own: they are in the
- * folders runtime and otherlibs. Of the libraries that are part of OCaml, those are recognized
- * whose modules have names that no program uses for modules of its own. */
+ * programs may have such names, too, so the source file, if it is known, must be one of OCaml's
+ * own, which are in the folders runtime and otherlibs. Of the libraries that are part of OCaml,
+ * those are recognized whose modules have names that no program uses for modules of its own. */
 static bool is_library(const char *function, const char *file, bool is_native) {
     static const char *const modules[] = {"Stdlib.", "Camlinternal", "Std_exit.",
                                           "Unix.",   "UnixLabels.",  "Str."};

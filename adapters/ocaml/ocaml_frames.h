@@ -18,8 +18,8 @@ struct ag_ocaml_frame {
 };
 enum { AG_OCAML_HAS_DEBUG = 1, AG_OCAML_HAS_ALLOCATIONS = 2, AG_OCAML_BOUNDARY = 0xffff };
 
-/* Called before any code of the runtime has run: finds the tables of frame descriptors. Returns
- * whether they were found. */
+/* Called when the adapter is installed (ocaml_attach.c): finds the tables of frame descriptors.
+ * Returns whether they were found. */
 bool ag_ocaml_frames_find(void);
 /* The frame descriptor of a return address; NULL: there is none. */
 const struct ag_ocaml_frame *ag_ocaml_find_frame(uintptr_t return_address);

@@ -15,7 +15,7 @@ enum ag_ocaml_heap {
     AG_OCAML_HEAPS
 };
 extern allogram_heap ag_ocaml_heaps[AG_OCAML_HEAPS] AG_HIDDEN;
-/* Called before any code of the runtime has run. */
+/* Called when the adapter is installed (ocaml_attach.c). */
 void ag_ocaml_heaps_register(void);
 
 /* OCaml moves its blocks, so an address does not identify a block. Each block has a unique number.

@@ -2,7 +2,7 @@
  * programmers write. For reports, for bytecode.c, and for the OCaml library in pkg/. The parts of a
  * symbol:
  *
- *     caml Dune__exe__Known __ pair _ 81        4.x; from 5.1 on a dot between module and function
+ *     caml Dune__exe__Known __ pair _ 81        up to 5.0; since 5.1, a dot follows the module
  *          ^ path of modules   ^ name ^ stamp
  *
  * A path's parts begin with capitals and are joined by "__", which a programmer writes as a dot.

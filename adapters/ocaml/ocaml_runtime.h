@@ -1,7 +1,8 @@
 /* ocaml_runtime.h: the parts of this process' OCaml runtime that the adapter uses: the
  * representation of values, and functions and code that the adapter finds by name.
  *
- * Everything here is the same from OCaml 4.11 to 4.14 and from 5.3 on (runtime/caml/mlvalues.h). */
+ * Except where a comment says otherwise, everything here is the same from OCaml 4.11 to 4.14 and
+ * from 5.3 on (runtime/caml/mlvalues.h). */
 #ifndef AG_OCAML_RUNTIME_H
 #define AG_OCAML_RUNTIME_H
 

@@ -7,8 +7,8 @@
  * has one state, at Caml_state. OCaml 5 has one state per domain, at the thread-local variable
  * caml_state, and its counters are integers. A row of the table below is used only if, at every
  * reading, its fields give the number that caml_gc_minor_words_unboxed returns. The rows of 4.11
- * and 4.12 give the same number before the first minor collection. As long as more than one row
- * gives the right number, no row is used.
+ * and 4.12 give the same number before the first minor collection. If more than one row gives the
+ * right number when the recording begins, no row is used.
  *
  * 2. Domains. When a domain reports its first event, its state is entered in a table, and read at
  * the end. A domain that ends adds its words to the runtime's sums by caml_orphan_alloc_stats,
@@ -23,7 +23,7 @@
 #include "collector_hooks.h"
 #include "hook/next_symbol.h"
 
-struct layout { /* offsets into the domain's state; 0: it has no such field */
+struct layout { /* offsets into the domain's state; 0, except in young_pointer: no such field */
     enum ag_ocaml_generation generation;
     uint16_t young_pointer, young_end, minor_words, promoted_words, major_words;
     uint16_t since_slice_words; /* major words that major_words does not include yet */

@@ -13,7 +13,8 @@ struct ag_ocaml_counters {
     uint64_t large_words; /* OCaml 5: part of heap_words: blocks taken from malloc one by one */
 };
 
-/* Installs the hook for domains that end. Called before any code of the runtime has run. */
+/* Finds the domain's state and the counters; for OCaml 5, installs the hook for domains that end.
+ * Called when the adapter is installed (ocaml_attach.c). */
 void ag_ocaml_counters_prepare(void);
 /* Determines which of the known layouts this runtime has; false: none fits, or several do. */
 bool ag_ocaml_counters_calibrate(void);
@@ -21,7 +22,8 @@ bool ag_ocaml_counters_calibrate(void);
 void ag_ocaml_counters_see_domain(void);
 /* OCaml 5: struct stack_info of the fiber that the calling thread is on; 0: not calibrated. */
 uintptr_t ag_ocaml_counters_current_stack(void);
-/* Returns false if not calibrated, or this thread has no domain. */
+/* Returns false if not calibrated, if this thread has no domain, if the layout does not fit any
+ * more, or if there are too many domains. */
 bool ag_ocaml_counters_read(struct ag_ocaml_counters *ret_counters);
 
 #endif

@@ -1,7 +1,7 @@
 /* suppress.h: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter.
- * The profiler, and not the program, causes the memory that Memprof takes from malloc. The events
- * of the thread are not recorded meanwhile, except those that the adapter reports, and those of a
- * collection that begins, or of an OCaml stack that grows, meanwhile. */
+ * The profiler, and not the program, causes the memory that Memprof takes from malloc. During this
+ * time only these events of the thread are recorded: those that the adapter reports, those in a
+ * collection, and those of an OCaml stack that grows. */
 #ifndef AG_OCAML_SUPPRESS_H
 #define AG_OCAML_SUPPRESS_H
 

@@ -114,7 +114,7 @@ static struct cover *cofactor(const struct cover *cover, int variable, unsigned 
 }
 
 /* The variable that occurs in most cubes, among those that occur in both phases (negated and not
- * negated); -1: each variable occurs in one phase at most. */
+ * negated); -1: each variable occurs in one phase at most. *RET_ANY: some variable occurs. */
 static int most_binate(const struct cover *cover, bool *ret_any) {
     int best = -1, best_count = 0;
     *ret_any = false;

@@ -3,8 +3,8 @@
  *
  * pairs MODE DEPTH MILLIONS THREADS: in the MODE `leaf` only the innermost frame changes, between
  * eight call sites; in `middle` the four frames that call it change, too. Prints one line of
- * words: nanoseconds of CPU time per pair in the slowest thread, the number of pairs, and the
- * object whose malloc it called. Each thread is timed by its own CPU clock. */
+ * words: nanoseconds of CPU time per pair in the slowest thread, the number of pairs of all
+ * threads, and the object whose malloc it called. Each thread is timed by its own CPU clock. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* allogram.h: the interface for programs, allocators and runtimes (virtual machines) that report
- * their own memory. It is one long file, so that they need no other header.
+ * their own memory. Everything is in this one file, so that they need no other header.
  *
  *     #include <allogram/allogram.h>
  *
@@ -22,10 +22,12 @@
  *
  *     cc program.c $(pkg-config --cflags --libs allogram)
  *
- * A program also links without the library. If a program that is linked without the library runs
- * without the profiler, each function below only compares an address with NULL and returns. Under
- * `allogram run` the preloaded agent implements the library's functions, and one trace contains the
- * blocks of malloc and those of the program's heaps.
+ * A program also links without the library. Call the inline functions (allogram_start): if a
+ * program that is linked without the library runs without the profiler, each of them only compares
+ * an address with NULL and returns. The functions that they call (allogram_session_start), beside
+ * whose declarations they are described, do not exist then. Under `allogram run` the preloaded
+ * agent implements the library's functions, and one trace contains the blocks of malloc and those
+ * of the program's heaps.
  *
  * GLOSSARY
  *
@@ -33,12 +35,12 @@
  * site        where blocks come from: a stack of calls, with the type and the heap.
  * heap        one allocator, or one space of a garbage collector. Each heap has its own addresses,
  *             so a block may lie inside a block of another heap, or in memory that no CPU can
- *             access. domain: the kind of memory (cpu, gpu, external). backing: a heap whose blocks
- *             contain blocks of other heaps; its bytes are not added to theirs.
+ *             access. domain: the kind of memory (cpu, gpu, external). backing: a heap whose memory
+ *             contains blocks of other heaps; sums over all heaps do not include its bytes.
  * type        a name that the program gives to blocks of one kind. label: a name of the work that a
  *             thread does (a request, a phase); the blocks that it allocates get this label.
- * sample, interval   a sampled block represents others; interval is the mean number of bytes
- *             between samples.
+ * sample, interval   a sampled block also represents blocks that were not sampled; interval is the
+ *             mean number of allocated bytes between samples.
  * allocated, in use, freed   all blocks ever allocated; those that are live; those that are dead.
  * move, promote, collect   operations of a garbage collector. move: a block gets another address
  *             and stays the same block. promote: a block moves to a generation that lives longer.
@@ -63,11 +65,14 @@
  * signal interrupted. The other functions must not be called from a signal handler. For function
  * counters see the section of that name below.
  *
- * Errors: functions return 0 or a negative errno. Event functions have no result: the trace
- * contains the number of events that could not be recorded, by cause. No function changes errno.
- * Before start, after stop and while paused, event functions do nothing. If the program calls exit
- * during a session, the library's destructor ends the session. Events of exit handlers and
- * destructors that run before the library's destructor are recorded.
+ * Errors: functions return 0 or a negative errno. -EDEADLK: the function was called in a signal
+ * handler or a callback while the same thread holds the lock that the function needs. Event
+ * functions (except allogram_block_type) have no result: the trace contains the number of events
+ * that could not be recorded, by cause. No function changes errno. Before start, after stop and
+ * during a pause, event functions
+ * record nothing. If the program calls exit during a session, the library's destructor ends the
+ * session. Events of exit handlers and destructors that run before the library's destructor are
+ * recorded.
  *
  * Strings are copied. Sizes are in bytes. An options struct begins with its own size; zero selects
  * the default of every field. */
@@ -90,11 +95,12 @@ extern "C" {
 
 struct allogram_options {
     size_t size;
-    /* Path of the trace; %e is replaced by the program's name, %p by the pid, %t by the time. NULL:
-     * allogram.%e.%p.allogram in the current folder. No file is overwritten: if the path exists,
-     * "-2" is inserted before the extension. */
+    /* Path of the trace; %e is replaced by the program's name, %p by the pid, %h by the host's
+     * name, %t by the start time in seconds since 1970. NULL: allogram.%e.%p.allogram in the
+     * current folder. No file is overwritten: if the path exists, "-2" is inserted before the
+     * extension. */
     const char *output;
-    uint32_t depth; /* the most frames recorded of a stack; 0: 256 */
+    uint32_t depth; /* largest number of recorded frames of a stack; 0: 256 */
     /* ALLOGRAM_THIS_THREAD: record only blocks that the thread calling start allocates; frees of
      * these blocks are recorded in all threads */
     uint32_t threads;
@@ -119,16 +125,16 @@ enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
  * not linked with the library. This function may allocate with malloc. */
 ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options, char *ret_message,
                                           size_t message_bytes);
-/* Ends the session that allogram_start began and seals (completes) its trace. Live blocks are open
- * blocks of the trace. -ENOENT: no session runs, or the session is that of `allogram run` and
- * continues. exit also ends a running session. If the program is killed, call `allogram check` on
- * the trace to complete it; it then contains all events. */
+/* Ends the session that allogram_start began and seals (completes) its trace. Blocks that are live
+ * then are open blocks of the trace. -ENOENT: no session runs, or the session is that of `allogram
+ * run` and continues. exit also ends a running session. If the program is killed, call `allogram
+ * check` on the trace to complete it; it then contains all events. */
 ALLOGRAM_WEAK_ int allogram_session_stop(void);
 /* For `allogram attach`, and for tools that do the same: starts a session that records into the
  * live file (shared memory) of another process, which writes the trace. allogram_stop ends the
  * session; the memory of the session is freed when the next session is joined. ret_message,
- * message_bytes and results are as for allogram_session_start. While a second session is joined, no
- * thread may execute an event function. */
+ * message_bytes and results are as for allogram_session_start. During a call that joins a further
+ * session, no thread may execute an event function. */
 ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_message,
                                          size_t message_bytes);
 /* Does nothing: the function counters are in shared memory, and nothing of them is lost if the
@@ -136,11 +142,14 @@ ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_messag
  * call it. */
 ALLOGRAM_WEAK_ void allogram_session_tell(void);
 /* The path of the session's trace, or of the last session's if none runs; "" before the first
- * session. The path of a joined session is that of the live file. */
+ * session, and always under `allogram run`. The path of a joined session is that of the live
+ * file. */
 ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
-/* Between pause and resume nothing is recorded, neither allocations nor frees. So a block that is
- * freed during a pause stays open in the trace until its address is used again. Pauses do not nest:
- * the first resume ends all of them. Does nothing without a session. */
+/* Between pause and resume nothing that the program reports is recorded, neither allocations nor
+ * frees. So a block that is freed during a pause stays open in the trace until its address is used
+ * again. Under `allogram run`, what the agent records itself (the blocks of malloc) is still
+ * recorded. Pauses do not nest: the first resume ends all of them. Does nothing without a
+ * session. */
 ALLOGRAM_WEAK_ void allogram_session_pause(void);
 ALLOGRAM_WEAK_ void allogram_session_resume(void);
 /* For code that hooks a virtual machine to count calls, and removes its hooks while nothing is
@@ -150,22 +159,22 @@ ALLOGRAM_WEAK_ void allogram_session_resume(void);
  * rest(0): the hooks are set again; `allogram control PID resume` waits for this call. */
 ALLOGRAM_WEAK_ int allogram_session_is_paused(void);
 ALLOGRAM_WEAK_ void allogram_session_rest(int is_resting);
-/* Records a moment with a name, for readers of the trace. */
+/* Records the current time under a name. `allogram dump` prints such marks. */
 ALLOGRAM_WEAK_ void allogram_session_mark(const char *name);
-/* Discards the counts so far: reports begin at this moment, as with the options --from and --older
- * of `allogram report`. Live blocks are still in use after this moment, and their frees are not
- * ghosts. Earlier events stay in the trace, for reports with --from. If it is called several times,
- * the last call is valid. Returns 0; -ENOENT: nothing is recorded (there is no session, or it is
- * paused). */
+/* Discards the counts so far: reports begin at the time of this call, as with the options --from
+ * and --older of `allogram report`. Blocks that are live then are still in use afterwards, and
+ * their frees are not ghosts. Earlier events stay in the trace, for reports with --from. If the
+ * function is called several times, reports begin at the last call. Returns 0; -ENOENT: nothing is
+ * recorded (there is no session, or it is paused). */
 ALLOGRAM_WEAK_ int allogram_session_reset(void);
 
 struct allogram_snapshot_options {
     size_t size;
     const char *output; /* the path of a file, as in allogram_options */
-    /* This callback is used instead of a file: it receives the bytes of the trace in order, in
-     * pieces. A result other than 0 ends the snapshot. The thread that takes the snapshot calls the
-     * callback and holds a lock of the library meanwhile. So the callback may report events, but
-     * must not start or stop a session or take a snapshot. */
+    /* Receives the bytes of the trace in order, in pieces, if no file is written. A result other
+     * than 0 ends the snapshot. The thread that takes the snapshot calls the callback and holds a
+     * lock of the library meanwhile. So the callback may report events, but must not start or stop
+     * a session or take a snapshot. */
     int (*write)(void *context, const void *data, size_t bytes);
     void *context;
 };
@@ -174,9 +183,9 @@ struct allogram_snapshot_options {
  * --to=pprof -o FILE` (or folded, dhat ...). A snapshot takes about 20 ns per event, and memory for
  * tables of blocks and stacks; other threads continue meanwhile. This function may allocate with
  * malloc. Returns 0; -ENOENT: there is no session; -ENOTSUP: the session is that of `allogram run`
- * (which has --dump-at for this purpose); -EINVAL: neither or both of output and write are set, or
- * the options are of another version; -ECANCELED: write returned a result other than 0; -ENOSPC
- * ...: the file cannot be written. ret_message: as for allogram_start. */
+ * (which has --dump-at for this purpose), or was joined; -EINVAL: neither or both of output and
+ * write are set, or options is NULL or of an older version; -ECANCELED: write returned a result
+ * other than 0; -ENOSPC ...: the file cannot be written. ret_message: as for allogram_start. */
 ALLOGRAM_WEAK_ int allogram_session_snapshot(const struct allogram_snapshot_options *options,
                                              char *ret_message, size_t message_bytes);
 
@@ -201,15 +210,17 @@ struct allogram_heap_options {
     const char *allocator; /* "arena"; NULL: "host" */
     const char *runtime;   /* the virtual machine that the heap belongs to: "lua"; NULL: none */
     uint32_t domain;       /* enum allogram_domain; other numbers mean external */
-    uint32_t is_backing;   /* 1: its blocks contain blocks of other heaps */
+    /* 1: the heap's memory contains blocks of other heaps. Report it with allogram_map and
+     * allogram_unmap: events of blocks (allogram_alloc, allogram_free ...) are ignored */
+    uint32_t is_backing;
     /* The fields below were added in later versions; programs compiled with an older version of
      * this header pass a smaller `size` without them. */
     uint32_t kind; /* enum allogram_heap_kind; other numbers mean 0 */
-    /* 1: allogram_block_type may be called for its blocks. Each block then costs 56 bytes while it
-     * lives, and 2 us of time. */
+    /* 1: allogram_block_type may be called for the heap's blocks. Each block then costs 56 bytes
+     * while it lives, and 2 us of time. */
     uint32_t has_late_types;
-    /* the unit of the heap's own counters: "words", "objects"; NULL: "bytes". Shown in reports;
-     * sizes passed to this interface are always bytes */
+    /* the unit in which the allocator itself counts, such as "words" or "objects"; NULL: "bytes".
+     * Reports only show this name; sizes passed to this interface are always bytes */
     const char *unit;
 };
 
@@ -245,8 +256,8 @@ struct allogram_sample {
 enum { ALLOGRAM_EVERY_BLOCK = 1 };
 struct allogram_tracker_options {
     size_t size;
-    uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB; ALLOGRAM_EVERY_BLOCK: each
-                                block is a sample, once */
+    uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB; ALLOGRAM_EVERY_BLOCK: every
+                              * block is a sample, with n_samples 1 */
     uint64_t seed;           /* 0: random */
     /* Called directly after a sampled block was allocated, on the stack of the thread that reported
      * the allocation. The result is the block's value, which is passed to the callbacks below;
@@ -275,8 +286,9 @@ struct allogram_tracker_options {
  * A callback may do everything: allocate and free (its own allocations are not sampled), wait for
  * other threads that run callbacks of their own, stop, discard and start trackers, end the thread,
  * and leave by longjmp or a C++ exception (then the block is not tracked). If a block is freed
- * while its on_alloc runs, its on_free follows directly. A callback runs in the function that
- * reports the event: if that is a signal handler, the callback runs in it. */
+ * while its on_alloc runs, its on_free follows directly. A callback runs in the thread and context
+ * of the call that reports the event: if a signal handler reports the event, the callback runs in
+ * the signal handler. */
 ALLOGRAM_WEAK_ int allogram_start_tracker(const struct allogram_tracker_options *options);
 /* Ends sampling. Callbacks are still called for blocks with a value until these blocks are freed;
  * until then the tracker keeps its number. -ENOENT: no tracker is sampling. */
@@ -313,10 +325,10 @@ struct allogram_function_options {
     const char *file;    /* NULL: unknown */
     const char *runtime; /* "lua"; NULL: "c", native code */
     uint32_t line;       /* first line; 0: unknown */
-    /* of the place that is executed, if the function is registered once for each place: the
-     * characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
-     * unknown. Programs compiled with an older version of this header pass a smaller `size` without
-     * these fields. */
+    /* For runtimes that register each call or allocation of a function separately, with its own
+     * line: the expression is in the characters of the line from `column` up to `end_column`,
+     * counted from 0; end_column 0: unknown. Programs compiled with an older version of this header
+     * pass a smaller `size` without these fields. */
     uint32_t column, end_column;
     uint32_t reserved;
 };
@@ -331,15 +343,16 @@ allogram_register_function(const struct allogram_function_options *options);
 struct allogram_runtime_options {
     size_t size;
     const char *name, *version; /* "lua", "5.4.6" */
-    /* one line that says why its functions are not counted, or what is missing; NULL: none */
+    /* one line that says why the runtime's functions are not counted, or what is missing; NULL:
+     * none */
     const char *note;
-    uint32_t is_hooked; /* 1: its functions are counted */
+    uint32_t is_hooked; /* 1: the runtime's functions are counted */
     uint32_t reserved;
 };
-/* Reports a virtual machine of this program, for the first lines of a report. If it is called
- * several times with one name, the last call is valid. Call it during a session, and again in each
- * further session. It does nothing if options is NULL, has the size of another version of the
- * struct, or contains no name. */
+/* Reports a virtual machine of this program, for the first lines of a report. If the function is
+ * called several times with one name, reports use the last call. Call the function during a
+ * session, and again in each further session. It does nothing if options is NULL, has a smaller
+ * size than the struct, or contains no name. */
 ALLOGRAM_WEAK_ void allogram_tell_runtime(const struct allogram_runtime_options *options);
 
 enum { ALLOGRAM_NO_CLOCK = 0, ALLOGRAM_CLOCK = 1 };
@@ -361,9 +374,9 @@ struct allogram_counters_options {
     uint32_t reserved;
 };
 /* Makes a set whose counts are 0 and in which no function is entered. options NULL: all defaults.
- * Returns NULL if there is no memory, if options has the size of another version of the struct, or
- * if there is no library. A set needs 2 KiB, and 48 bytes for each path of calls from the 16th
- * on. */
+ * Returns NULL if there is no memory, if the size in options is smaller than in the first version
+ * of the struct, or if there is no library. A set needs 2 KiB, and 48 bytes for each path of calls
+ * from the 16th on. */
 ALLOGRAM_WEAK_ allogram_counters *allogram_make_counters(
     const struct allogram_counters_options *options);
 /* Writes the counts of the set into the trace and frees it. */
@@ -380,8 +393,8 @@ ALLOGRAM_WEAK_ void allogram_resume_counters(allogram_counters *set);
 ALLOGRAM_WEAK_ void allogram_reset_counters(allogram_counters *set);
 /* Renames the set's process, for example when the virtual machine registers it. */
 ALLOGRAM_WEAK_ void allogram_rename_counters(allogram_counters *set, const char *process);
-/* Words that are attributed to no function and are counted separately. If the number of words is
- * ALLOGRAM_UNKNOWN_WORDS once, reports show that the words of the set are not known. */
+/* Adds COUNT and WORDS to counts of the set that belong to no function. If WORDS is
+ * ALLOGRAM_UNKNOWN_WORDS in any call, reports show that these words of the set are not known. */
 #define ALLOGRAM_UNKNOWN_WORDS (~(uint64_t)0)
 enum allogram_apart {
     ALLOGRAM_MESSAGES = 0,  /* messages that were copied to the process */
@@ -420,7 +433,7 @@ ALLOGRAM_WEAK_ void allogram_visit_counters(allogram_counters *set, void *contex
  * frames in the order of the calls, as `[lua] f file:line`, with the runtime of the function. */
 
 struct allogram_frame {
-    /* if it is not registered, it is shown as [no registered function] */
+    /* a function that is not registered is shown as [no registered function] */
     allogram_function function;
     uint32_t line; /* the line being executed; 0: the line of the function */
     /* Any address inside the native frame of the interpreter that executes the function, such as
@@ -428,10 +441,10 @@ struct allogram_frame {
      * position. NULL: that of the previous frame in the array. */
     const void *position;
 };
-/* The position of the last frame in the array, if nothing called its function, and the machine
- * runs generated code on a stack of its own. All native frames are functions that the innermost
- * function of the array called. The walk of native frames ends at the generated code, and the stack
- * is complete. */
+/* The position of the array's last frame if its function has no caller and the virtual machine runs
+ * generated code on a separate stack. Then all native frames belong to functions that the array's
+ * innermost function called, the unwinding of native frames ends at the generated code, and the
+ * stack counts as complete. */
 #define ALLOGRAM_OUTERMOST ((const void *)UINTPTR_MAX)
 /* Writes at most `most` frames, the innermost first, and returns their number. The callback is
  * called during allocations, maybe in a signal handler or while the interpreter changes its own
@@ -440,9 +453,9 @@ struct allogram_frame {
  * because compilers assume that malloc calls no function of the program. */
 typedef size_t (*allogram_walk)(void *context, struct allogram_frame *frames, size_t most);
 /* Sets the calling thread's walk callback, replacing the previous one; NULL: none. Each thread has
- * its own callback. Returns 0; -ENOSYS: there is no library. The callback stays set in later
- * sessions and in a forked child. A callback costs about 100 ns per recorded event, and 5 ns for
- * each frame of the stack. */
+ * its own callback. Returns 0; -ENOSPC: four virtual machines supply frames of this thread already;
+ * -ENOSYS: there is no library. The callback stays set in later sessions and in a forked child. A
+ * callback costs about 100 ns per recorded event, and 5 ns for each frame of the stack. */
 ALLOGRAM_WEAK_ int allogram_set_walk(allogram_walk walk, void *context);
 
 /* ---- what the inline functions below call -------------------------------------------------- */
@@ -452,14 +465,14 @@ enum {
     ALLOGRAM_TELLS_ = 1,   /* a session records */
     ALLOGRAM_SAMPLES_ = 2, /* a tracker samples */
     ALLOGRAM_FREES_ = 4,   /* a tracker samples or has blocks, so it needs their frees */
-    ALLOGRAM_EACH_ = 8,    /* a tracker takes every block */
+    ALLOGRAM_EACH_ = 8,    /* a tracker samples every block */
     ALLOGRAM_COUNTS_ = 16, /* function counters count */
     ALLOGRAM_RATED_ = 32   /* the session samples: it needs only the allocations that are samples */
 };
 extern ALLOGRAM_WEAK_ volatile uint32_t allogram_mode_;
 /* The offset from the thread pointer to the thread's counter of bytes (see allogram_left_). The
- * counter itself cannot be a weak thread-local variable, because the linker assumes a fixed place
- * for such a variable in a program without the library. */
+ * counter itself cannot be a weak thread-local variable, because in a program without the library
+ * the linker assumes a fixed offset for such a variable. */
 extern ALLOGRAM_WEAK_ volatile long allogram_left_offset_;
 ALLOGRAM_WEAK_ void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes,
                                          allogram_type type);
@@ -539,12 +552,12 @@ ALLOGRAM_INLINE_ void allogram_alloc(allogram_heap heap, uint64_t address, size_
     }
 }
 
-/* Reports several blocks that were allocated together, as when a compiler combines their
- * allocations. Each block is an event with its own stack, and may be a sample if a tracker is
- * started. All blocks are recorded before the first callback runs; if that callback stops the
- * tracker or is left by a jump, the other blocks are not sampled. pc: an address of code inside the
- * calling function, after the block's own allocation (like a return address), which replaces the
- * function's address in this block's stack; 0: the call of allogram_alloc_together. frames:
+/* allogram_alloc_together reports several blocks that were allocated together, as when a compiler
+ * combines their allocations. Each block is an event with its own stack, and may be a sample if a
+ * tracker samples. All blocks are recorded before the first callback runs; if a callback stops the
+ * tracker or is left by a jump, the blocks after it are not sampled. pc: an address of code inside
+ * the calling function, after the block's own allocation (like a return address), which replaces
+ * the function's address in this block's stack; 0: the call of allogram_alloc_together. frames:
  * functions that a virtual machine's compiler inlined into the innermost function of the stack, the
  * innermost first; at most 64 are used, and their positions are ignored. */
 struct allogram_block {
@@ -584,7 +597,8 @@ ALLOGRAM_INLINE_ void allogram_realloc(allogram_heap heap, uint64_t address, uin
 }
 
 /* Report memory that the heap obtained from the system (or from another heap) for its blocks, and
- * memory that it returned. Reports show this memory as mapped and do not count it as allocated. */
+ * memory that the heap returned. Reports show this memory as mapped and do not count it as
+ * allocated. */
 ALLOGRAM_INLINE_ void allogram_map(allogram_heap heap, uint64_t address, size_t bytes) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
         allogram_tell_map_(heap, address, bytes);
@@ -733,11 +747,12 @@ ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
     }
 }
 
-/* Does four calls in one, for tracers of a virtual machine: the current function allocated `words`
- * and took `ns`; then functions are left until `depth` remain; then `function` is entered, unless
- * it is 0. It costs a third of the time of the four calls. words may be (uint64_t)-N if the
- * function gave back N words that were counted for it; ns may be (uint64_t)-N if N ns too many were
- * counted. No count becomes negative. */
+/* Has the effect of allogram_count_words, allogram_count_time, allogram_leave_to and
+ * allogram_enter, for tracers of a virtual machine: the current function allocated `words` and took
+ * `ns`; then functions are left until `depth` remain; then `function` is entered, unless it is 0.
+ * It costs a third of the time of the four calls. words may be (uint64_t)-N if the function gave
+ * back N words that were counted for it; ns may be (uint64_t)-N if N ns too many were counted. No
+ * count becomes negative. */
 ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
                                     allogram_function function, uint64_t words, uint64_t ns) {
     if (allogram_is_counted_(set)) {

@@ -35,7 +35,7 @@
  *
  * target      the observed process. The observer never stops the target and changes nothing in it.
  *             The target runs while it is read, so the results of two reads may be inconsistent.
- * sample      one thread at one moment: its registers and the top of its stack, consistent.
+ * sample      the registers of one thread and the top of its stack, all from the same moment.
  * native      a frame of compiled code of an image (the program or a library); managed: a frame of
  *             a function that the runtime executes.
  * stale       data that was read so long after the sample that it may describe another moment.
@@ -90,10 +90,14 @@ struct allogram_target_mapping {
     uint64_t file_offset; /* offset of `low` in the file */
     const char *path;     /* as in /proc/PID/maps; "" for anonymous memory */
 };
-/* The mapping that contains ADDRESS, as it was when the map was last read; NULL: none. The result
- * is valid until the map is read again. */
+/* The mapping that contains ADDRESS, as it was when the map was last read; NULL: none, or out of
+ * memory. The result is valid until the next call of this function or of allogram_target_mappings;
+ * its path, until the map is read again. */
 const struct allogram_target_mapping *allogram_target_mapping(struct allogram_target *target,
                                                               uint64_t address);
+/* All mappings in the order of their addresses, as they were when the map was last read. Returns
+ * their number; 0: out of memory. The array is valid until the next call of this function or of
+ * allogram_target_mapping; the paths in it, until the map is read again. */
 size_t allogram_target_mappings(struct allogram_target *target,
                                 const struct allogram_target_mapping **ret_mappings);
 /* Reads the map of the target again, which takes 0.1 ms. The observer calls this function about
@@ -116,13 +120,14 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
 /* Visits the generated code that the target publishes for debuggers (the list at
  * `__jit_debug_descriptor`). Calls VISIT for each entry, newest first, with a copy of its symbol
  * file; if VISIT returns false, the visit ends. Returns 0; -ENOENT: there is no such list; -EAGAIN:
- * the list changed while it was read; -EBADMSG: the list is damaged. */
+ * the list changed while it was read; -EBADMSG: the list is damaged or too long. */
 typedef bool allogram_code_entry_fn(void *context, uint64_t entry_address, const void *file,
                                     size_t n_bytes);
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context);
 /* A number that changes whenever an entry is added to the list of generated code, or the newest
- * entry of the list is removed; 0: there is no list. Reads 16 bytes of the target. */
+ * entry of the list is removed; 0: there is no list, or it is empty. After the list was read, the
+ * number stays the same for a pause of 20 times the time that the reading took. */
 uint64_t allogram_target_code_stamp(struct allogram_target *target);
 
 /* ---- a sample ---------------------------------------------------------------------------- */
@@ -192,7 +197,7 @@ struct allogram_stack; /* the stack that the inspector builds, innermost frame f
 void allogram_stack_native(struct allogram_stack *stack, size_t frame); /* sample->frames[frame] */
 void allogram_stack_managed(struct allogram_stack *stack,
                             const struct allogram_managed_frame *frame);
-/* For a stack that is passed with a process or a collection: some of its frames are missing. */
+/* Marks a stack that is passed with a process or a collection: some of its frames are missing. */
 void allogram_stack_incomplete(struct allogram_stack *stack);
 
 enum allogram_stack_verdict {
@@ -212,7 +217,7 @@ struct allogram_process {
     const char *id;               /* as the runtime prints it */
     const char *name;             /* or NULL */
     const char *current_function; /* or NULL */
-    /* queue: number of waiting messages */
+    /* a word: 8 bytes; queue: number of waiting messages */
     uint64_t heap_words, stack_words, queue;
     /* binaries outside of the unit's heap to which the unit refers, and their bytes. A binary to
      * which several units refer counts in each. UINT64_MAX: unknown. */
@@ -250,15 +255,15 @@ struct allogram_collection {
      * greater than allocated_bytes. The weights of all reported collections add up to all bytes
      * that were allocated. */
     uint64_t weight_bytes;
-    /* When the process wrote to a chosen word (choose_word) in the memory that this collection
-     * collects; 0: it wrote to none since its previous collection. A collection after such a write
-     * is always reported. If it would not be reported otherwise, its weight_bytes are 0. If the
-     * process wrote to several such words, the collection is reported once for each word; all of
-     * these reports but the first have weight_bytes 0. */
+    /* Time (CLOCK_MONOTONIC) at which the process wrote to a chosen word (choose_word) in the
+     * memory that this collection collects; 0: it wrote to no such word since its previous
+     * collection. A collection after such a write is always reported. If it would not be reported
+     * otherwise, its weight_bytes are 0. If the process wrote to several such words, the collection
+     * is reported once for each word; all of these reports but the first have weight_bytes 0. */
     uint64_t written_ns;
 };
 
-/* The object to which an inspector passes its results. */
+/* The object that collects the results of an inspector. */
 struct allogram_answers;
 /* Begins a new stack, to be filled and then passed as `stack` with the next result. */
 struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers);
@@ -283,28 +288,29 @@ struct allogram_inspector {
     const char *runtime; /* the name that reports show in brackets before the runtime's frames */
 
     /* Checks whether the target contains the runtime. Returns 0 and the inspector's state; -ENOENT:
-     * the target does not contain it; another negative errno: the target contains the runtime, but
-     * the inspector cannot read it. With such an errno, ret_problem has one line with the reason,
-     * which is shown, and the observation continues. `open` is called at the start, and again when
-     * new files are mapped. */
+     * the target does not contain the runtime; another negative errno: the target contains the
+     * runtime, but the inspector cannot read it. In the last case, ret_problem has one line with
+     * the reason, which the observer prints, and the observation continues without the inspector.
+     * `open` is called once, at the start of the observation. */
     int (*open)(struct allogram_target *target, void **ret_state, char *ret_problem,
                 size_t problem_bytes);
     void (*close)(void *state);
     /* The version of the runtime, for reports, or NULL. */
     const char *(*version)(void *state);
 
-    /* Whether pc is generated code of the runtime. It is called for each pc that is in no image, so
-     * it must be fast. */
+    /* Whether pc is generated code of the runtime. Called for each pc that is in no image, and for
+     * words of the stack that may be return addresses, so it must be fast. */
     bool (*owns)(void *state, uint64_t pc);
-    /* Reads the runtime's list of generated code again. Called when code was added, about once a
-     * second, and before a batch of samples. */
+    /* Reads the runtime's list of generated code again. Called about once a second, and soon after
+     * the target has mapped executable memory. */
     void (*refresh)(void *state);
     /* Passes the frames of a sample to STACK: native and managed frames in the order of their
-     * calls, from the innermost outward. If it passes no frame, the native frames are used. */
+     * calls, from the innermost outward. If no frame is passed, the native frames are used. */
     enum allogram_stack_verdict (*stack)(void *state, const struct allogram_sample *sample,
                                          struct allogram_stack *stack);
 
-    /* The functions below may be NULL: then the inspector does not support them. */
+    /* The functions below may be NULL: then the inspector does not support them. Those that get
+     * ANSWERS return 0 or a negative errno. */
 
     /* Loads a BPF program (type perf_event) that copies managed stacks in the interrupt, and
      * returns its descriptor. The observer attaches it to every sampling event; the program must
@@ -325,16 +331,17 @@ struct allogram_inspector {
      * of the runtime's heaps: the CPU reports the thread that first writes to a word.
      *
      * Chooses a random word, aligned to 8 bytes, of memory in which the runtime will allocate next:
-     * with a probability in proportion to the bytes that are allocated there. Returns false if none
-     * is known. */
+     * with a probability in proportion to the bytes that are allocated there. Returns false if no
+     * such word is known. */
     bool (*choose_word)(void *state, uint64_t *ret_address);
     /* Whether the write to ADDRESS, after which SAMPLE was taken, wrote a part of a new object. */
     bool (*is_new_word)(void *state, const struct allogram_sample *sample, uint64_t address);
 
+    /* Pass the runtime's processes, or the instances of its allocators, to ANSWERS. */
     int (*processes)(void *state, struct allogram_answers *answers);
     int (*allocators)(void *state, struct allogram_answers *answers);
     /* Calls VISIT for each function of the generated code that exists now, for the lines of a perf
-     * map. */
+     * map. If VISIT returns false, the visit ends. The result is not used. */
     int (*code)(void *state,
                 bool (*visit)(void *context, uint64_t address, uint64_t n_bytes, const char *name),
                 void *context);

@@ -5,7 +5,7 @@
  * A user who presses Ctrl-C gets the prompt back within a second, whatever the target does. For
  * example, its threads may never reach a point at which they can load the agent, may be blocked in
  * the kernel, or may never return from the loader. Every loop in this directory that waits for the
- * target calls ag_attach_end_is_due. */
+ * target calls ag_attach_end_is_due or ag_attach_end_has_passed. */
 #ifndef AG_ATTACH_END_H
 #define AG_ATTACH_END_H
 
@@ -38,8 +38,8 @@ enum {
      * may continue. Such a call is not aborted at once, because the function may hold locks. After
      * this time, no new call begins, except a call that undoes what was done. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
-    /* Every such function may wait in the kernel, or use CPU time, for at least this time, even if
-     * it begins shortly before AG_ATTACH_CALL_NS is over. */
+    /* A function that a thread of the target executes for us may wait in the kernel, or use CPU
+     * time, for at least this time, even if it begins shortly before AG_ATTACH_CALL_NS is over. */
     AG_ATTACH_CALL_LEAST_NS = 300 * 1000 * 1000,
 };
 

@@ -91,7 +91,7 @@ static int check_status(const struct ag_remote_process *process, const char *sta
 }
 
 /* A program with a userfaultfd handles page faults itself. While its threads are stopped, a read of
- * its memory waits for one of them. */
+ * its memory could wait for one of these threads for ever. */
 static int check_page_faults(const struct ag_remote_process *process, char message[512]) {
     char path[64], target[64];
     (void)snprintf(path, sizeof path, "/proc/%d/fd", process->pid);

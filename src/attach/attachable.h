@@ -21,9 +21,9 @@ struct ag_attachable {
 
 /* Returns the image of an attached agent, or NULL. */
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images);
-/* Returns 0, or a negative errno with one line in ret_message: the process is traced, stopped,
- * statically linked, uses another libc, or is filtered by seccomp. images: the mapped files of the
- * process, already read. */
+/* Returns 0, or a negative errno with the reason in ret_message, in one line: for example, the
+ * process is traced, stopped or statically linked, uses another libc, or has a seccomp filter.
+ * images: the mapped files of the process, already read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);
 /* Checks that the process has mapped no agent and no live file (the file through which a recorded

@@ -10,19 +10,23 @@ enum { AG_REMOTE_CALL_ARGUMENTS = 6, AG_REMOTE_CALL_TEXT_BYTES = 4096 };
 enum { AG_XSTATE_BYTES_MOST = 64 << 10 };
 
 struct ag_remote_call {
-    struct ag_traced_thread *thread;
-    uint64_t trap;  /* address of a byte 0xcc in code of the target, to which calls return */
+    struct ag_traced_thread *thread; /* NULL: no call has begun, or it has ended */
+    /* address of a byte 0xcc in code of the target, to which calls return; 0: calls return to the
+     * address 0 and end with SIGSEGV, because the target ignores SIGTRAP */
+    uint64_t trap;
     uint64_t stack; /* the memory below this address is free, for texts and the calls' frames */
     uint64_t mask;  /* the signal mask before the call */
     /* a bit for each signal that was held back during a call, to be sent again at the end */
     uint64_t sent;
-    /* addresses in the target; mapped_stack 0: no stack is mapped */
+    /* addresses in the target: the mapped stack (0: none is mapped), the value of `stack` before
+     * the mapping, and the function munmap */
     uint64_t mapped_stack, own_stack, munmap;
     const struct ag_attach_end *end;
-    /* Waits a little, for at most 10 ms, and may do something so that the function returns. Called
-     * again and again while a function has not returned; PASSED_NS: for how long. Returns whether
-     * the function could proceed: no thread that may hold a lock is stopped. NULL: the call only
-     * waits. The caller of ag_remote_call_begin sets it before. */
+    /* Waits a little, for at most 10 ms, or does something so that the function returns (stops the
+     * other threads, or resumes them), which may take longer. Called again and again while a
+     * function has not returned; PASSED_NS: for how long. Returns whether the function could
+     * proceed: no thread that may hold a lock is stopped. NULL: the call only waits. The caller of
+     * ag_remote_call_begin sets it before. */
     bool (*help)(void *context, uint64_t passed_ns);
     void *context;
     /* a call was aborted; after that, the only further call is the one that unmaps the stack */
@@ -42,8 +46,8 @@ struct ag_remote_libc {
 };
 /* Saves all that a call could change: registers, vector state, signal mask, errno. The thread must
  * be at a safe point (safe_point.h). needs_stack: the thread's own stack has no room or is a
- * coroutine's, so a stack is mapped for the calls. Returns 0; or a negative errno, and the thread
- * is unchanged. */
+ * coroutine's, so a stack is mapped for the calls. Returns 0; or a negative errno: the thread
+ * is unchanged, and call.thread is NULL. */
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
                          const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
                          const struct ag_attach_end *end);

@@ -16,6 +16,7 @@ struct ag_zone { /* code of the target, [low, high), that may hold locks which d
 struct ag_code_range {
     uint64_t low, high; /* [low, high) */
 };
+/* What is known about the code of the target, and memory for the walk of one stack at a time. */
 struct ag_safe_ground {
     struct ag_observed_images *images;
     struct ag_frame_walker walker;

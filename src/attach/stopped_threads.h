@@ -39,8 +39,9 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
 /* Stops all threads of the process but busy_tid, and of the other processes in its memory. The
  * caller has to release the threads, whatever the result is. 0: all are stopped. -EAGAIN: one
  * thread is late, and the other threads must not wait for it: after they are released, the next
- * call waits only for the late thread. -ESRCH: the process has ended. -EINTR: the user asked for
- * the end (attach_end.h). Another negative errno: a thread cannot be stopped, with a message. */
+ * call waits for the late thread before it stops other threads. -ESRCH: the process has ended.
+ * -EINTR: the user asked for the end (attach_end.h). Another negative errno: a thread cannot be
+ * stopped, with a message. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
 /* Whether so many threads of the process want to run, or did before they were stopped, that each
  * waits long for a CPU. */

@@ -19,8 +19,8 @@ enum {
     GRANULE_SHIFT = 4,
     REGION_SHIFT = 20,
     REGION_WORDS = 1 << (REGION_SHIFT - GRANULE_SHIFT - 6),
-    SLOTS = 1 << 17, /* maximum number of regions: 128 GiB of heap */
-    LISTED_MOST = 2 * SLOTS,
+    SLOTS = 1 << 17,         /* maximum number of regions: 128 GiB of heap */
+    LISTED_MOST = 2 * SLOTS, /* elements of the list; those that lost a race stay unused */
     PROBES_MOST = 64,
 };
 

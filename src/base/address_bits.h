@@ -24,7 +24,7 @@ struct ag_address_bits {
  * n_sets. forgets_on_fork: true: a forked child begins with empty sets (the kernel wipes them);
  * false: it begins with the sets of its parent. Returns 0 or -ENOMEM. */
 int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool forgets_on_fork);
-/* Adds the address to the set. Returns false if there is no memory. */
+/* Adds the address to the set. Returns false if there is no memory or no free slot. */
 bool ag_address_bits_set(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
 /* Removes the address from the set. Returns whether the address was in the set: if several threads
  * remove it at once, one thread gets true. */

@@ -25,13 +25,13 @@ struct ag_block_filter { /* zero-initialized: selects all blocks */
     struct {
         enum ag_block_filter_key key;
         bool is_negated;
-        uint32_t domain;
+        uint32_t domain;    /* for a domain term: 0: cpu, 1: gpu, 2: external */
         uint64_t low, high; /* for a size term: the range of sizes in bytes, from low to high
                              * inclusive */
-        char name[AG_BLOCK_FILTER_NAME_BYTES];
+        char name[AG_BLOCK_FILTER_NAME_BYTES]; /* the text after "=" */
     } terms[AG_BLOCK_FILTER_TERMS];
     uint32_t n_terms;
-    bool has_sizes, has_types;
+    bool has_sizes, has_types; /* whether a term is about sizes, or about types */
 };
 
 /* expression NULL or "": selects all blocks. Returns 0, or -EINVAL with one line in ret_message
@@ -43,8 +43,9 @@ bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t d
                                 const char *allocator, const char *heap);
 /* Whether the terms about sizes hold. */
 bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t bytes);
-/* Whether the terms about types hold: "*" is any text, "?" any character, and blanks are not
- * compared. type NULL: the type is unknown and matches no pattern, so only negated terms hold. */
+/* Whether the terms about types hold: "*" matches any text, "?" any character, and texts that
+ * differ only in blanks match. type NULL: the type is unknown and matches no pattern, so only
+ * negated terms hold. */
 bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type);
 
 #endif

@@ -18,6 +18,7 @@ AG_FAST uint64_t ag_signal_bit(int signal) {
     return UINT64_C(1) << (signal - 1);
 }
 
+/* Blocks the signals of this thread, and returns the previous mask for ag_signals_restore. */
 AG_FAST uint64_t ag_signals_block(void) {
     const uint64_t most = ~(ag_signal_bit(SIGSYS) | ag_signal_bit(SIGSEGV) | ag_signal_bit(SIGBUS) |
                             ag_signal_bit(SIGFPE) | ag_signal_bit(SIGILL) | ag_signal_bit(SIGTRAP));

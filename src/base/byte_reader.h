@@ -1,8 +1,8 @@
 /* byte_reader.h: reads numbers from untrusted bytes.
  *
- * A reader never reads outside of [at, end). A read beyond the end sets is_bad and returns zero, so
- * a parser needs only one check, at its end. Every loop over a reader terminates, because a reader
- * stays at its end. */
+ * A reader never reads outside of [at, end). A read beyond the end moves `at` to the end and sets
+ * is_bad; it returns zero (of a LEB128 number, the bits before the end). So a parser needs only one
+ * check, of is_bad after the last read, and a loop that reads until the end terminates. */
 #ifndef AG_BYTE_READER_H
 #define AG_BYTE_READER_H
 

@@ -1,6 +1,6 @@
-/* compiler.h: the only file with compiler-specific code (GNU attributes, hints, visibility).
+/* compiler.h: macros for compiler-specific code: GNU attributes, hints, visibility.
  *
- * Everything else is plain C11. Feature tests belong here too, so that no other file needs #if. */
+ * Feature tests belong here too, so that other files need no #if. */
 #ifndef AG_COMPILER_H
 #define AG_COMPILER_H
 
@@ -21,7 +21,7 @@
  * -fvisibility=hidden: only symbols with AG_EXPORT are exported. */
 #define AG_EXPORT __attribute__((visibility("default")))
 
-/* For the declaration of a variable of the agent: the attribute says that the variable is defined
+/* For the declaration of a variable or function of the agent: the attribute says that it is defined
  * in the same shared library, so the compiler does not load its address from the GOT. */
 #define AG_HIDDEN __attribute__((visibility("hidden")))
 

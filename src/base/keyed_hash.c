@@ -17,7 +17,7 @@ enum {
     NOT_BLOCKING = 1, /* GRND_NONBLOCK */
     STRIDE = 16,      /* alignment of allocators */
     QUOTIENT_MOST = 8,
-    TRIES_MOST = 4096, /* about one in 60 candidates is good */
+    TRIES_MOST = 4096, /* about one in 60 candidates spreads evenly */
 };
 
 /* Whether the products of 0, STRIDE, 2 STRIDE ... with the multiplier are spread evenly over all

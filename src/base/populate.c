@@ -7,7 +7,7 @@
  * conditions: before it wakes any thread, it performs an atomic operation on a word of the caller's
  * choice, here `word |= 0`.
  *
- * MADV_POPULATE_WRITE (Linux 5.14) does this for all pages at once, and takes 45 us for 64 KiB
+ * MADV_POPULATE_WRITE (Linux 5.14) allocates all pages with one call, and takes 45 us for 64 KiB
  * instead of 57 us. But some sandboxes permit only those values of `advice` in madvise that
  * allocators use. Firefox reports any other value as a violation; other sandboxes kill the process.
  * Futexes are allowed in all programs with threads. So madvise is used only if futexes are

@@ -42,8 +42,8 @@ void ag_skip_set_interval(struct ag_skip *skip, uint64_t interval_bytes);
 /* Draws the next skip: the rare case of ag_skip_take_fast. */
 void ag_skip_draw_slow(struct ag_skip *skip);
 /* The number of points in a block of size_bytes + 1 bytes, each of which is a point with
- * probability p(0). The block is sampled if the result is at least 1. Points beyond
- * AG_SKIP_MOST_POINTS of one block are not drawn one by one: their mean is added. */
+ * probability p(0); 1 for interval 0. The block is sampled if the result is at least 1. Points
+ * beyond AG_SKIP_MOST_POINTS of one block are not drawn one by one: their mean is added. */
 uint64_t ag_skip_points(struct ag_skip *skip, uint64_t size_bytes);
 enum { AG_SKIP_MOST_POINTS = 4096 };
 

@@ -7,8 +7,7 @@
  *     base     | sites: level 0 .. 3 | nodes: window 0 | counts | index: level 0 .. 4 |
  *     pieces   | nodes: window 1 .. 3 | index: level 5, 6 | sites: level 4 | windows 4 .. 15 | ...
  *     node     | parent:32 | site:32 | child:32 | sibling:32 |      ids 0 .. 15: the roots
- *     level    | bucket | bucket | ...      2^12, 2^14 .. 2^24 sites; 2^12, 2^14 .. 2^28 of the
- *                                           index
+ *     level    | bucket | bucket | ...      slots: 2^12, 2^14 .. 2^24 (sites), .. 2^28 (index)
  *     bucket   | slot x 4 (site) or x 8 (index)     one cache line
  *     index    | tag:32 | id:32 |           tag: high bits of the word's hash
  *
@@ -24,7 +23,7 @@
  * have few children, so a program mostly needs no index at all.
  *
  * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Node 40 has two children,
- * 41 and 52, neither with site 7. 5000 ids were given out: nodes[5016] gets the word, and then
+ * 41 and 52, neither with site 7. 5000 ids have been assigned: nodes[5016] gets the word, and then
  * nodes[52].sibling becomes 5016. If node 40 had eight children, the word's buckets in levels 0 and
  * 1 were full, and slot 3 of its bucket in level 2 were free, that slot would become (tag, 5016).
  *
@@ -32,22 +31,22 @@
  *
  * One compare-and-swap (CAS) changes a link from 0 to an id, or a slot from 0 to its key. All
  * threads follow the links, and examine the slots of a bucket, in the same order, and try to fill
- * the first free place. A thread that loses a race reads the winner's key: if this key is equal to
- * the thread's own key, the search is over; if not, the thread continues with the next place. So
- * one key is never stored twice, whether it is interned by threads, by forked processes, or by
- * signal handlers that interrupt an interning. No thread waits for another. Hence a process that is
- * killed at any instruction blocks no other process.
+ * the first that is free. A thread that loses a race reads the winner's key: if this key is equal
+ * to the thread's own key, the search is over; if not, the thread continues with the next link or
+ * slot. So one key is never stored twice, whether it is interned by threads, by forked processes,
+ * or by signal handlers that interrupt an interning. No thread waits for another. Hence a process
+ * that is killed at any instruction blocks no other process.
  *
  * A thread takes an id and writes the node's word before the CAS. If the CAS fails (or the thread
  * is killed before it), this id is never used: 16 bytes are lost.
  *
  * A site has two words. The first CAS claims the slot: it writes pc. The second CAS settles the
  * slot: it writes (settled, image). A thread may find a slot that contains the pc of its site and
- * is claimed but not settled, because the claiming thread was interrupted. Then it settles the slot
- * with its own image. This is correct: when the claiming thread continues, its second CAS fails; it
- * compares the images and, if they differ, continues with the next slot. Nodes refer only to
- * settled sites: the thread that finds a site acquires its words, and its later CAS on a link or on
- * the index releases them to the readers of the node.
+ * is claimed but not settled, because the claiming thread was interrupted. Then the thread that
+ * finds the slot settles it with its own image. This is correct: when the claiming thread
+ * continues, its second CAS fails; it compares the images and, if they differ, continues with the
+ * next slot. Nodes refer only to settled sites: the thread that finds a site acquires its words,
+ * and its later CAS on a link or on the index releases them to the readers of the node.
  *
  * When generated code (JIT code, which has no image) is discarded, a bit is set in the pc of its
  * sites, so that these dead sites never compare equal again. Sites with an image need not die:
@@ -58,14 +57,14 @@
  * The file is sparse. A slice is 16 KiB. It is populated (its pages are allocated), by a call that
  * can fail, before it is first touched; then a bit of the slice is set. Each process has its own
  * bits: after a fork, a process may populate a slice again that another process has populated,
- * which is cheap and harmless. 200,000 stacks with 400,000 nodes take 6.4 MiB.
+ * which is cheap and harmless. The 400,000 nodes of 200,000 stacks take 6.4 MB.
  *
  * Address space is also used as needed. At the start, a process maps the base, which has room for 4
  * million nodes. It maps another piece when an id in this piece is first used. A piece has a fixed
  * offset in the file, so that all processes that share the tree find the same bytes. So a program
- * that limits its address space, or locks it in memory, needs only the 80 MiB of the base, not the
- * 7 GiB that a tree may reach. When a piece cannot be mapped or populated, nothing is interned
- * there, and the caller records AG_ROOT_NOT_KEPT.
+ * that limits its address space, or locks its memory (mlockall), needs only the 80 MiB of the base,
+ * not the 7 GiB that a tree may reach. When a piece cannot be mapped or populated, nothing is
+ * interned there, and the caller records AG_ROOT_NOT_KEPT.
  *
  * 4. Why not one growing hash table
  *
@@ -75,7 +74,7 @@
  * 5. Why links, and ids in order
  *
  * The cost of a big tree is cache misses: each takes 100 ns, ten times the rest of a lookup. If
- * nodes were stored at the place that their hash selects, each frame of a stack would cause a cache
+ * nodes were stored in slots that their hash selects, each frame of a stack would cause a cache
  * miss. Nodes are stored in the order of creation. So a node, its children and the nodes created
  * next are neighbors, and a program mostly uses them together. The process that writes the trace
  * also uses them together: it goes from node to parent, and keeps a table by id. */

@@ -30,7 +30,7 @@ enum ag_root {
      * not attributed to a wrong function; leaves (see AG_IMAGE_TYPE) may be added to it */
     AG_ROOT_NOT_KEPT = 3,
     AG_ROOT_LAST = AG_ROOT_NOT_KEPT,
-    AG_NODE_FIRST = 16,
+    AG_NODE_FIRST = 16, /* id of the first node; lower ids are roots or unused */
 };
 /* The tree has four sizes. Each size consists of the pieces of the previous size and further
  * pieces; the smallest size is the base. The base is mapped at the start, another piece when its
@@ -43,7 +43,7 @@ enum {
     AG_SITE_LEVELS = 7,       /* the levels after the base have 2^20, 2^22, 2^24 slots */
     AG_INDEX_BASE_LEVELS = 5, /* 2^12 .. 2^20 slots, each level four times the previous one */
     AG_INDEX_LEVELS = 9,      /* the levels after the base have 2^22 .. 2^28 slots */
-    AG_WINDOW_BITS = 22, /* log2 of the nodes of a window, a piece of the array of nodes: 64 MiB */
+    AG_WINDOW_BITS = 22,      /* log2 of the nodes of a window (64 MiB of the array of nodes) */
     AG_WINDOW_NODES = 1 << AG_WINDOW_BITS,
     AG_NODE_BITS = 28, /* log2 of the number of node ids; 2^28 nodes take 4 GiB */
     AG_NODE_WINDOWS = 1 << (AG_NODE_BITS - AG_WINDOW_BITS),
@@ -85,8 +85,7 @@ struct ag_linked_node {
 struct ag_tree_counts {
     /* number of assigned ids, including those whose node was not created */
     _Atomic uint64_t n_nodes;
-    /* a bit for each piece: a process has mapped this piece, so its contents may differ from
-     * zero */
+    /* bit i: a process has mapped piece i, so the contents of this piece may differ from zero */
     _Atomic uint64_t pieces[2];
 };
 
@@ -149,6 +148,7 @@ AG_FAST uint64_t ag_tree_node_offset(uint32_t id) {
                          : AG_SIZE_3_OFFSET + bytes - 16 * AG_WINDOW_BYTES_OF_NODES;
 }
 uint64_t ag_tree_site_offset(uint32_t id);
+/* The location of a piece in the file of the tree; bytes 0: there is no piece with this number. */
 struct ag_tree_piece {
     uint64_t offset, bytes;
 };

@@ -24,8 +24,7 @@ enum {
 };
 
 /* Fibonacci hashing. Then the high half is XORed into the low half, because the low bits select the
- * bucket in each level.
- */
+ * bucket in each level. */
 AG_FAST uint64_t ag_stack_tree_hash(uint64_t key) {
     const uint64_t product = key * UINT64_C(0x9e3779b97f4a7c15);
     return product ^ product >> 32;

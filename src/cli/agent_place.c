@@ -1,6 +1,6 @@
 /* agent_place.c: finds the agent, the shared object that records inside a program, for the commands
  * that start a program or attach to a program. $ALLOGRAM_AGENT is used if it is set; otherwise
- * places relative to the executable of allogram are searched. */
+ * folders relative to the executable of allogram are searched. */
 #include "cli/agent_place.h"
 
 #include <errno.h>

@@ -19,15 +19,15 @@ struct ag_attach_choice { /* the values of an option that may be given several t
 struct ag_link_attach {
     const char *name;
     const struct ag_link_kind *kind;
-    /* The last given option that is valid only for a machine with a name, without dashes, for a
-     * message; NULL: none was given */
+    /* Name, without dashes, of the last given option that is valid only for a machine with a name;
+     * printed in a message. NULL: none was given */
     const char *option;
     /* value of the option that `attach` has only for this kind of machine; NULL: not given */
     const char *kind_option;
     const char *output_pattern;
     uint64_t max_bytes, duration_ns; /* limits of the trace and of the recording; 0: none */
     bool is_exact, is_quiet;
-    struct ag_attach_choice processes, functions;
+    struct ag_attach_choice processes, functions; /* values of --process and --trace */
 };
 
 /* Returns the kind of machine whose names have the form of NAME; NULL: no kind has such names. */

@@ -10,10 +10,10 @@
  * opened in the order of their first times, and the next line is always the earliest line of all
  * open chunks. The open chunks are those that overlap in time: about one per thread, and a program
  * may have tens of thousands of threads. The open chunks are kept in a binary heap. A short chunk
- * is decoded completely when it is opened; a long chunk keeps a decoder, which decodes up to
- * EVENTS_AT_ONCE events at a time. The memory for open chunks is limited in proportion to the size
- * of the file (open_limit). A crafted file may have more overlapping chunks than fit into this
- * memory; then the lines are printed out of order. */
+ * that has only events is decoded completely when it is opened; any other chunk keeps a decoder. A
+ * long chunk is decoded up to EVENTS_AT_ONCE events at a time. The memory for open chunks is
+ * limited in proportion to the size of the file (open_limit). A crafted file may have more
+ * overlapping chunks than fit into this memory; then the lines are printed out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@
 
 enum {
     EVENTS_AT_ONCE = 256,
-    /* A chunk with fewer bytes is decoded in one step. It has fewer than SHORT_BYTES events,
-     * because an event has at least one byte. */
+    /* A chunk with fewer bytes is short: it has fewer than SHORT_BYTES events, because an event has
+     * at least one byte. Room for all of them is reserved, so they are decoded in one step. */
     SHORT_BYTES = 2048,
     DECODER_BYTES = 96 << 10, /* memory of an open decoder */
     /* memory limit for open chunks: a multiple of the bytes of all chunks, plus a constant */

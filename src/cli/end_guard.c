@@ -45,10 +45,10 @@ static struct end_guard {
     int reported_fd;           /* an eventfd: readable if the command has read a signal */
     _Atomic uint64_t asked_ns; /* time of the first signal; relaxed: no other data depends on it */
     _Atomic int signal_number; /* number of the first signal; 0: not known yet */
-    _Atomic int is_over;
-    _Atomic int n_holds;
-    _Atomic int is_cleaned; /* last_resort has returned */
-    _Atomic uint64_t progress;
+    _Atomic int is_over;       /* ag_end_guard_end was called */
+    _Atomic int n_holds;       /* depth of nested holds; FORCED: no hold is possible any more */
+    _Atomic int is_cleaned;    /* last_resort has returned */
+    _Atomic uint64_t progress; /* number of calls of ag_end_guard_alive */
 } guard = {.fd = -1, .reported_fd = -1};
 
 static void *clean(void *unused) {
@@ -101,7 +101,8 @@ static void note_number(int signal_number) {
                                                   memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Finds out which signal was sent. It is pending until the command reads it from a signalfd. */
+/* Finds out which signal was sent. A signal is pending until the command reads it from a
+ * signalfd. */
 static void note_pending(void) {
     sigset_t pending;
     (void)sigpending(&pending); /* fails only for an invalid address */
@@ -146,7 +147,7 @@ static bool forbid_holds(void) {
 }
 
 /* Waits until the command has to be ended by force. The time for which the command waits for a CPU
- * does not count, because a command that is ended by force may leave the process changed. */
+ * does not count, because a forced end may leave the examined process changed. */
 static void wait_until_due(uint64_t begin_ns) {
     uint64_t now_ns = begin_ns, until_ns = begin_ns + MOST_NS, moved_ns = begin_ns;
     struct look last = {0};
@@ -178,7 +179,8 @@ static void *keep_guard(void *unused) {
     struct pollfd asked[] = {{.fd = guard.fd, .events = POLLIN},
                              {.fd = guard.reported_fd, .events = POLLIN}};
     (void)unused;
-    /* it has to measure the time, and its own end must not delay that of the command */
+    /* this thread has to wake up on time; and the command's process ends only when this thread,
+     * too, has got a CPU */
     ag_urgency_begin();
     while (poll(asked, AG_ARRAY_SIZE(asked), -1) < 0 && errno == EINTR) {
     }

@@ -1,6 +1,7 @@
 /* end_guard.h: makes a command that examines another process end at most one second after SIGINT,
- * SIGTERM or SIGHUP, whatever the other process does. The only exception is described below: a
- * machine without a free CPU.
+ * SIGTERM or SIGHUP, whatever the other process does. In two cases described below the end takes up
+ * to ten seconds: the command finds no free CPU, or it has stopped threads of the other process and
+ * makes progress.
  *
  * The signals are blocked. A thread waits for the signals and stores the time of the first signal.
  * The loops of the command poll this time. A loop cannot poll while it waits in the kernel: for a
@@ -13,12 +14,12 @@
  * A forced end is dangerous while the command has stopped threads of the target with ptrace. The
  * kernel then resumes these threads, but it restores nothing: a thread that executes a function for
  * the command (a remote call) returns to a trap and dies of SIGTRAP with its process; a system call
- * that the stop has interrupted returns EINTR; code that is changed in two steps may be changed by
- * half. So the command holds the guard (ag_end_guard_hold) while a thread of the target is stopped,
- * and reports progress (ag_end_guard_alive). While the guard is held, the guard thread ends the
- * command in two cases only: the command is blocked, because its thread has waited in the kernel
- * for nearly a second without progress; or ten seconds have passed since the signal. A thread of
- * the command that wants to run but gets no CPU is not blocked. */
+ * that the stop has interrupted returns EINTR; code that is changed in two steps may be half
+ * changed. So the command holds the guard (ag_end_guard_hold) while a thread of the target is
+ * stopped, and reports progress (ag_end_guard_alive). While the guard is held, the guard thread
+ * ends the command in two cases only: the command is blocked, because its thread has waited in the
+ * kernel for nearly a second without progress; or ten seconds have passed since the signal. A
+ * thread of the command that wants to run but gets no CPU is not blocked. */
 #ifndef AG_END_GUARD_H
 #define AG_END_GUARD_H
 
@@ -26,10 +27,11 @@
 #include <stdint.h>
 
 /* Blocks the signals and starts the guard thread. NAME: name of the command, for the message of a
- * forced end. last_resort: called while the command may be at any point of its code, so it may only
- * make system calls and write to memory; is_held is true if the command holds the guard.
- * last_resort runs in a thread of its own, and the command ends 0.1 s later even if last_resort has
- * not returned. NULL: nothing to do. Returns 0 or a negative errno. Must be called only once. */
+ * forced end. last_resort: called while the command's thread may be at any point of its code, so
+ * last_resort may only make system calls and write to memory; is_held is true if the command holds
+ * the guard. last_resort runs in a thread of its own, and the command ends 0.1 s later even if
+ * last_resort has not returned. NULL: nothing to do. Returns 0 or a negative errno. Must be called
+ * only once. */
 int ag_end_guard_begin(const char *name, void (*last_resort)(void *context, bool is_held),
                        void *context);
 /* Returns the time of the first signal, in ns of CLOCK_MONOTONIC; 0: no signal was received. */

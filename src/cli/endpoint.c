@@ -45,7 +45,8 @@
 enum {
     REQUEST_BYTES = 8192,
     CLIENT_PATIENCE_S = 10,
-    /* clients at a time, which need 8 KiB each; a user with several scripts needs fewer */
+    /* most clients that are connected at a time; each needs 8 KiB of memory, and a user with
+     * several scripts needs fewer clients */
     CLIENTS_MOST = 16,
     SNAPSHOT_PATIENCE_MS = 30 * 1000,
     BACKLOG = 16,
@@ -62,7 +63,8 @@ struct server {
     const struct ag_endpoint *endpoint;
     struct ag_snapshot_requests *requests;
     char folder[64];
-    /* time in the recording at which the last answer to `growth` ends; 0: there was none */
+    /* time of the snapshot of the last `growth` profile, in ns since the start of the recording; 0:
+     * no such profile was sent */
     uint64_t growth_ns;
     struct client clients[CLIENTS_MOST]; /* the clients in the order in which they connected */
     size_t n_clients;
@@ -96,9 +98,10 @@ static const char page_headers[] =
     "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n";
 
 /* The page "/" shows the page "/view" in a frame, and replaces it by a new one from time to time.
- * What the user has selected is in the fragment of the frame's address, which the new page gets.
- * The pause is thirty times as long as the server needed, so that the server uses some 3 % of a
- * CPU. When the recording has ended, the last page stays. */
+ * The fragment of the frame's address contains what the user has selected; the new page gets the
+ * same fragment. The pause between two pages is thirty times as long as the server needed for the
+ * last page, and at least 5 s, so that the server uses at most some 3 % of a CPU. When the
+ * recording has ended, the last page remains visible. */
 static const char live_page[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>allogram</title><style>"
     "html,body{margin:0;height:100%}body{display:flex;flex-direction:column;font:14px sans-serif}"
@@ -184,8 +187,8 @@ static bool run_allogram(const struct server *server, const char *const *words) 
 }
 
 /* Takes a snapshot, runs allogram with WORDS, which reads the snapshot and writes the file OUTPUT
- * in the private folder, and sends this file. Returns whether it was sent; then *ret_until_ns is
- * the moment of the snapshot. */
+ * in the private folder, and sends this file. Returns whether the file was sent; if so,
+ * *ret_until_ns is the time of the snapshot, in ns since the start of the recording. */
 static bool answer_made(const struct server *server, int client, const char *const *words,
                         const char *output, const char *headers, uint64_t *ret_until_ns) {
     char trace[512], made[512];
@@ -222,8 +225,9 @@ static void answer_profile(struct server *server, int client, const char *metric
     const uint64_t from_ns = is_growth ? server->growth_ns : 0;
     (void)snprintf(metric_option, sizeof(metric_option), "--metric=%s", metric);
     (void)snprintf(from_option, sizeof(from_option), "--from=%lluns", (unsigned long long)from_ns);
-    /* Which functions are wrappers depends on their shares, which change during a recording.
-     * Profiles of different moments are subtracted, so they have all frames. */
+    /* --fold=auto would leave out different functions in each profile, because it depends on their
+     * shares, which change during a recording. Tools subtract profiles of different times, so the
+     * profiles have all frames. */
     const char *const words[] = {"allogram",
                                  "export",
                                  server->endpoint->name,
@@ -412,7 +416,8 @@ static void isolate_server(int listen_fd) {
     (void)sigaction(SIGCHLD, &usual, NULL); /* cannot fail for these signals */
     (void)sigaction(SIGTERM, &over, NULL);
     ag_background_begin("allogram-serve", ignored);
-    /* an open descriptor of this process would keep the program's output open */
+    /* if the program's output is a pipe, its reader waits until this process, too, has closed the
+     * pipe */
     ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     ag_background_close_all_but(&listen_fd, 1);
 }

@@ -13,7 +13,7 @@ struct ag_endpoint {
     int listen_fd; /* listening socket; -1: no endpoint */
     uint16_t port;
     char token[AG_ENDPOINT_TOKEN_BYTES];
-    char name[256]; /* of the trace, which pages show */
+    char name[256]; /* file name of the trace, which pages show */
     pid_t server;   /* pid of the server process; 0: none */
 };
 

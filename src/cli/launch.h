@@ -25,14 +25,14 @@ struct ag_launch {
     /* replaces standard output and standard error if they are terminals; standard input that is a
      * terminal is then replaced by /dev/null. -1: nothing is replaced. */
     int output_fd;
-    /* set by ag_launch_prepare */
+    /* set by ag_launch_prepare: the child, and two descriptors */
     pid_t pid;
     /* after a byte is written, the child executes the program; if the descriptor is closed without
      * a byte, the child exits */
     int go_fd;
     int status_fd; /* gives the errno of a failed exec, or end of file if the program runs */
-    /* previous limits and previous disposition of SIGXFSZ, which the child restores before it
-     * executes the program */
+    /* set by ag_launch_lift_limits: the previous limits and the previous disposition of SIGXFSZ,
+     * which the child restores before it executes the program */
     struct rlimit limits[AG_LIFTED_LIMITS];
     struct sigaction file_size_signal;
 };

@@ -1,16 +1,17 @@
 /* live.c: the command's side of --live.
  *
- * 1. The program's output. The program and the screen must not write to the same terminal. So those
- *    of the program's standard output and standard error that are the terminal are replaced by a
- *    file without a name. The screen shows the end of this file. When the screen is closed, the
- *    command writes the file to the terminal, and from then on everything that is added to it.
- *    output_fd has a file offset of its own, which is the end of what was written. Standard output
- *    and standard error that are files or pipes are not changed. Standard input, if it is the
- *    terminal, is replaced by /dev/null, because the screen reads the keys.
+ * 1. The program's output. The program and the screen must not write to the same terminal. So the
+ *    program's standard output and standard error, if they are the terminal, are replaced by a file
+ *    without a name. The screen shows the end of this file. When the screen is closed, the command
+ *    writes the file to the terminal, and from then on everything that is added to the file. The
+ *    file offset of output_fd is the end of what was written to the terminal. Standard output and
+ *    standard error that are files or pipes are not changed. Standard input, if it is the terminal,
+ *    is replaced by /dev/null, because the screen reads the keys.
  *
- * 2. The terminal is restored whatever ends first. If the screen ends, its end of the socket is
- *    closed; the command then reaps it, and if a signal has killed it, resets the terminal. If the
- *    command ends, the command's end is closed, and the screen restores the terminal. */
+ * 2. The terminal is restored, whether the screen or the command ends first. If the process of the
+ *    screen ends, its end of the socket is closed. The command then waits for the process, and
+ *    resets the terminal if a signal has killed the process. If the command ends, its own end of
+ *    the socket is closed, and the screen restores the terminal. */
 #include "cli/live.h"
 
 #include <dlfcn.h>
@@ -36,7 +37,8 @@
 #include "writer/snapshot.h"
 
 enum {
-    TAKE_PATIENCE_MS = 30 * 1000, /* the program may not have begun to record */
+    TAKE_PATIENCE_MS = 30 * 1000, /* timeout for a snapshot, because the recording may not have
+                                   * begun yet */
     LEAVE_PATIENCE_MS = 1000,
     OUTPUT_INTERVAL_MS = 100, /* how often the program's output is written to the terminal */
     COPY_BYTES = 16 << 10,
@@ -52,7 +54,7 @@ static const char reset_text[] = "\x1b[?1049l\x1b[?25h\x1b[0m\x1b[?1l\x1b>";
 static ag_live_check_function *check_terminal;
 static ag_live_show_function *show_screen;
 
-/* Loads the screen. Its library, and ncurses, stay loaded. */
+/* Loads the library of the screen. The library, and ncurses, are never unloaded. */
 static int load_screen(char ret_message[512]) {
     char path[AG_AGENT_PLACE_BYTES];
     if (!ag_agent_place_find_own(AG_LIVE_LIBRARY, "../live", path)) {
@@ -305,7 +307,7 @@ void ag_live_return(struct ag_live *live) {
 
 static void remove_folder(const struct ag_live *live) {
     char path[AG_LIVE_PATH_BYTES + sizeof(live->folder) + 1];
-    const char *const names[] = {live->name, part_name, ".part.part"}; /* snapshot.c, section 3 */
+    const char *const names[] = {live->name, part_name, ".part.part"}; /* the unfinished snapshot */
     for (size_t i = 0; live->name[0] && i < AG_ARRAY_SIZE(names); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", live->folder, names[i]);
         (void)unlink(path); /* most do not exist */

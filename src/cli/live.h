@@ -1,10 +1,11 @@
 /* live.h: --live of `run` and `attach`: what the command does for the screen (live/live_screen.h),
- * which is a process of its own. The command restores the terminal if the screen is killed, and the
- * screen restores it if the command is killed.
+ * which is a separate process. The command restores the terminal if the screen is killed, and the
+ * screen restores the terminal if the command is killed.
  *
- *     ag_live_open(&live, "run", message)    // before the program starts: checks the terminal
+ *     ag_live_open(&live, true, message)     // before the program starts: checks the terminal
  *     ag_live_start(&live, requests, trace)
- *     ag_live_step(&live)                    // whenever live.control_fd is readable, and in time
+ *     ag_live_step(&live)                    // when live.control_fd is readable, and when the time
+ *                                            // that the last call returned is over
  *     ag_live_leave(&live); raise(SIGSTOP); ag_live_return(&live);
  *     ag_live_stop(&live)
  *
@@ -30,7 +31,7 @@ struct ag_live {
     bool is_quiet;
     struct termios before;         /* the settings of the terminal without the screen */
     char folder[64];               /* for the traces that the screen reads */
-    char name[AG_LIVE_PATH_BYTES]; /* of the last such trace */
+    char name[AG_LIVE_PATH_BYTES]; /* file name of these traces */
 };
 #define AG_LIVE_NONE                                                           \
     (struct ag_live) {                                                         \
@@ -42,8 +43,8 @@ struct ag_live {
 int ag_live_open(struct ag_live *live, bool takes_output, char ret_message[512]);
 /* Shows the screen. TRACE: the path of the trace. Returns 0 or a negative errno. */
 int ag_live_start(struct ag_live *live, struct ag_snapshot_requests *requests, const char *trace);
-/* Notices the end of the screen. When the screen is closed, writes the program's output to the
- * terminal. Returns after how many ms the next call is due; -1: when control_fd is readable. */
+/* Checks whether the screen has ended. After its end, writes the program's output to the terminal.
+ * Returns after how many ms the next call is due; -1: not before control_fd is readable. */
 int ag_live_step(struct ag_live *live);
 /* Gives the terminal back before the command stops, and shows the screen again when the command has
  * been continued and is in the foreground. */
@@ -51,7 +52,7 @@ void ag_live_leave(struct ag_live *live);
 void ag_live_return(struct ag_live *live);
 /* Ends the screen, restores the terminal, and writes the rest of the program's output to it. */
 void ag_live_stop(struct ag_live *live);
-/* Stores the descriptors that must stay open. Returns their number. */
+/* Stores the descriptors of LIVE that the command must not close. Returns their number. */
 size_t ag_live_descriptors(const struct ag_live *live, int ret_fds[AG_LIVE_DESCRIPTORS]);
 
 #endif

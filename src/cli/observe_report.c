@@ -308,14 +308,15 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
 /* Prints how exact the shares of functions are. */
 static void text_words_heading(struct ag_page *page, const struct ag_observation_facts *facts,
                                const struct ag_observed_collector *list, ssize_t n) {
-    enum { WRITTEN_LEAST = 300 }; /* a third of the written words is used, and 100 are needed */
+    enum { WRITTEN_LEAST = 300 }; /* 100 usable words are needed: about a third of those written */
     struct ag_quantity words;
     uint64_t n_words = 0;
     for (ssize_t i = 0; i < n; i++) {
         n_words += list[i].n_words;
     }
     if (n_words > 0) {
-        /* 95 % of a binomial distribution of n_words with the share that varies most, one half */
+        /* half the width of the 95 % interval of a binomial distribution with n_words trials and
+         * the share that varies most, one half: 196 * sqrt(0.25 / n_words) percentage points */
         ag_page_prose(page, AG_STYLE_DIM,
                       "allocated bytes are divided among functions by %s random words: shares are "
                       "exact to %.0f points (95 %%) or better",
@@ -393,7 +394,7 @@ static void text_cpu(struct ag_page *page, struct ag_observation *observation,
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection) {
     struct ag_page page = ag_terminal_page(out);
-    /* what an option asks for comes before the CPU time, which is always shown */
+    /* the CPU time is always shown: after the tables of these options, but first with --blame */
     const bool asks_for_more =
         selection->blame == NULL &&
         (selection->what & (AG_OBSERVE_COLLECTIONS | AG_OBSERVE_GROWTH | AG_OBSERVE_MAPS |

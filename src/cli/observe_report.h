@@ -8,11 +8,11 @@
 #include "observe/observation.h"
 
 struct ag_observe_selection { /* the tables to print */
-    unsigned what;            /* enum ag_observe_what */
+    unsigned what;            /* bits of enum ag_observe_what */
     bool stacks;
     /* pattern of the function names of --blame; NULL: the option was not given */
     const char *blame;
-    size_t limit; /* most rows of a table in text; 0: all */
+    size_t limit; /* maximum number of rows of a table in text output; 0: all */
 };
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection);

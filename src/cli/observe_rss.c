@@ -2,8 +2,8 @@
  * without a recording. It shows the bytes of each class, and the mappings with most resident
  * memory. The sum over the classes is the kernel's Rss.
  *
- * Which blocks are in the memory of an allocator, and which part of it is free, is known only in a
- * recording. So the whole memory of an allocator is in one class here. */
+ * Only a recording knows which blocks are in the memory of an allocator, and which part of this
+ * memory is free. So the whole memory of an allocator is in one class here. */
 #include "cli/observe_rss.h"
 
 #include <errno.h>
@@ -24,11 +24,11 @@
 #include "text/json_writer.h"
 #include "writer/resident_look.h"
 
-/* The mappings of one class that have the same name. An anonymous mapping has no name, and is a
- * group of its own. */
+/* The mappings of one class that have the same name (name_of). A mapping without a name is a group
+ * of its own. */
 struct group {
     enum ag_resident_class resident_class;
-    const char *path; /* or what the mappings are, for those that the kernel does not name */
+    const char *path; /* path of the file, or a description in brackets; "": no name */
     uint64_t address; /* of the first mapping */
     uint64_t bytes, mapped_bytes, n_mappings;
 };
@@ -248,7 +248,7 @@ int ag_observe_rss(const struct ag_rss_request *request) {
     const uint64_t start_ns = ag_monotonic_ns();
     int r = ag_resident_look_read((uint32_t)request->pid, &rss.look);
     if (r == 0) {
-        /* on failure the thread storage is not found, and counts as stacks or anonymous */
+        /* on failure the memory of thread-local storage counts as stacks or anonymous memory */
         (void)ag_resident_look_read_pages((uint32_t)request->pid, &rss.look);
     }
     rss.duration_ns = ag_monotonic_ns() - start_ns;

@@ -94,7 +94,7 @@ int ag_option_set_bool(void *request, int id, const char *value);
 bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */
 bool ag_parse_pid(const char *text, pid_t *ret_pid);
 bool ag_parse_bytes(const char *text,
-                    uint64_t *ret_bytes); /* a count with K, M or G (powers of 1024) */
+                    uint64_t *ret_bytes); /* a number, alone or with K, KiB, M, MiB, G or GiB */
 bool ag_parse_time(const char *text,
                    uint64_t *ret_time_ns); /* seconds, or a number with ns, us, ms, s, m, h */
 bool ag_parse_percent(const char *text, double *ret_percent); /* 0 to 100, with or without % */

@@ -1,5 +1,5 @@
-/* recording_options.h: parses the values of the options that `run` and `attach` have in common,
- * before the recording starts. */
+/* recording_options.h: parses the values of the options that `run` and `attach` have in common, and
+ * of --dump-at and --signal of `run`, before the recording starts. */
 #ifndef AG_RECORDING_OPTIONS_H
 #define AG_RECORDING_OPTIONS_H
 
@@ -31,14 +31,14 @@ enum ag_recording_option {
         AG_OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)"     \
     }
 extern const char ag_filter_option_help[];
-/* Stores VALUE in SESSION. If VALUE is invalid, returns false, with VALUE and the reason ("0: not a
- * number ...") in ret_message. */
+/* Stores VALUE in SESSION. If VALUE is invalid, returns false, with VALUE (of a filter: the invalid
+ * term) and the reason ("0: not a number ...") in ret_message. */
 bool ag_recording_option_set(struct ag_session_options *session, enum ag_recording_option option,
                              const char *value, char ret_message[1024]);
 
-/* Parses a value of --dump-at: gc, peak, every=BYTES, every=TIME or signal=NAME. A number that ends
- * in s, m or h is a time; all other numbers are bytes: 5m is minutes, 5M is MiB. Returns false if
- * TEXT is invalid. */
+/* Parses a value of --dump-at: gc, peak, every=BYTES, every=TIME, memory=PERCENT% or signal=NAME. A
+ * number that ends in s, m or h is a time; all other numbers are bytes: 5m is minutes, 5M is MiB.
+ * Returns false if TEXT is invalid. */
 bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when);
 /* Parses the name of a signal for --dump-at or --signal: HUP, QUIT, USR1 or USR2, with or without
  * SIG before it. Returns false if NAME is invalid. */

@@ -15,7 +15,7 @@ struct ag_recording_times {
     int signal;
     uint64_t end_ms; /* end of the recording on the monotonic clock; 0: not known yet, or no end */
     enum { AG_TIMES_WAIT, AG_TIMES_RECORD, AG_TIMES_OVER } phase;
-    uint64_t begin_ms;
+    uint64_t begin_ms; /* end of the delay on the monotonic clock */
 };
 
 enum ag_times_option { AG_OPTION_DELAY = 3072, AG_OPTION_DURATION, AG_OPTION_SIGNAL };

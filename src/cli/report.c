@@ -1,4 +1,5 @@
-/* report.c: `allogram report`: prints a view of each trace, as the options request. */
+/* report.c: `allogram report`: prints a view of each trace, or with --merge of all traces together,
+ * as the options request, and evaluates the conditions of --fail-if. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 
 #include "writer/writer.h"
 
-/* Prints problems, the main numbers and the name of the trace. PROGRAM: name of the program, as the
- * user typed it. */
+/* Prints problems, the main numbers and the name of the trace. PROGRAM: name of the program, for
+ * the message that nothing was recorded. */
 void ag_run_summary_print(const struct ag_writer_report *report, const char *program);
 
 /* Prints problems and the name of the trace for `attach NODE`, which records a virtual machine that
@@ -13,7 +13,7 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
  * `report` that is recommended. */
 void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view);
 
-/* Prints how much memory the process had in use when the recording of `attach` began. */
+/* Prints how much of glibc's main heap was in use when the recording of `attach` began. */
 struct ag_glibc_heap;
 void ag_run_summary_print_before(const struct ag_glibc_heap *heap);
 

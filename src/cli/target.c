@@ -101,8 +101,8 @@ static bool raises_rights(int fd) {
            fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0;
 }
 
-/* Whether the file, which has no PT_INTERP, is a dynamic loader, to judge by its name. A loader
- * that is executed with a program as its argument preloads the agent into that program. */
+/* Whether the name of the file, which has no PT_INTERP, is that of a dynamic loader. A loader that
+ * is executed with a program as its argument preloads the agent into that program. */
 static bool is_loader(const Elf64_Ehdr *elf, const char *path) {
     static const char *const names[] = {"ld-linux", "ld-musl", "ld-2.", "ld.so"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

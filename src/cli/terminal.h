@@ -7,14 +7,15 @@
 
 #include "report/page.h"
 
-/* width of the terminal; if standard output is not a terminal, $COLUMNS; if that is not set, 100 */
+/* Returns the width of the terminal in columns; if standard output is not a terminal, $COLUMNS; if
+ * $COLUMNS is not set, 100. */
 unsigned ag_terminal_columns(void);
 
 enum ag_colour { AG_COLOUR_AUTO, AG_COLOUR_ALWAYS, AG_COLOUR_NEVER };
 bool ag_colour_parse(const char *name, enum ag_colour *ret_colour);
 bool ag_terminal_has_colour(
-    /* AG_COLOUR_AUTO: only if standard output is a terminal, $TERM is not dumb and $NO_COLOR is not
-     * set */
+    /* AG_COLOUR_AUTO: only if standard output is a terminal, $TERM is not "dumb", and $NO_COLOR is
+     * unset or empty */
     enum ag_colour colour);
 
 /* Returns a page that is printed to OUT with the width and the colours of standard output. */

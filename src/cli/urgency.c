@@ -1,6 +1,6 @@
-/* urgency.c: see urgency.h. The limit of ag_urgency_hurry is RLIMIT_RTTIME: when a thread reaches
- * it, the kernel sends SIGXCPU, and the handler takes the priority from all threads of the
- * process. */
+/* urgency.c: gives processes and threads a real-time priority, and takes it from them (urgency.h).
+ * ag_urgency_hurry limits the CPU time by RLIMIT_RTTIME: when a thread reaches it, the kernel sends
+ * SIGXCPU, and the handler takes the priority from all threads of the process. */
 #include "cli/urgency.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ void ag_urgency_end(void) {
     (void)sched_setscheduler(0, SCHED_OTHER, &none); /* a process may always lower its priority */
 }
 
-/* Makes only system calls, because it interrupts the process anywhere. */
+/* A signal handler, which may interrupt any code of the process; so it makes only system calls. */
 static void end_hurry(int unused) {
     const struct sched_param none = {0};
     const int host_errno = errno;
@@ -64,7 +64,8 @@ void ag_urgency_hurry(pid_t pid) {
     }
     limit.rlim_cur = limit.rlim_cur < HURRY_US ? limit.rlim_cur : HURRY_US;
     if (prlimit(pid, RLIMIT_RTTIME, &limit, NULL) == 0) {
-        /* without SCHED_RESET_ON_FORK, so that the threads that the process starts have it, too */
+        /* without SCHED_RESET_ON_FORK, so that threads that the process starts later have the
+         * priority, too */
         (void)sched_setscheduler(pid, SCHED_RR, &first);
     }
 }

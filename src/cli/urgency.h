@@ -15,8 +15,9 @@ void ag_urgency_end(void);
 void ag_urgency_allow(void);
 /* Gives the first thread of process PID (0: this process) and all threads that it starts later the
  * priority, so that the process ends soon although thousands of threads want to run. The process
- * loses the priority when one of its threads has used 0.3 s of CPU time without a wait. Called only
- * if the process starts no other processes any more. */
+ * loses the priority when one of its threads has used 0.3 s of CPU time without a wait. Call it
+ * only when the process will start no further processes, because they would inherit the
+ * priority. */
 void ag_urgency_hurry(pid_t pid);
 
 #endif

@@ -3,11 +3,12 @@
  *
  * An adapter is the code for one runtime (a language's virtual machine or library, see
  * base/runtimes.h) that is compiled into the agents, from the runtime's folder in adapters/. When a
- * program starts under `allogram run`, the agent calls each adapter that --adapters selects. The
- * adapter checks whether its runtime is in the process. If the runtime is there, the adapter hooks
- * it (hook/detour.h, the runtime's own callbacks) and reports events through the public functions
- * of allogram.h: heaps, types, blocks, collections, frames. Apart from the hooks, an adapter can do
- * no more than a program that is linked with liballogram.
+ * program starts under `allogram run`, or when `allogram attach` has loaded the agent into it, the
+ * agent calls each adapter that --adapters selects. The adapter checks whether its runtime is in
+ * the process. If the runtime is there, the adapter hooks it (hook/detour.h, the runtime's own
+ * callbacks) and reports events (heaps, types, blocks, collections, frames) through the functions
+ * of allogram.h and, if a stack has to begin at another frame than the adapter's, through those of
+ * host_events.h and record/.
  *
  * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host (the
  * program with its runtime) can hold, no dlsym after the start, errno unchanged. An adapter refuses
@@ -67,7 +68,7 @@ struct ag_late_range {
 };
 enum { AG_LATE_RANGES_MOST = 4 };
 struct ag_late_start {
-    /* code in which no thread may be during stand(true); high 0: unused element */
+    /* code in which no thread may have a frame while stand is called; high 0: unused element */
     struct ag_late_range quiet[AG_LATE_RANGES_MOST];
     /* the adapter can end its work only at certain moments: see `leaving` above */
     bool has_to_leave;

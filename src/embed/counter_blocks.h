@@ -12,8 +12,9 @@ struct ag_counter_block {
     void *memory;       /* zeroed; NULL: there is no room */
     uint32_t reference; /* the number by which other blocks refer to this one (counter_set.h) */
 };
-/* BYTES: a power of two from 1 KiB to 64 KiB. A call from a signal handler that interrupted one of
- * these functions fails as if there were no room. */
+/* BYTES: a power of two from 1 KiB to 64 KiB. In a signal handler that interrupted one of these
+ * functions, the functions that take a block fail as if there were no room, and those that free a
+ * block do nothing. */
 struct ag_counter_block ag_counter_block_take(size_t bytes) AG_HIDDEN;
 struct ag_counter_set *ag_counter_set_take(void) AG_HIDDEN; /* NULL: there is no room */
 /* Frees a block, which this process must have taken in this recording. NULL does nothing. */

@@ -6,8 +6,8 @@
  * kernel lets a process have only 65,530: then the program's own mmap fails. So blocks of up to 64
  * KiB, in sizes of powers of two, are cut from mappings of 1 MiB, and go to a free list of their
  * size when they are freed. The mappings are never unmapped, so their total size is that of the
- * largest use at one time. Larger blocks are few (a set with 2,000 call paths has some) and have a
- * mapping each.
+ * largest use at one time. Larger blocks are few (a set has one from 8,191 call paths on) and have
+ * a mapping each.
  *
  * A signal handler that interrupted the holder of the lock gets a mapping of its own, and leaks
  * what it frees. */

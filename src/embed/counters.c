@@ -26,12 +26,13 @@
  *
  * 5. Folded recursion. A step to a function that is already on the path may go to the function's
  * older node instead of a new one. The condition is that every function that was entered after the
- * older node also has a node above the older node. Then all counts stay below the outermost node of
- * each function of the path, and inclusive counts of functions do not change. If f calls f, the
- * call always folds. If the calls on a path are f-g-f-g, the first three get nodes, and the last
- * one goes to the node of the first g. Such a step is stored as a node that contains the number of
- * the older node, so the older node is searched only once. In a set with such nodes, a node does
- * not show who called it; so `levels` holds the node that was current before each call. */
+ * older node is also the function of the older node or of one of its direct or indirect callers.
+ * Then all counts stay below the outermost node of each function of the path, and inclusive counts
+ * of functions do not change. If f calls f, the call always folds. If the calls on a path are
+ * f-g-f-g, the first three get nodes, and the last one goes to the node of the first g. Such a step
+ * is stored as a node that contains the number of the older node, so the older node is searched
+ * only once. In a set with such nodes, the parent of a node need not be the node of its caller; so
+ * `levels` holds the node that was current before each call. */
 #include "counters.h"
 
 #include <errno.h>
@@ -89,8 +90,8 @@ static bool counters_are_on(const struct allogram_counters *set) {
 /* ---- nodes ---- */
 
 static uint32_t hash_of(uint32_t parent, uint32_t function) {
-    const uint64_t mixed =
-        ((uint64_t)parent << 32 | function) * UINT64_C(0x9E3779B97F4A7C15); /* Fibonacci */
+    const uint64_t mixed = ((uint64_t)parent << 32 | function) *
+                           UINT64_C(0x9E3779B97F4A7C15); /* 2^64 / golden ratio */
     return (uint32_t)(mixed >> 32);
 }
 
@@ -366,8 +367,8 @@ static bool begin_anew(struct allogram_counters *set, bool is_new) {
     return true;
 }
 
-/* Called before the set's first step in a recording, and after a reset; false: the step cannot be
- * counted. */
+/* Called before the set's first step in a recording, in a session or in a forked child, and after a
+ * reset; false: the step cannot be counted. */
 AG_COLD static bool renew(struct allogram_counters *set) {
     const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
     /* ag_thread_ready begins a forked child's recording */

@@ -23,7 +23,10 @@ struct allogram_counters {
     /* slot (entry in the live segment, the memory shared with the writer process) of the process
      * that the counters belong to; a forked child has a slot of its own */
     uint32_t slot, slot_generation;
-    uint32_t word_bytes;
+    uint32_t word_bytes; /* size of the words in which allocated memory is counted */
+    /* is_clocked: this code measures the time of the functions; is_paused: nothing is counted;
+     * is_of_thread: the set is that of a thread; is_folding: recursion is folded (counters.c,
+     * section 5) */
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;     /* functions entered and not left */
     uint64_t beyond;    /* how many of the `depth` functions (the innermost ones) have no node */
@@ -65,8 +68,8 @@ AG_FAST struct ag_counter_node *ag_counter_node(const struct allogram_counters *
     return &set->small[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
-/* Called when the runtime begins to report calls again, after a time without reports. The counts of
- * all sets start again at 0. */
+/* Called when a session begins. The counts of all sets start again at 0, and outside of all
+ * functions, because the calls between two sessions were not reported. */
 void ag_counters_follow(void);
 /* Whether the set's counts belong to this recording of this process. */
 AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {

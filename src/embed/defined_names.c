@@ -1,5 +1,6 @@
-/* defined_names.c: stores the names of types and labels, for host_heaps.c. Entries lie in pages
- * that never move and are complete before their number is published, so readers need no lock. */
+/* defined_names.c: stores the names of types and labels, which host_heaps.c registers, and the
+ * texts of registered_functions.c. Entries of names lie in pages that never move and are complete
+ * before their number is published, so readers need no lock. */
 #include "defined_names.h"
 
 #include <string.h>

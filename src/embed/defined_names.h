@@ -24,7 +24,7 @@ struct ag_defined_name {
     _Atomic uint32_t is_shut;   /* a type that the recording's filter leaves out */
     _Atomic uint64_t site;      /* recording << 32 | site; 0: none */
 };
-struct ag_defined_names { /* zero-initialised */
+struct ag_defined_names { /* zero-initialized */
     struct ag_defined_name *_Atomic pages[AG_DEFINED_NAME_PAGES];
     uint32_t heads[1024]; /* index: a hash; the first number with this hash, 0: none. Protected by
                            * the caller's lock. */

@@ -1,5 +1,6 @@
 /* host_events.c: writes the events that a program reports for its own heaps into the recorder's
- * streams (one stream for each thread), like the events of malloc.
+ * streams (one stream for each thread), like the events of malloc. Also records the program's
+ * collections, marks and runtimes, and sets the label of a thread.
  *
  * Each exported function here has a stack frame of its own: the walk of the caller's stack begins
  * at the return address in that frame. Conditions that the inline functions of allogram.h have
@@ -36,7 +37,8 @@ static __thread allogram_label label_now;
  * overflow. */
 #define BYTES_MOST ((UINT64_C(1) << 48) - 1)
 
-/* Also stores ag_host_left's offset from the thread pointer (the same in all threads). */
+/* Changes the mode, and stores the offset of ag_host_left from the thread pointer, which is the
+ * same in all threads, for the inline functions of allogram.h. */
 void ag_host_mode(uint32_t set, uint32_t clear) {
     const char *thread;
     __asm__("mov %%fs:0, %0" : "=r"(thread));

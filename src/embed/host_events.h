@@ -14,17 +14,17 @@
 /* The bytes that the calling thread may allocate before allogram.h has to call the library. The
  * inline functions of allogram.h count this number down. */
 extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
-/* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit is changed by one module
- * only, which does so under its lock. */
+/* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...). In one process, each bit is changed
+ * by one file only. */
 void ag_host_mode(uint32_t set, uint32_t clear);
 /* Called before a record that is not an event: adapts the state that this thread needs to record,
  * if the state belongs to another recording. */
 void ag_host_get_ready(void);
 
 /* A garbage collection, for adapters that report it from another frame than the one that caused the
- * collection. Times are raw clock ticks since the session (the recording) began. A number of bytes
- * that is 0 is unknown. stack: that of the code that caused the collection, from ag_record_stack
- * (record/recorder.h). */
+ * collection. Times are in units of the raw clock (record/raw_clock.h) since the session (the
+ * recording) began. A number of bytes that is 0 is unknown. stack: that of the code that caused
+ * the collection, from ag_record_stack (record/recorder.h). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
     uint64_t promoted_bytes;
@@ -37,7 +37,8 @@ void ag_host_report_collection(uint32_t heap, const struct ag_host_collection *c
  * to the memory for long-lived blocks; NULL: unknown. */
 void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes);
-/* Raw clock ticks since the session (the recording) began; needs an active recording. */
+/* The time since the session (the recording) began, in units of the raw clock; needs an active
+ * recording. */
 uint64_t ag_host_elapsed_raw(void);
 
 /* The caller of an allocation function. sp: the address where the call's return address is stored;

@@ -2,11 +2,12 @@
  * adapters (the code for one runtime each) whose runtimes allocate as often as C programs call
  * malloc, and for recordings that sample.
  *
- * A sampled recording records about one block per 512 KiB of allocations. ag_host_wants_alloc and
- * ag_host_wants_free check inline whether a block is a sample, as allogram.h does for programs. A
- * block that is not a sample costs a subtraction and a branch, its free costs a load and a compare,
- * and neither event is reported. If the program has a tracker (callbacks for sampled blocks,
- * tracker.h), or every block is recorded, both functions return true and host_events.c decides. */
+ * By default, a sampled recording records about one block per 512 KiB of allocations.
+ * ag_host_wants_alloc and ag_host_wants_free check inline whether a block is a sample, as
+ * allogram.h does for programs. A block that is not a sample costs a subtraction and a branch, its
+ * free costs a load and a compare, and neither event is reported. If the program has a tracker
+ * (callbacks for sampled blocks, tracker.h), or every block is recorded, both functions return true
+ * and host_events.c decides. */
 #ifndef AG_HOST_EVENTS_FAST_H
 #define AG_HOST_EVENTS_FAST_H
 

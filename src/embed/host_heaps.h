@@ -55,8 +55,8 @@ AG_FAST uint64_t ag_host_place(uint32_t heap, uint64_t address) {
     return AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48;
 }
 
-/* Makes the recorder write all registrations into the trace whenever a recording begins. Called
- * once, before the first recording. */
+/* Makes the recorder write all registrations into the trace: at once, if a recording is active, and
+ * whenever a recording begins. Called once, before or soon after the first recording begins. */
 void ag_host_announce(void);
 /* Whether the recording's filter selects blocks of this type; true for type 0 and for numbers that
  * are not registered, about which record/block_choice.h decides. May be called by any thread and

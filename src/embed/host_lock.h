@@ -1,5 +1,6 @@
-/* host_lock.h: a lock for functions that a program calls rarely. The lock's word is the holder's
- * tid, so that a forked child does not wait for a thread that exists only in the parent. */
+/* host_lock.h: the lock of src/embed/, for registrations, sessions, counter sets and tables of
+ * blocks. A waiting thread yields the CPU. The lock's word is the holder's tid, so that a forked
+ * child does not wait for a thread that exists only in the parent. */
 #ifndef AG_HOST_LOCK_H
 #define AG_HOST_LOCK_H
 
@@ -10,7 +11,7 @@
 
 #include "base/raw_syscall.h"
 
-struct ag_host_lock { /* zero-initialised */
+struct ag_host_lock { /* zero-initialized */
     _Atomic uint32_t owner;
 };
 
@@ -21,7 +22,7 @@ static inline bool ag_host_thread_has_ended(uint32_t thread_id) {
 }
 
 /* Returns false if this thread already holds the lock: then the caller is a signal handler that
- * interrupted the holder. */
+ * interrupted the holder, or a callback that the holder called. */
 static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
     for (;;) {

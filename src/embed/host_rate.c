@@ -5,10 +5,10 @@
  * allogram.h counts down a part of that skip, the grant, in ag_host_left, so that a block that is
  * not a sample costs a subtraction and a branch.
  *
- * While a tracker (the program's callbacks for sampled blocks, tracker.h) samples, it uses
- * ag_host_left, and a signal handler may interrupt a subtraction. In both cases the used part of
- * the grant is unknown, and the skip is drawn again: the rest of a skip has the same distribution
- * as a new skip. */
+ * The used part of the grant is unknown in two cases: a tracker (the program's callbacks for
+ * sampled blocks, tracker.h) has used ag_host_left meanwhile, or a signal handler interrupted a
+ * subtraction. Then the skip is drawn again, which causes no bias: the rest of a skip has the same
+ * distribution as a new skip. */
 #include "host_rate.h"
 
 #include "allogram/allogram.h"

@@ -2,9 +2,9 @@
  *
  * In a trace, a type is added to the stack of the allocation (ADR 0006). A program that learns the
  * type later has only the block's address. So if a heap was registered with has_late_types, the
- * stack of each of its blocks is kept in the process as long as the block lives. The stack is also
- * kept after the type is reported, because the type may be reported again: the last report is
- * valid, and each report needs the allocation's stack.
+ * stack of each block that is recorded without a type is kept in the process as long as the block
+ * lives. The stack is also kept after the type is reported, because the type may be reported again:
+ * the last report is valid, and each report needs the allocation's stack.
  *
  * The lock is held with all signals blocked. */
 #include "late_types.h"

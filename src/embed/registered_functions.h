@@ -19,7 +19,7 @@ struct ag_registered_function {
     uint32_t line, column, end_column;
     uint32_t next; /* the next number with the same hash; 0: none */
 };
-struct ag_registered_functions { /* zero-initialised */
+struct ag_registered_functions { /* zero-initialized */
     struct ag_registered_function *_Atomic pages[AG_REGISTERED_FUNCTION_PAGES];
     uint32_t heads[4096]; /* index: a hash; the first number with this hash, 0: none. Protected by
                            * the caller's lock. */

@@ -1,6 +1,6 @@
-/* session_joined.c: the session functions of allogram.h for a program under `allogram run`. The
- * session is that of `run`, and everything is recorded from the first event on: the program can
- * neither start nor stop a session. */
+/* session_joined.c: the session functions of allogram.h in an agent, the library that `allogram
+ * run` or `allogram attach` loads into a program. The session is that of the command: the program
+ * can neither start nor stop a session. */
 #include "session_joined.h"
 
 #include <errno.h>

@@ -2,11 +2,11 @@
  * makes the live file (a mapped file that holds the recorded events), records into it, and seals
  * (completes) the trace itself when the session ends.
  *
- * There is no writer process: nothing in the program compresses or writes files while it runs, and
- * all records are in the live file even if the program is killed (then `allogram check TRACE`
- * completes the trace). The disadvantage: the live file has to hold all events of the session. The
- * live file may grow up to half of the free space in /dev/shm (or in the trace's folder, if the
- * live file is there). Further events are lost and counted.
+ * There is no writer process: except for a snapshot, nothing in the program compresses or writes
+ * files while it runs, and all records are in the live file even if the program is killed (then
+ * `allogram check TRACE` completes the trace). The disadvantage: the live file has to hold all
+ * events of the session. The live file may grow up to half of the free space in /dev/shm (or in the
+ * trace's folder, if the live file is there). Further events are lost and counted.
  *
  * A session can also belong to another process (allogram_session_join). That process has a writer,
  * which moves the events from the live file into its trace while the program runs. */
@@ -33,7 +33,7 @@ static struct {
     bool is_joined; /* another process made the session, and its writer makes the trace */
     uint32_t pid;   /* the process that started the session: a forked child has no session */
     char trace[4096], live[4096];
-} session; /* under the lock, except that `trace` is also read without the lock */
+} session; /* under the lock; is_ours and allogram_session_trace also read it without the lock */
 
 static int session_fail(const char message[512], char *ret_message, size_t message_bytes,
                         int error) {

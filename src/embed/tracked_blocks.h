@@ -43,9 +43,11 @@ struct ag_tracked { /* 56 bytes; a comment "RUNNING: ..." describes the member i
     bool is_queued;    /* KEPT, DEAD: the entry is in the queue of due callbacks */
     bool is_complete;  /* if is_queued is set: the callback on_complete is due */
 };
-struct ag_tracked_blocks { /* zero-initialised */
+struct ag_tracked_blocks { /* zero-initialized */
     _Atomic uint32_t heads[1 << AG_TRACKED_BITS];
     struct ag_tracked *pages[AG_TRACKED_PAGES];
+    /* n_places: number of entries that were ever used; first_free: place of the first entry in the
+     * list of free entries, 0: none; count: number of blocks in the table */
     uint32_t n_places, first_free, count;
 };
 
@@ -61,8 +63,8 @@ AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_
 }
 
 /* A place is the number of an entry, from 1. ag_tracked_find returns 0 if the block is not in the
- * table; ag_tracked_insert returns 0 if there is no memory. A block that was freed while its
- * callback runs is not found, because its address may belong to another block. */
+ * table; ag_tracked_insert returns 0 if there is no memory or no free entry. A block that was freed
+ * while its callback runs is not found, because its address may belong to another block. */
 uint32_t ag_tracked_find(const struct ag_tracked_blocks *blocks, uint64_t key);
 uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key);
 /* Gives the block another key, which no other block has. */

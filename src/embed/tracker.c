@@ -183,7 +183,8 @@ static void die_later_locked(uint32_t place) {
     queue_locked(place);
 }
 
-/* Removes the block at KEY, which was freed. Returns the callback to call. */
+/* The block at KEY was freed: removes it and returns the callback to call. A block whose alloc
+ * callback runs is only marked. A block in the queue stays there, but gives up its address. */
 static struct call take_locked(uint64_t key) {
     struct call call = {.callback = NULL};
     const uint32_t place = ag_tracked_find(&trackers.blocks, key);

@@ -7,6 +7,8 @@
 #include "export/format_writer.h"
 #include "export/numbering.h"
 
+/* Which frames below one parent share a node. AG_CALL_FRAME: frames with equal function, file and
+ * line. */
 enum ag_call_key {
     AG_CALL_FUNCTION, /* all frames of a function (equal name and image) share a node */
     AG_CALL_FRAME,

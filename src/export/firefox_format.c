@@ -20,9 +20,9 @@
  *
  * 3. In a sampled trace all bytes are estimates. "extra" in the metadata contains the interval of
  *    the sums; the viewer shows "extra" with the other facts about the profile. A replay rounds the
- *    bytes of each sample, the report those of each stack. So the bytes of the spans of a stack are
- *    scaled such that their sums are those of the report: those of freed blocks add up to the
- *    stack's freed bytes, the others to its bytes in use.
+ *    bytes of each sample; a report rounds the bytes of each stack. So the bytes of a stack's spans
+ *    are scaled to the sums of the report: the spans of freed blocks add up to the stack's freed
+ *    bytes, and the other spans to its bytes in use.
  *
  * 4. The file has only one thread, "heap", because a block may be freed by another thread than the
  *    one that allocated it. */
@@ -142,8 +142,9 @@ static uint64_t scaled(uint64_t part, uint64_t whole, uint64_t seen) {
     return seen > 0 ? (uint64_t)(((unsigned __int128)part * whole + seen / 2) / seen) : 0;
 }
 
-/* Scales the bytes of the spans of a sampled trace (section 3 above). The first k spans of a stack
- * get the rounded share of the first k spans, so all of them together get the whole sum. */
+/* Scales the bytes of the spans of a sampled trace (section 3 above). For each k, the first k spans
+ * of a stack together get their rounded share of the stack's sum. So rounding errors do not add up,
+ * and all spans together get exactly the sum. */
 static int scale_spans(struct firefox *all) {
     const size_t n_rows = all->export->n_rows;
     struct span_sum *sums = calloc(2 * n_rows + 1, sizeof(*sums));

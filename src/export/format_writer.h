@@ -42,7 +42,7 @@ ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_
 enum {
     AG_FRAME_NO_STACK = -1,   /* "[no stack]" */
     AG_FRAME_CUT = -2,        /* "[cut]": the stack is deeper than --depth */
-    AG_FRAME_INCOMPLETE = -3, /* "[incomplete]": the stack walk ended early */
+    AG_FRAME_INCOMPLETE = -3, /* "[incomplete]": the unwinding of the stack ended early */
 };
 #define AG_NO_PLACE UINT32_MAX
 
@@ -67,7 +67,7 @@ enum { AG_EXPORT_NOTE_BYTES = 320 };
  * "". */
 const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_NOTE_BYTES]);
 /* Writes a metric by its name, and for a sampled trace its 95 % interval as NAME_ci95. In JSON,
- * both are null if samples cannot show the metric. */
+ * both are null if the metric cannot be estimated from samples. */
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric);
 

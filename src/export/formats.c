@@ -88,7 +88,7 @@ bool ag_export_can_fold(const char *name) {
     return format && !(format->flags & NEVER_FOLDS);
 }
 
-/* Returns an error for a metric that samples cannot show. */
+/* Returns an error for a metric that cannot be estimated from samples. */
 static int check_sampled(const struct ag_export_options *options, char ret_message[512]) {
     if (options->metric == AG_METRIC_TEMPORARY_BLOCKS) {
         snprintf(ret_message, 512,
@@ -135,7 +135,8 @@ static int refuse_calls(const struct ag_export *export, const struct format *for
 
 /* Function counters count the calls, words and time of functions by call path. Selects their call
  * paths in place of the stacks if OPTIONS name a metric of the counters, or if the trace has no
- * stacks. Fails if the trace has nothing to export. */
+ * stacks and an empty file is not allowed (may_be_empty, MAY_BE_EMPTY). Fails if there are no
+ * counters then, or FORMAT cannot contain them. */
 static int choose_calls(struct ag_export *export, const struct format *format,
                         const struct ag_export_options *options, char ret_message[512]) {
     const enum ag_call_metric metric = options->call_metric;

@@ -28,11 +28,11 @@
  * heaptrack_gui requires that the kinds are first allocated in the order of their numbers,
  * beginning with 0: for each `+`, it appends a counter if the number equals the number of its
  * counters, and otherwise writes to the counter with this number, without a check
- * (ParserData::handleAllocation of src/analyze/gui/parser.cpp). So a kind that is never allocated
- * makes it crash. But heaptrack also uses 0 to remember that the line before was no allocation, so
- * it takes a block of kind 0 that is freed directly after another free for a temporary block.
- * Therefore kind 0 has a single block, the first of the file, and other blocks of the same size and
- * stack have another kind. */
+ * (ParserData::handleAllocation of src/analyze/gui/parser.cpp). So heaptrack_gui crashes if a kind
+ * is never allocated. heaptrack also uses the number 0 to mark that the previous line was no
+ * allocation. So it counts a block of kind 0 as temporary if the block is freed directly after
+ * another free. Therefore kind 0 has a single block, the first of the file, and other blocks of the
+ * same size and stack have another kind. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 struct first_block {
     uint64_t bytes;
     uint32_t row;
-    uint64_t n_others; /* blocks in use with the same bytes and row */
+    uint64_t n_others; /* other blocks in use with the same bytes and row */
     bool is_written;
 };
 struct heaptrack {

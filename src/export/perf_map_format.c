@@ -4,11 +4,11 @@
  *
  * The format is specified in tools/perf/Documentation/jit-interface.txt of the Linux kernel. A
  * trace contains the addresses that were in stacks, but not where functions begin and end. So a
- * range covers known addresses of one function, between which there is none of another function.
- * The names that perf finds are therefore correct, but an address outside of all ranges has no
- * name. An inlined function has no line in the file, because its code belongs to the function into
- * which it is inlined. `allogram observe --perf-map` writes the exact bounds of all functions of a
- * running program. */
+ * line covers the range of known addresses of one function, between which no known address belongs
+ * to another function. The names that perf finds are therefore correct, but an address outside of
+ * all ranges has no name. An inlined function has no line in the file, because its code belongs to
+ * the function into which it is inlined. `allogram observe --perf-map` writes the exact bounds of
+ * all functions of a running program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -66,6 +66,8 @@ struct ag_counter_node {
     /* parent: number of the parent node, smaller than that of this node; function 0: not a
      * registered function */
     uint32_t parent, function;
+    /* of this path alone, without its callees: number of calls, allocated words, and time in ns or
+     * in raw clock units (is_clocked of the set) */
     _Atomic uint64_t calls, words, time;
 };
 _Static_assert(sizeof(struct ag_counter_node) << AG_COUNTER_LARGE_LOG2 == AG_CHUNK_BYTES,
@@ -113,7 +115,7 @@ static inline struct ag_bytes ag_counter_text(const char text[AG_COUNTER_TEXT_BY
     return (struct ag_bytes){.data = text, .length = strnlen(text, AG_COUNTER_TEXT_BYTES)};
 }
 
-/* Texts of the record point into the set. */
+/* Returns the record `functions` of a snapshot with N_ROWS rows. Its texts point into the set. */
 static inline struct ag_record ag_counter_set_heading(const struct ag_counter_set *set,
                                                       uint32_t snapshot, uint32_t n_rows,
                                                       uint64_t time_ns) {
@@ -146,8 +148,9 @@ static inline bool ag_counter_set_has_apart(const struct ag_counter_set *set) {
     return all != 0;
 }
 
-/* NUMBER: the number of the node in the trace. The root has the counts outside of all functions. In
- * the trace it gets a number after all other nodes, because 0 means "no caller" in a trace. */
+/* Returns the row of a node. NUMBER: the number of the node in the trace. The root (node 0) has the
+ * counts of code outside of all functions. In the trace it gets a number after all other nodes,
+ * because 0 means "no caller" in a trace. */
 static inline struct ag_call_path ag_counter_set_row(const struct ag_segment_header *header,
                                                      const struct ag_counter_set *set,
                                                      uint32_t snapshot, uint32_t number,

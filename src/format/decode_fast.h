@@ -2,7 +2,7 @@
  * a time. decode_events.c uses it to fill arrays. The model's loop (model/pass/straight_pass.c)
  * uses it to apply each event while the event is in registers.
  *
- * Two things make the decoder fast. First, zero bytes follow the body, and a zero byte ends any
+ * The decoder is fast for two reasons. First, zero bytes follow the body, and a zero byte ends any
  * number. So the end of the body is tested once per event, not at each byte. Second, the state
  * (counts, last addresses) is in local variables during a run, the decoding of a sequence of
  * events:
@@ -11,17 +11,18 @@
  *     for each event: ag_decode_form_fast, then the function of the form
  *     ag_decode_end_fast
  *
- * A tuple is the stack, the size and the function of an allocation; it has a number. An allocation
- * either contains the number of its tuple, or has the tuple that the decoder predicts. A track is
- * the sequence of the chunk's allocations, or of its frees. An allocation may refer to an earlier
- * free, and a free to an earlier allocation, by a distance, the number of later events of that
- * track. A ring keeps the addresses of the track's latest events. The form of an event, the low
- * bits of its first byte, says which of these references it contains. No byte is trusted: a
- * distance must be less than the number of events of the track so far and less than the ring's
- * size; a tuple's number must be at most that of the next new tuple; a chunk's first allocation
- * must contain the number of its tuple. A violation sets run.bad; then the caller must not use the
- * event. Section 3 of docs/reference/trace-format.md specifies the bytes and explains tuples,
- * places and forms. */
+ * A tuple is the stack, the size and the allocation function (via) of an allocation; the tuples of
+ * a chunk are numbered. An allocation either contains the number of its tuple, or has the tuple
+ * that the decoder predicts. A track is the sequence of the chunk's allocations, or of its frees;
+ * the place of an event is its number in its track, from 0. An allocation may refer to an earlier
+ * free, and a free to an earlier allocation, by a distance: the number of events of that track
+ * after the earlier event. A ring keeps the addresses of the track's latest events. The form of an
+ * event, the low bits of its first byte, says which of these references it contains. No byte is
+ * trusted: a distance must be less than the number of events of the track so far and less than the
+ * ring's size; a tuple's number must be at most that of the next new tuple; a chunk's first
+ * allocation must contain the number of its tuple. A violation sets run.bad; then the caller must
+ * not use the event. Section 3 of docs/reference/trace-format.md specifies the bytes and explains
+ * tuples, places and forms. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
 

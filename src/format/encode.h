@@ -1,5 +1,5 @@
-/* encode.h: encodes records to the bytes of a trace. Used only by the writer, the process that
- * copies the events of the profiled process into a trace.
+/* encode.h: encodes records to the bytes of a trace. Used by the writer, the process that copies
+ * the events of the profiled process into a trace, and by `allogram observe`.
  *
  * An ag_event_encoder encodes the events of one stream (one thread) to the body of a chunk, a part
  * of the trace that is compressed separately. ag_record_* append records to a growing ag_blob.
@@ -50,22 +50,24 @@ void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_tim
 /* Appends events, which costs a few ns per event. Any sizes, stacks and addresses are allowed. If a
  * stamp (the time of the events that follow) is earlier than the previous stamp, the time of the
  * previous stamp is written. Returns 0; -EMSGSIZE: the body might exceed AG_CHUNK_MAX_BYTES;
- * -EINVAL: one of the events has a kind that is not that of an event. After an error the body must
- * not be used. */
+ * -EINVAL: one of the events has a kind that is not that of an event; -ENOMEM. After an error the
+ * body must not be used. */
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count);
 /* Appends a record that is not an event to the body. */
 int ag_event_encoder_add_record(struct ag_event_encoder *encoder, const struct ag_record *record);
 const struct ag_blob *ag_event_encoder_body(const struct ag_event_encoder *encoder);
-/* The number of events of the body. Stamps, and records that are not events, are not counted. */
+/* The number of events of the body, without stamps and without everything that is encoded as a
+ * record, such as a MOVE. */
 uint32_t ag_event_encoder_events(const struct ag_event_encoder *encoder);
 
 /* ---- the file ---- */
 struct ag_trace_writer;
 struct ag_trace_header {
     uint64_t session;
-    uint32_t pid, slot; /* slot: index of the process in the live segment, the memory that it shares
-                         * with the writer */
+    uint32_t pid, slot; /* slot: number of the process in the session: generation of its slot in the
+                         * live segment * n_slots + index of the slot (segment.h); or
+                         * AG_NUMBER_FIRST (writer/trace_file.h) */
     uint64_t start_realtime_ns;
 };
 /* Reads the header of a trace from the start of fd. Returns 0 or a negative errno. */
@@ -76,9 +78,10 @@ int ag_trace_header_write(int fd, const struct ag_trace_header *header);
  * success the trace writer owns fd. */
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
-/* Continues a trace whose writer was killed: checks the bytes of every chunk, removes an index, and
- * an incomplete chunk at the end. Later chunks are written after the last whole chunk. fd is as for
- * ag_trace_writer_new. -EBADMSG: there is no whole file header. */
+/* Continues a trace whose writer was killed: checks the bytes of the chunks, and removes everything
+ * from the first chunk on that is incomplete, damaged or of the index. Later chunks are written in
+ * its place. fd is opened as for ag_trace_writer_new. -EBADMSG: there is no whole file header;
+ * -ENOTSUP: the header is of a newer version. */
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
 /* Continues in another file, FD, to which the caller has copied all bytes of the first file. Closes
  * the first file; the trace writer owns FD. */
@@ -98,18 +101,19 @@ struct ag_chunk_info {
  * the same error. The process must ignore SIGXFSZ. */
 int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                           const void *body, size_t bytes);
-/* Writes a blob of whole records of any length, in as many chunks as needed. Errors are as for
- * ag_trace_writer_chunk. */
+/* Writes a blob of whole records, in as many chunks as needed. Errors are as for
+ * ag_trace_writer_chunk; -EINVAL: a record is incomplete, or too large for a chunk. */
 int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                             const struct ag_blob *records);
 /* Writes the index (the list of chunks, and `aggregates`, a blob of index records, or NULL) and the
  * footer. */
 int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates);
+/* Bytes of the file header and the whole chunks that were written so far. */
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
-/* The program's threads write their events into numbered chunks of the live segment, the memory
- * that they share with the writer; these are not the chunks of the file. The number of a chunk is
- * `sequence` in struct ag_chunk_control (segment.h). Returns the number of the last chunk of the
- * live segment whose events are in the file; -1: none. Used after ag_trace_writer_resume. */
+/* Returns the number of the last chunk of the live segment from which the file has events of the
+ * stream; -1: none. The number is `sequence` in struct ag_chunk_control (segment.h). These are the
+ * chunks into which the program's threads write their events, not the chunks of the file. Used
+ * after ag_trace_writer_resume. */
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream);
 
 #endif

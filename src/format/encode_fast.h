@@ -5,7 +5,7 @@
  * Size. Most allocations get the address of a recent free, and most frees are of a recent
  * allocation. Consecutive frees often refer to consecutive allocations: a loop over an array frees
  * its elements in the order in which they were allocated. A tuple is the stack, the size and the
- * allocation function (via) of an allocation; after a given tuple, mostly the same tuple follows as
+ * allocation function (via) of an allocation; a given tuple is mostly followed by the same tuple as
  * the last time. So a common event takes one byte: its form and a small number.
  *
  * Speed. One table, `recent`, is used for allocations and for frees. It maps an address to the last
@@ -80,9 +80,10 @@ struct ag_event_encoder {
     /* open addressing: chunk number << 32 | tuple index; a slot of another chunk number is empty */
     uint64_t *slots;
     uint32_t n_tuples, tuples_capacity; /* there are 2 * tuples_capacity slots */
-    /* tuple of the last allocation; AG_NO_TUPLE before the chunk's first allocation */
+    /* tuple of the last allocation whose tuple is in the table; AG_NO_TUPLE before the chunk's
+     * first allocation */
     uint32_t last_tuple;
-    uint32_t chunk_number; /* number of the chunk, from 1 */
+    uint32_t chunk_number; /* number of the chunk among those of this encoder, from 1 */
     uint32_t n_events;
     struct ag_encoder_recent recent[AG_RECENT_SLOTS];
 };
@@ -257,8 +258,8 @@ AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
     return index;
 }
 
-/* Returns the index of the event's tuple in the chunk, in the order of first use from 0, or
- * AG_NO_TUPLE. */
+/* Encodes an allocation. Returns the index of its tuple, or AG_NO_TUPLE if the table of tuples is
+ * full. Indexes are given in the order of first use in the chunk, from 0. */
 AG_FAST uint32_t ag_encode_alloc_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                       const struct ag_event *event) {
     uint8_t *const head = run->at++;
@@ -330,8 +331,7 @@ AG_FAST void ag_encode_undo_free_fast(struct ag_encoder_run *run, const struct a
 }
 
 /* Times in a stream never decrease: if the clock goes back, the time stays the same until the clock
- * has reached it again.
- */
+ * has reached it again. */
 AG_FAST void ag_encode_stamp_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                   uint64_t time_ns) {
     const uint64_t passed_ns =

@@ -32,8 +32,8 @@
  * Level 3 takes up to twice the time of level 1 and saves at most 5 % of the bytes; level -5 makes
  * files 23 to 61 % larger.
  *
- * The hash table of level 1 (64 KiB for bodies of this size) leaves no room in an L1 cache for the
- * bodies that it indexes. With a table of 16 KiB (ZSTD_HASH_LOG), chunks of 80,000 events of
+ * The hash table of level 1 (64 KiB for chunks of 20,000 events) leaves no room in an L1 cache for
+ * the bodies that it indexes. With a table of 16 KiB (ZSTD_HASH_LOG), chunks of 80,000 events of
  * espresso take 6.8 ns instead of 8.3 ns per event, and the file is 2 % larger. */
 #include "encode.h"
 
@@ -243,7 +243,7 @@ static int write_or_cut_back(struct ag_trace_writer *writer, const void *bytes, 
 
 /* A reader refuses a chunk whose compression ratio exceeds AG_RATIO_MOST. If a body compresses
  * better than that, this function appends a frame that zstd skips. Returns the new length, which is
- * far below BYTES. */
+ * far less than BYTES. */
 static size_t pad_stored(uint8_t *stored, size_t stored_bytes, size_t bytes) {
     enum { FRAME_HEADER_BYTES = 8 };
     const size_t least = bytes / AG_RATIO_MOST + 1;

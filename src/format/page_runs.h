@@ -12,13 +12,14 @@
 #include "schema/resident_mapping.h"
 
 struct ag_page_runs {
-    const uint8_t *at, *end; /* the rest of the list; at: NULL: it has ended */
+    const uint8_t *at, *end; /* the rest of the list; at is NULL: the list has ended */
     uint64_t page_bytes, mapping_high;
-    uint64_t low, high; /* the current run: [low, high). Before the first run, both are the begin of
-                         * the mapping; after the last one, its end */
+    uint64_t low, high; /* the current run: [low, high). Before the first run, both are the start of
+                         * the mapping; after the last run, both are its end */
 };
 
-/* No call of ag_page_runs_next is needed if mapping->pages is NULL: there is no list. */
+/* Returns the state before the first run. If mapping->pages is NULL, the list is not known, and
+ * ag_page_runs_next returns false. */
 static inline struct ag_page_runs ag_page_runs_of(const struct ag_resident_mapping *mapping,
                                                   uint64_t page_bytes) {
     const uint8_t *at = mapping->pages;

@@ -8,7 +8,8 @@
  * from the same field of the previous row.
  *
  * The recorder calls these functions inside the profiled program, so they must not call functions
- * of the C library. The records to be written are trusted; the bytes to be read are not.
+ * of the C library other than memcpy and memset, for which the recorder has its own
+ * (base/plain_memory.c). The records to be written are trusted; the bytes to be read are not.
  *
  * Versions: if the body ends early, an older version wrote it, and the missing fields are zero. If
  * bytes follow the last known field, a newer version wrote them, and they are skipped, like unknown

@@ -1,5 +1,5 @@
-/* trace_layout.c: encodes and decodes header, chunk header and footer, and walks from chunk to
- * chunk.
+/* trace_layout.c: encodes and decodes header, chunk header and footer, reads and writes bytes at an
+ * offset of the file, walks from chunk to chunk, and makes errors of the decoder.
  *
  * A chunk header contains a hash of the header and a hash of the chunk's stored bytes. A walk
  * trusts the length in a header only if the hash of the header matches; it need not read the stored

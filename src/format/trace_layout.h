@@ -1,8 +1,8 @@
-/* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the constants
- * that encoder and decoder share. A chunk is a part of the file that is compressed separately.
+/* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer), and the constants
+ * and functions that encoder and decoder share. A chunk is a part of the file that is compressed
+ * separately.
  *
- * Only files of src/format include this header. docs/reference/trace-format.md is the
- * specification; comments cite its sections. */
+ * docs/reference/trace-format.md is the specification; comments cite its sections. */
 #ifndef AG_TRACE_LAYOUT_H
 #define AG_TRACE_LAYOUT_H
 

@@ -26,6 +26,7 @@
 
 enum {
     AG_ATTACHMENT_VERSION = 2,
+    /* maximum numbers of hooked functions, of quiet ranges, and of pages with detours */
     AG_ATTACHMENT_SITES = 112,
     AG_ATTACHMENT_RANGES = 32,
     AG_ATTACHMENT_PAGES = 6,
@@ -41,9 +42,9 @@ struct ag_attachment_range { /* [low, high) of the process' addresses */
     uint64_t low, high;
 };
 struct ag_attachment {
-    uint32_t version; /* set at compile time */
-    uint32_t n_sites, n_pages, n_quiet;
-    uint32_t wants_all_stopped; /* 0 or 1 */
+    uint32_t version;                   /* set at compile time */
+    uint32_t n_sites, n_pages, n_quiet; /* numbers of elements in use of the arrays below */
+    uint32_t wants_all_stopped;         /* 0 or 1 */
     /* number of runtimes that have to finish, each at a moment that is safe for it, before a
      * detach */
     uint32_t n_leaving;
@@ -62,8 +63,8 @@ struct ag_attachment {
     int32_t tool_pid;
     uint64_t tool_start_ticks, handle; /* start time of the tool; the agent's handle from dlopen */
     struct ag_attachment_site sites[AG_ATTACHMENT_SITES];
-    char session_path[512];
-    char adapters[128]; /* set by the tool: the value of --adapters */
+    char session_path[512]; /* set by the tool: path of the live file of the session */
+    char adapters[128];     /* set by the tool: the value of --adapters */
     /* text of one line: why the agent failed to attach, or which functions are not hooked */
     char note[256];
 };

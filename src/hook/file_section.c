@@ -1,7 +1,7 @@
 /* file_section.c: reads an ELF file's section headers with pread, because a mapping would fault if
  * the file were truncated meanwhile. Uses only system calls that the loader makes when it loads an
- * object (openat, pread64, close), so a sandbox permits them. Reads a few headers at a time, so
- * that it needs little stack. */
+ * object (openat, pread64, close), so a sandbox permits them. Reads a few headers at a time, to use
+ * little stack. */
 #include "file_section.h"
 
 #include <errno.h>

@@ -21,7 +21,7 @@ static char **find_environment(void) {
 }
 
 char **ag_first_environment(void) {
-    static char **found; /* the search looks into all loaded objects */
+    static char **found; /* kept, because the search examines all loaded objects */
     if (!found) {
         found = find_environment();
     }

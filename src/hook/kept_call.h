@@ -32,7 +32,7 @@
 #include "base/compiler.h"
 
 struct ag_kept_call {           /* the caller's registers */
-    uintptr_t result_2, result; /* rdx and rax after the call of the original function */
+    uintptr_t result_2, result; /* rdx and rax when the detoured call returns */
     uintptr_t flags;
     uintptr_t arguments[6]; /* rdi, rsi, rdx, rcx, r8, r9 */
     uintptr_t r10, r11, rax;
@@ -53,12 +53,15 @@ extern const unsigned char ag_kept_call_void[] AG_HIDDEN;
 extern const unsigned char ag_kept_call_two[] AG_HIDDEN;
 
 /* Calls call->original with the caller's general registers and the current vector registers. Stores
- * rax and rdx as results, even if the function returns nothing, so that the caller finds the same
- * values in them as without the detour. Returns the first result. */
+ * rax and rdx as results, even if the function returns nothing. Entry code of an adapter that
+ * returns them gives the caller the same values as without the detour; the three entry codes above
+ * replace them by what the datum returns, or by the caller's registers. Returns the first
+ * result. */
 uintptr_t ag_kept_original(struct ag_kept_call *call) AG_HIDDEN;
 
-/* For a function that ag_kept_call called. AG_KEPT_CALLER_SP: the address of the return address to
- * the caller of the detoured function. AG_KEPT_CALLER_RBP: the rbp of that caller. */
+/* For a function that one of the three entry codes above called. AG_KEPT_CALLER_SP: the address of
+ * the return address to the caller of the detoured function. AG_KEPT_CALLER_RBP: the rbp of that
+ * caller. */
 #define AG_KEPT_FRAME() (*(const uintptr_t *const *)__builtin_frame_address(0))
 #define AG_KEPT_CALLER_SP() (AG_KEPT_FRAME() + 1)
 #define AG_KEPT_CALLER_RBP() (*AG_KEPT_FRAME())

@@ -1,4 +1,4 @@
-/* loaded_objects.h: the C library's own dl_iterate_phdr.
+/* loaded_objects.h: the C library's own dl_iterate_phdr, and searches of the objects that it lists.
  *
  * Other libraries interpose dl_iterate_phdr (ThreadSanitizer, for example), and their version only
  * works after they are initialized. The agent (the library that is loaded into the profiled

@@ -13,10 +13,10 @@
 struct ag_symbol_tables {
     const ElfW(Sym) * symbols;
     const char *strings;
-    const char *own_name; /* DT_SONAME; NULL: none */
-    const uint32_t *gnu_hash;
-    const uint32_t *sysv_hash;
-    const ElfW(Half) * versions;
+    const char *own_name;        /* DT_SONAME; NULL: none */
+    const uint32_t *gnu_hash;    /* DT_GNU_HASH; NULL: none */
+    const uint32_t *sysv_hash;   /* DT_HASH; NULL: none */
+    const ElfW(Half) * versions; /* DT_VERSYM; NULL: none */
 };
 
 struct ag_symbol_name {

@@ -2,16 +2,16 @@
  * ledger.h), and contains the steps for rare events; apply_fast.h applies a single event to the
  * totals (the counts and bytes of all blocks).
  *
- * An event accesses three places: the slot of its address in the live table; for an alloc, the slot
- * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,
- * which counts the blocks of one stack and via. The accesses are random, and the tables are larger
- * than the CPU's first-level caches, so the three places are prefetched some events ahead. */
+ * An event accesses up to three cache lines. They contain the slot of its address in the live
+ * table; for an alloc, the entry of its stack and via (allocation function) in the index of sums;
+ * and the sum, which counts the blocks of one stack and via. The accesses are random. If the tables
+ * do not fit into the CPU's L2 cache, the three lines are prefetched some events ahead. */
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
 
 enum {
-    AHEAD = 24, /* events between the prefetch and the use: some 200 ns */
+    AHEAD = 24, /* events between the prefetch and the use: about 200 ns */
     /* larger tables do not fit into the CPU's L2 cache */
     LARGE_BYTES = 1 << 20,
 };

@@ -1,20 +1,20 @@
-/* apply_fast.h: applies one event to the totals (the counts and bytes of all blocks) of the ledger
- * (the live blocks and sums of a process, ledger.h; a sum counts the blocks of one stack and
- * allocation function), in about ten nanoseconds at most. Used by apply.c, and by the writer's loop
+/* apply_fast.h: applies one event to the ledger, in about ten nanoseconds. The ledger (ledger.h)
+ * has the live blocks of a process, the totals (counts and bytes of all blocks), and sums; a sum
+ * counts the blocks of one stack and allocation function. Used by apply.c, and by the writer's loop
  * that encodes and counts each event while the event is in registers (writer/one_pass.c).
  *
  * Totals are kept in registers (struct ag_ledger_hot). They are stored in memory only before a slow
  * path that may read them.
  *
  * Computing the peak, and the share of every stack in the peak, costs O(1) per event. peak_version
- * counts how often the total (the bytes in use) has left its highest value. Each sum has a
- * peak_version, too. If it is lower than that of the total, the sum has not changed since the total
- * last left its highest value, so the sum's live bytes are its share of the peak. The first change
- * of a sum after the peak stores this share (take_share_fast). ag_ledger_close (ledger.h) stores
- * the shares of the sums that did not change.
+ * is 1 plus the number of times that the total (the bytes in use) has left its highest value. Each
+ * sum has a peak_version, too. If it is lower than that of the total, the sum has not changed since
+ * the total last left its highest value, so the sum's live bytes are its share of the peak. The
+ * first change of a sum after the peak stores this share (take_share_fast). ag_ledger_close
+ * (ledger.h) stores the shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far, then a free
- *     peak_version     0   0   0   1   1   1   2        incremented by the free after a *
+ *     peak_version     1   1   1   2   2   2   3        incremented by the free after a *
  *
  * The peak is measured after allocations; if two peaks are equal, the later one counts. */
 #ifndef AG_APPLY_FAST_H
@@ -149,8 +149,8 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
 
 /* Stores a death (the end of a block by a free), so that the death can be undone. A death is undone
  * if the free belongs to a failed realloc, or if order_repair.c corrects the order of events. With
- * several streams this function runs at each free. So it builds the death directly in the stream's
- * list, without a copy. */
+ * several streams, or with a visitor of blocks, this function runs at each free. So it builds the
+ * death directly in the stream's list, without a copy. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {
@@ -210,8 +210,8 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
 /* Apply the events of a stream one after the other, between ag_ledger_begin and ag_ledger_end.
  * ag_ledger_step_aside handles the events that the fast steps above do not handle: a stamp (a clock
  * value), an undo (the realloc that freed a block has failed), a reset, an event of a garbage
- * collector, an alloc at an address with a live block, and a free at an address without a live
- * block.
+ * collector, an alloc at an address with a live block, a free at an address without a live block,
+ * and every event while other events wait (order_repair.c).
  *
  *     ag_ledger_begin
  *     for each event: AT = ag_live_table_seek
@@ -219,7 +219,7 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
  *         otherwise:                ag_ledger_step_aside
  *     ag_ledger_end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,
-                    uint32_t *ret_index); /* 0 or -ENOMEM */
+                    uint32_t *ret_index); /* 0, -ENOMEM, or the error of an earlier call */
 int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                          const struct ag_event *event);
 /* r: result of the last step; a negative errno becomes the result of all later calls. n_events

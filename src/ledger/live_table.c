@@ -3,9 +3,9 @@
  * The table grows in place: a table of hundreds of MiB is not written twice, and the kernel has to
  * clear only the new half (clearing pages costs more than moving the blocks). With twice the slots,
  * the home slot h of a block becomes 2h or 2h + 1. So the blocks are moved from the highest slot
- * down: the new place of each block is after all blocks that have not been moved. The few
- * exceptions (blocks in the chains of the first slots, and blocks that would wrap around the end)
- * are set aside until all other blocks have been moved. */
+ * down: the new slot of each block is after all blocks that have not been moved. The few exceptions
+ * (blocks in the chains of the first slots, and blocks that would wrap around the end) are set
+ * aside until all other blocks have been moved. */
 #include "ledger/live_table.h"
 
 #include <errno.h>
@@ -83,8 +83,8 @@ static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
     return moved;
 }
 
-/* Moves the block of slot FROM, the highest block that has not been moved, to its new place after
- * FROM. Sets the block aside if that place lies before FROM or wraps around the end. */
+/* Moves the block of slot FROM, the highest block that has not been moved, to its new slot after
+ * FROM. Sets the block aside if this slot is not after FROM or wraps around the end. */
 static int table_move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
     const struct moved_block moved = lift(table, from);
     uint64_t at = ag_live_table_home(table, moved.block.address);

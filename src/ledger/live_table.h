@@ -20,7 +20,7 @@
 
 struct ag_live_block {
     uint64_t address; /* 0: empty slot */
-    uint64_t size;    /* bytes asked for */
+    uint64_t size;    /* bytes that the program requested */
     uint64_t serial;  /* number of blocks that its stream had allocated, this block included */
     uint32_t sum;     /* index in ag_ledger.sums, for the block's stack and allocation function */
     uint32_t stream;  /* index of the stream that allocated it */

@@ -72,8 +72,8 @@ static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, u
     }
 }
 
-/* Walks the begins in order. If a newer operation ends between two begins, an older operation
- * decides from there on. */
+/* Visits the first addresses of the operations in rising order. If a newer operation ends between
+ * two first addresses, an older operation decides from there on. */
 static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n,
                            struct ag_mapped_range *result) {
     size_t count = 0;
@@ -100,7 +100,7 @@ int ag_mapped_ranges_settle(struct ag_mapped_ranges *ranges) {
     }
     struct edge *begins = malloc(n * sizeof(*begins));
     struct sweep sweep = {.log = ranges->log, .newest = malloc(n * sizeof(*sweep.newest))};
-    /* every begin and every end starts at most one range */
+    /* each first address and each end of an operation begins at most one range */
     struct ag_mapped_range *result = malloc(2 * n * sizeof(*result));
     if (begins && sweep.newest && result) {
         for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* mapped_ranges.h: computes from a log of maps and unmaps which addresses each heap has mapped from
- * the kernel.
+/* mapped_ranges.h: computes for the ledger, from a log of maps and unmaps, which addresses each
+ * heap has got from the kernel.
  *
  * Reports need only the final state, so operations are just logged. The log is settled (reduced to
  * the mapped ranges: the last operation on a byte decides) when it has doubled since it was last
@@ -18,7 +18,7 @@ struct ag_mapped_range {
     uint32_t heap;      /* AG_HEAP_UNMAPPED: an unmap */
     uint32_t reserved;
 };
-struct ag_mapped_ranges { /* zero-initialise */
+struct ag_mapped_ranges { /* zero-initialize */
     struct ag_mapped_range *log;
     size_t count, capacity;
 };

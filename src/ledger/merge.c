@@ -1,6 +1,7 @@
-/* merge.c: a queue of events per stream, and a heap of the streams that have events, ordered by the
- * start of their first window. The stream on top is applied up to the start of the next stream's
- * first window, so the events of a thread that runs alone are applied in long batches. */
+/* merge.c: merges the streams of a process by time (merge.h). There is a queue of events per
+ * stream, and a binary heap of the streams that have events, ordered by the start of the first
+ * window in the queue. The stream on top of the heap is applied up to the start of the next
+ * stream's first window, so the events of a thread that runs alone are applied in long batches. */
 #include "ledger/merge.h"
 
 #include <stdbool.h>
@@ -15,7 +16,7 @@ struct queue {
     struct ag_event *events;
     size_t head, tail, capacity; /* waiting: [head, tail) */
     uint64_t start_ns;           /* start of the window at head */
-    uint32_t before, behind;     /* neighbours in the list of idle queues */
+    uint32_t before, behind;     /* neighbors in the list of idle queues */
 };
 enum { IDLE_MOST = 64 };
 struct ag_merge {

@@ -2,10 +2,10 @@
  * computes the live blocks and the sums of each stack.
  *
  * A stream's events between two stamps (clock values among the events) are a window; its start is
- * the first stamp. Windows are applied by start time; the order inside a window is the stream's
- * own. The order between two windows that overlap in time is unknown: the ledger makes the allocs
- * and frees of each address alternate, and the summary has bounds for the peak (peak_low_bytes,
- * peak_high_bytes).
+ * the first stamp. Windows are applied in the order of their start times; the order inside a window
+ * is the stream's own. The order between two windows that overlap in time is unknown: the ledger
+ * makes the allocs and frees of each address alternate, and the summary has bounds for the peak
+ * (peak_low_bytes, peak_high_bytes).
  *
  * Nothing is applied before ag_merge_advance allows it. A merge is used by one thread. A merge
  * needs memory only for the events that are not applied yet. */
@@ -24,9 +24,9 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
 /* To be called when all events of all streams that happened before `time_ns` have been added.
  * Applies the windows that started before that time. A window whose end has not been delivered is
  * applied as far as it is known, and the rest of the window counts as if it happened at or after
- * `time_ns`. If there is only one stream, such a window is not applied yet. A caller that reads the
- * events of a running program passes a time about 2 ms in the past: then the windows of busy
- * threads have ended, and no window is cut. */
+ * `time_ns`. If there is only one stream, only the windows that have ended by that time are
+ * applied. A caller that reads the events of a running program passes a time about 2 ms in the
+ * past: then the windows of busy threads have ended, and no window is cut. */
 int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns);
 int ag_merge_finish(struct ag_merge *merge); /* applies all remaining events */
 

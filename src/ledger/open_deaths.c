@@ -1,10 +1,10 @@
-/* open_deaths.c: finds the deaths (blocks that were freed) at an address in the open windows. The
- * open window of a stream (the events of one thread) is the time since its last stamp, a clock
- * value among its events.
+/* open_deaths.c: finds, for order_repair.c, the deaths (frees of blocks) at an address in the open
+ * windows. The open window of a stream (the events of one thread) is the time since its last stamp,
+ * a clock value among its events.
  *
- * Only order_repair.c searches, and most traces never need a search. So applying a death does not
- * index it: the stream is listed once per batch of events, and the next search indexes the deaths
- * of all listed streams. Each death is indexed at most once, and is removed when its window ends.
+ * Most traces never need a search. So applying a death does not index it: the stream is listed once
+ * per batch of events, and the next search indexes the deaths of all listed streams. Each death is
+ * indexed at most once, and is removed when its window ends.
  *
  * At one address a search examines at most LOOKED_AT deaths. No allocator produces more deaths at
  * one address in the windows that are open at one time. If there are more, the search may miss the

@@ -5,8 +5,8 @@
  * Stream k's events change the bytes in use by known amounts in a known order; D_k is their running
  * sum. The stream's stamps cut its events into windows: an event between two stamps happened at
  * some time between them, and nothing more is known. The process' bytes in use at a time t are the
- * sum over k of D_k(t), and at any t each stream is inside exactly one of its windows. The window w
- * of stream k has
+ * sum over k of D_k(t), and at any t each stream is in exactly one of its windows. The window w of
+ * stream k has
  *
  *     base(w)            D_k at its start, exact
  *     high(w), low(w)    the extremes of D_k inside it, both ends included
@@ -15,14 +15,14 @@
  *     stream A  |-- w1 -----|---- w4 ------|-
  *     stream B          |-- w2 -----|-- w5 ---
  *
- * Between two neighbouring starts of windows (one step) no stream changes its window, so the
+ * Between two neighboring starts of windows (one step) no stream changes its window, so the
  * values above do not change.
  *
  * 2. The upper bound
  *
  * Inside one step the total is at most the sum of the streams' highs: peak_high is the largest such
- * sum over all steps. Windows alone allow no smaller bound: all streams that share a step may have
- * their highs at the same moment.
+ * sum over all steps. If nothing but the windows is known, there is no smaller bound: all streams
+ * that share a step may have their highs at the same time.
  *
  * 3. The lower bound: the largest of three values
  *
@@ -37,12 +37,12 @@
  *
  * 4. The minimum over the steps of a window
  *
- * Windows end in any order, so the minimum may be needed from any past step up to now. It is found
- * in an array of floors. A floor has a step and a low, and both rise from floor to floor: the low
- * is the least sum of lows in the steps after the previous floor, up to the floor's own step. A new
- * sum of lows first removes the floors whose low is not lower than the new sum. A search finds the
- * first floor at or after the window's first step. When the array is full, each pair of neighbours
- * becomes one floor with the lower low, which can only lower peak_low.
+ * Windows end in any order, so the minimum may be needed from any past step up to now. To find this
+ * minimum, the code keeps an array of floors. A floor has a step and a low, and both rise from
+ * floor to floor: the low is the least sum of lows in the steps after the previous floor, up to the
+ * floor's own step. A new sum of lows first removes the floors whose low is not lower than the new
+ * sum. A search finds the first floor at or after the window's first step. When the array is full,
+ * each pair of neighbors becomes one floor with the lower low, which can only lower peak_low.
  *
  * 5. Late events
  *

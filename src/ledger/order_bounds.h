@@ -15,9 +15,10 @@ struct ag_bounds_stream { /* running sum of the bytes of one stream's events; ma
     int64_t net;          /* the change over the whole window */
     /* extremes inside the window, with its late events (ag_order_bounds_late) */
     int64_t high, low;
-    int64_t first_low; /* `low` when the window started, which the floors of that time contain */
-    int64_t attained;  /* certainly reached inside the window; <= high */
-    uint64_t step;     /* the step in which the window started */
+    /* `low` when the window started, as the oldest floors of the window contain it */
+    int64_t first_low;
+    int64_t attained; /* a value that the sum certainly reached inside the window; <= high */
+    uint64_t step;    /* the step in which the window started */
 };
 /* the least sum of all streams' lows in the steps after the previous floor, up to this step */
 struct ag_bounds_floor {
@@ -37,7 +38,7 @@ struct ag_order_bounds {
 };
 
 void ag_order_bounds_done(struct ag_order_bounds *bounds);
-/* returns the next index, or -ENOMEM */
+/* Adds a stream, whose index is the number of streams before. Returns 0 or -ENOMEM. */
 int ag_order_bounds_add_stream(struct ag_order_bounds *bounds);
 /* Adds the next window of a stream: relative to the stream's sum at the window's start, the sum
  * rose to RISE >= 0, fell to DIP <= 0 and ended NET higher. */

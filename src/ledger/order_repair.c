@@ -4,8 +4,8 @@
  *
  * A window is the events of a stream (a thread) between two stamps, which are clock values. Windows
  * are applied as a whole, by their starts, although their events interleave in reality. At one
- * address events must alternate: alloc, free, alloc, free. An event that does not is out of order,
- * or has no partner:
+ * address events must alternate: alloc, free, alloc, free. An event that breaks this rule is out of
+ * order, or has no partner:
  *
  *     true order                      applied as                     repair
  *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
@@ -22,7 +22,8 @@
  * the same address. Of the waiting events that fit the state of the address, the next one is
  *
  *     1. one that is followed in its stream by a waiting event that fits after it: the two together
- *        leave the state of the address unchanged, so they displace no other event;
+ *        leave the state of the address unchanged, so they displace no other event (if there are
+ *        several such events, rule 3 decides);
  *     2. one whose window has ended, the earliest end first;
  *     3. the one that came first.
  *
@@ -87,11 +88,12 @@
  *
  * Waiting events are kept in lines (queues): each stream has one line at each address where it
  * waits, in the order of the stream. Addresses and lines are found by a hash, so an event joins or
- * leaves at constant cost, and only the first of each line can be next. Three limits, which no
- * allocator comes near, keep the cost of any input near-linear: if there are more than
- * LINES_LOOKED_AT lines at one address, the events in the further lines wait until they expire; at
- * most PASSED_ON_MOST events displace each other in sequence; and when TAKEN_MOST events are kept,
- * all open windows end for the waiting events. open_deaths.c finds the deaths that can be undone.
+ * leaves at constant cost, and only the first event of each line can be the next that is applied.
+ * Three limits, which no allocator comes near, keep the cost of any input near-linear: if there are
+ * more than LINES_LOOKED_AT lines at one address, the events in the lines beyond this limit wait
+ * until they expire; at most PASSED_ON_MOST events displace each other in sequence; and when
+ * TAKEN_MOST events are kept, all waiting events are forced, as if their windows had ended.
+ * open_deaths.c finds the deaths that can be undone.
  *
  * A thread's allocations are counted when they arrive, in the order of its stream; everything else
  * is counted when an event is applied. At that time order_bounds.c gets the waiting event, as a
@@ -104,8 +106,8 @@
 #include "base/keyed_hash.h"
 
 enum {
-    /* When so many events are kept (100 MiB), the open windows end at once for these events.
-     * Otherwise a trace without stamps would make all of its events wait. */
+    /* When so many events are kept (100 MiB), all waiting events are forced at once. Otherwise a
+     * trace without stamps would make all of its events wait. */
     TAKEN_MOST = 1 << 19,
     /* most lines that are examined at one address; no allocator makes so many streams wait there */
     LINES_LOOKED_AT = 64,

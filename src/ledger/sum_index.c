@@ -22,7 +22,8 @@ void ag_sum_index_done(struct ag_sum_index *index) {
     *index = (struct ag_sum_index){0};
 }
 
-/* Has the array a place for STACK, or can it grow to have one? SUM is the number of sums so far. */
+/* Returns whether the array has an unused entry for STACK. Grows the array if STACK is beyond its
+ * end and the limits above allow it. SUM is the number of sums so far. */
 static bool has_place(struct ag_sum_index *index, uint32_t stack, uint32_t sum) {
     if (sum >= AG_SUM_MASK) {
         return false;

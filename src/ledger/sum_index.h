@@ -1,9 +1,9 @@
 /* sum_index.h: maps a stack and a via (allocation function) to the number of the ledger's sum,
  * which counts the blocks of that stack and via; for apply.c. A recorder (the code inside a
  * profiled program) numbers stacks in the order of first use, so the numbers are dense, and stacks
- * that a program uses together have neighbouring numbers. An array indexed by stack, with 4 bytes
+ * that a program uses together have neighboring numbers. An array indexed by stack, with 4 bytes
  * per entry, keeps that locality; a hash table takes 16 bytes per entry, is half empty, and
- * scatters neighbours over all of its cache lines. A hash table is used only for what does not fit
+ * scatters neighbors over all of its cache lines. A hash table is used only for what does not fit
  * into the array: a stack's second via, and stack numbers far above the number of sums (if other
  * processes of the recording use most of the smaller numbers, or if the trace is crafted). So the
  * array's memory is bounded by the number of sums.

@@ -2,12 +2,12 @@
  *
  * 1. The curve. Time is divided into slices of 2^n ns, and the moment of each slice with the most
  *    bytes in use is kept as a point. When all points are used, n grows by one and each pair of
- *    neighbours is replaced by the higher point: so every point is a real moment, spikes survive,
+ *    neighbors is replaced by the higher point: so every point is a real moment, spikes survive,
  *    and the spacing stays even.
  *
  * 2. Resident sizes. The resident size is measured at regular times, but events arrive in chunks,
  *    which may come minutes later if the program records few events. So a measurement waits until
- *    the events up to its time have arrived. When the list is full, each pair of neighbours in the
+ *    the events up to its time have arrived. When the list is full, each pair of neighbors in the
  *    whole list is replaced by the higher one of the two. So the list still contains the peak, its
  *    items stay evenly spaced, and it does not grow in days of inactivity. */
 #include "ledger/timeline.h"
@@ -20,7 +20,7 @@
 enum {
     FIRST_SLICE_BITS = 10, /* slices of 1 us; stamps are seldom closer together */
     KEPT_APART = 2,        /* points that stay free for the peak and the end */
-    WAITING_MOST = 4096,   /* most resident sizes that wait; even, so that all have a neighbour */
+    WAITING_MOST = 4096,   /* most resident sizes that wait; even, so that all have a neighbor */
 };
 
 /* ---- 1. the curve ---- */

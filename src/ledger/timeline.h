@@ -12,7 +12,7 @@
 
 enum { AG_TIMELINE_POINTS = 4096 };
 
-struct ag_timeline {                  /* zero-initialise */
+struct ag_timeline {                  /* zero-initialize */
     struct ag_timeline_point *points; /* in rising order of times: at most one per slice, plus the
                                        * points of ag_timeline_keep */
     size_t count;
@@ -22,14 +22,14 @@ struct ag_timeline {                  /* zero-initialise */
 
 int ag_timeline_init(struct ag_timeline *timeline);
 void ag_timeline_done(struct ag_timeline *timeline);
-/* Adds a moment; times must not decrease. Of the moments in one slice, the one with the most bytes
- * in use is kept. */
+/* Adds a moment (a time with the totals at this time); times must not decrease. Of the moments in
+ * one slice, the one with the most bytes in use is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
-/* Inserts a moment at its place in the curve, whatever its slice; for the peak and the end, at most
- * 2 times. The moment's time is a stamp (a clock value among the events) of one thread, and other
- * threads may have later stamps. The sum of allocated bytes never decreases, so the moment is
- * placed after the last point with fewer allocated bytes. If that point is later than the moment,
- * the moment gets that point's time. */
+/* Inserts a moment at its place in the curve, whatever its slice. To be called at most twice: for
+ * the peak and for the end. The moment's time is a stamp (a clock value among the events) of one
+ * thread, and other threads may have later stamps. The sum of allocated bytes never decreases, so
+ * the moment is placed after the last point with fewer allocated bytes. If that point is later than
+ * the moment, the moment gets that point's time. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 /* ---- resident sizes ---- */
@@ -37,7 +37,7 @@ void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_poi
 struct ag_resident {
     uint64_t time_ns, bytes;
 };
-struct ag_residents { /* zero-initialise */
+struct ag_residents { /* zero-initialize */
     struct ag_resident *items;
     size_t first, end; /* waiting: [first, end) */
     uint64_t share;    /* how many measurements each item stands for, a power of two */

@@ -18,13 +18,13 @@
 #include "base/clock.h"
 
 enum {
-    STATUS_NO_TRACE = 77,       /* no exit status of `report` */
+    STATUS_NO_TRACE = 77,       /* a status with which `report` does not exit */
     TEXT_BYTES_MOST = 16 << 20, /* a report has at most some hundred lines */
     READ_BYTES = 64 << 10,
 };
 
-/* The trace gets its name when it is complete, so a report on the previous trace can be made at any
- * time. */
+/* Takes a trace of the recording so far. The trace gets its final name when it is complete, so a
+ * report on the previous trace can be made at any time. */
 static bool take_trace(const struct ag_live_show *show) {
     char part[4096], path[4096];
     if ((size_t)snprintf(part, sizeof(part), "%s/%s", show->folder, show->part) >= sizeof(part) ||
@@ -40,7 +40,8 @@ static _Noreturn void run_child(const struct ag_live_show *show,
     const char *words[AG_LIVE_ARGUMENTS_MOST + 4] = {"allogram", "report", show->name};
     char columns[16];
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail for a valid signal */
-    (void)close(show->control_fd);          /* the command notices the end of the screen by it */
+    (void)close(show->control_fd);          /* otherwise the command would not notice the end of the
+                                             * screen while the child runs */
     if (!question) {
         _exit(take_trace(show) ? 0 : STATUS_NO_TRACE);
     }
@@ -51,7 +52,7 @@ static _Noreturn void run_child(const struct ag_live_show *show,
     }
     (void)snprintf(columns, sizeof(columns), "%u", question->columns);
     /* The trace is named without its folder, so that the commands that the report recommends are
-     * those for the trace of the whole recording. */
+     * also valid for the trace of the whole recording, which has the same name. */
     if (setenv("COLUMNS", columns, /* overwrite= */ 1) == 0 && chdir(show->folder) == 0) {
         (void)execv("/proc/self/exe", (char *const *)(uintptr_t)words);
     }

@@ -11,6 +11,7 @@
 #include "live/live_screen.h"
 
 enum { AG_LIVE_ARGUMENTS_MOST = 16 };
+/* The report to make. */
 struct ag_live_question {
     const char *arguments[AG_LIVE_ARGUMENTS_MOST]; /* options of `report`, ending with NULL */
     unsigned columns;

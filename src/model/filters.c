@@ -1,5 +1,5 @@
 /* filters.c: selects the stacks of a runtime, and checks that a trace contains the runtime of
- * --runtime and the thread of --thread. profile.c and the views use these functions.
+ * --runtime and the thread of --thread, for profile.c, stack_rows.c and collections.c.
  *
  * A stack belongs to a runtime (virtual machine, collector or language) if its blocks are from a
  * heap of the runtime, or if any of its frames is of the runtime. Not only the innermost frame

@@ -15,9 +15,10 @@ struct ag_runtime_filter {
     bool *has_frame; /* by node: whether is_frame is true for the node or one of its callers */
 };
 
-/* Whether --runtime=NAME selects native code: what belongs to no runtime. */
+/* Whether --runtime=NAME selects the stacks that belong to no runtime (NAME is "c"). */
 bool ag_runtime_wants_native(const char *name);
-/* Whether RUNTIME, the runtime of a heap or a collection, is none: code in C, or the C library. */
+/* Whether RUNTIME, the name of the runtime of a heap or a collection, stands for native code: the
+ * name is empty, "c" or "libc". */
 bool ag_runtime_is_native(const char *runtime);
 /* Returns 0, or -EINVAL if NAME is not a runtime of the trace; the message then lists the runtimes
  * of the trace. TABLE: the frames that were found so far; call ag_runtime_filter_start first, which
@@ -36,9 +37,9 @@ void ag_runtime_filter_end(struct ag_runtime_filter *filter);
 bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t node,
                              const struct ag_model_heap *heap);
 
-/* THREAD: the tid in the kernel; -1: no filter. SUMS: the sums of the profile, computed with this
- * filter. Returns 0, or -ESRCH if the trace contains nothing from this thread; then the message
- * lists some threads that exist. */
+/* THREAD: the kernel's tid of the thread; -1: no filter. SUMS: the sums of the profile, computed
+ * with this filter. Returns 0, or -ESRCH if the trace contains nothing from this thread; then the
+ * message lists some threads that exist. */
 int ag_thread_filter_check(const struct ag_definitions *definitions,
                            const struct ag_model_sums *sums, int64_t thread, const char *path,
                            char ret_message[512]);

@@ -13,7 +13,14 @@
  *     program_mappings.c  the mappings that the program made itself
  *     blamed_lines.c  the lines that the reader can change
  *     known_blocks.c  blocks that the runtime keeps until the end
- *     findings.c      what the summary suggests to examine first */
+ *     findings.c      what the summary suggests to examine first
+ *     resident_parts.c  the classes of resident memory
+ *     outline.c, history.c  a shortened call tree, and its memory over time
+ *     places.c        stacks as addresses, for exporters
+ *     process_tree.c  the processes of a recording as a tree
+ *     replay.c        the history, block by block
+ *     step_rows.c     the row of a step of the ledger
+ *     process_merge.c  several profiles as one */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
 
@@ -57,8 +64,8 @@ struct ag_profile {
     struct ag_pass_options pass;
     regex_t focus, ignore;
     bool has_focus, has_ignore, needs_pass, is_filtered;
-    bool is_reset; /* the time window (--from, --to) begins at the moment when the program reset the
-                    * recording */
+    bool is_reset; /* the time window (--from, --to) begins at the moment when the recording was
+                    * reset */
     struct ag_profile_identity identity;
     char *path;
 
@@ -73,7 +80,9 @@ struct ag_profile {
     bool has_window;
 
     struct ag_stack_row *rows;
-    uint32_t *row_nodes; /* the innermost node of each row's stack, or AG_NODE_ROOT */
+    /* by row: the innermost node of its stack that users see (after ag_profile_resolve without
+     * shims, after ag_profile_fold the node of the blamed line), or AG_NODE_ROOT(...) */
+    uint32_t *row_nodes;
     size_t n_rows;
     bool *node_is_used; /* by node: whether the stack of any row contains the node */
     bool nodes_are_resolved;
@@ -94,7 +103,7 @@ struct ag_profile {
         size_t count;
     } * lists;
     size_t n_lists;
-    uint64_t listed_frames;
+    uint64_t listed_frames; /* number of frames in all `lists` */
 
     struct ag_blamed_line *blamed_lines; /* NULL: not requested yet */
     size_t n_blamed_lines;
@@ -153,7 +162,7 @@ struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
                                       const struct ag_live_sum *live,
                                       const struct ag_mapped_sum *mapped);
 /* Returns the row of the heap NUMBER of the trace, without sums; if the trace does not define
- * NUMBER, the row has the name "unknown". (In profile.c.) */
+ * NUMBER, the row has the name "unknown". (Defined in profile.c.) */
 struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number);
 int ag_profile_make_rows(struct ag_profile *profile);
 /* Sets node_is_used. Call it after row_nodes have changed. */
@@ -179,6 +188,8 @@ uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
 
 /* ---- process_merge.c ---- */
 void ag_profile_close_parts(struct ag_profile *merged);
+/* The functions ..._of_parts make the query ... (ag_profile_blocks for example) for a merged
+ * profile, by making it for each process. */
 int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
                                ag_block_row_visit *visit, void *context);
 /* sets sites[AG_BY_THREAD]; 0 or a negative errno */

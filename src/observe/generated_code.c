@@ -3,9 +3,10 @@
  *
  *     perf map     /tmp/perf-PID.map: a line "START SIZE NAME" per function, numbers in hexadecimal
  *     jitdump      jit-PID.dump, mapped by the program so that perf notices it:
- *                  header: magic "JiTD" u32, version u32, header bytes u32, ...
- *                  record: id u32, bytes u32, time u64; id 0: pid u32, tid u32, vma u64,
- *                  address u64, code bytes u64, number u64, name, 0, code
+ *                  header: magic "JiTD" u32, version u32, length of the header u32, ...
+ *                  record: id u32, length of the record u32, time u64, contents
+ *                  contents of a record with id 0, a new function: pid u32, tid u32, vma u64,
+ *                  address u64, length of the code u64, number u64, name, 0, code
  *     GDB's list   entries with an ELF object each, in the target's memory
  *
  * All three are untrusted input. A file is read only if it belongs to the target's user or to root,

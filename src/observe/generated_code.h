@@ -21,12 +21,12 @@ struct ag_generated_function {
 struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by `low` */
     size_t n;
-    uint32_t age;
+    uint32_t age; /* number of functions that were read so far */
     /* result of allogram_target_code_stamp (allogram/inspector.h) when the list for debuggers was
      * read */
     uint64_t list_stamp;
-    int64_t map_bytes, map_time_ns; /* size and time of the perf map when it was read */
-    int64_t dump_bytes, dump_time_ns;
+    int64_t map_bytes, map_time_ns;   /* size and time of the perf map when it was read */
+    int64_t dump_bytes, dump_time_ns; /* those of the jitdump file */
 };
 /* Reads each of the three sources that has changed since the last call. */
 void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observed_images *images,

@@ -23,7 +23,8 @@ struct ag_mapping_ledger {         /* all zero: empty */
     size_t n, capacity;
     struct ag_ledger_call *pending; /* queued calls, in no order */
     size_t n_pending;
-    uint64_t end_of_heap; /* the last result of brk, 0: none yet */
+    uint64_t end_of_heap; /* at first that of the mapping [heap], then the last result of brk; 0:
+                           * unknown */
 };
 /* Add and remove a range. Return 0 or -ENOMEM. */
 int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high,

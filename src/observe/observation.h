@@ -67,8 +67,8 @@ struct ag_observation_facts {
     uint64_t duration_ns, start_ns, start_realtime_ns;
     enum ag_observation_end end;
     uint64_t samples; /* CPU samples that are counted */
-    /* samples that are not counted: lost: the kernel dropped them; stale: they were read too
-     * late */
+    /* events that are not counted: `lost` were dropped by the kernel or by an inspector; the stacks
+     * of `stale` were read too late */
     uint64_t lost, stale;
     uint64_t complete_stacks; /* counted samples whose stack reaches the outermost frame */
     uint64_t growth_faults;   /* sampled page faults */
@@ -79,12 +79,12 @@ struct ag_observation_facts {
     /* words_watched: number of random words of heaps that were watched, one after the other; 0:
      * none. words_allocated: how many of them were written by a function that allocated them */
     uint64_t words_watched, words_allocated;
-    uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
-    uint64_t own_cpu_ns;    /* CPU time that this process used for the observation */
-    double sample_cost_ns;  /* what one sample costs a running thread; measured at the start */
-    double record_cost_ns;  /* cost of one recorded page fault or system call */
-    double target_cost_percent;
-    bool sees_kernel;
+    uint64_t target_cpu_ns;     /* CPU time of the target's threads during the observation */
+    uint64_t own_cpu_ns;        /* CPU time that this process used for the observation */
+    double sample_cost_ns;      /* what one sample costs a running thread; measured at the start */
+    double record_cost_ns;      /* cost of one recorded page fault or system call */
+    double target_cost_percent; /* estimated cost of the events, in percent of target_cpu_ns */
+    bool sees_kernel;           /* samples in the kernel are counted, too */
     uint64_t resident_before_bytes, resident_after_bytes;
 };
 const struct ag_observation_facts *ag_observation_facts(struct ag_observation *observation);
@@ -121,7 +121,8 @@ ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_s
                               struct ag_observed_stack **ret_stacks);
 /* Counts only samples whose stack contains a native function that matches GLOB. Each of these
  * samples is counted in `own` of one function: the innermost managed caller of the matching
- * function; if there is none, its innermost native caller that does not match. */
+ * function; if there is none, its innermost caller that does not match; if all callers match, the
+ * matching function itself. */
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions);
 
@@ -131,7 +132,8 @@ struct ag_observed_map { /* memory that one stack mapped and that is still mappe
 };
 ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observed_map **ret_maps);
 
-/* The reports of inspectors, unchanged. */
+/* The reports of inspectors. mapped_bytes and resident_bytes are those of the carriers that the
+ * inspector reported for the allocator. */
 struct ag_reported_process {
     const char *id, *name, *current_function, *runtime;
     uint64_t heap_words, stack_words, queue;
@@ -151,7 +153,7 @@ struct ag_reported_collection {
      * the collections is reported */
     uint64_t weight_bytes;
 };
-/* The processes with the largest heaps come first. */
+/* The processes with the most memory (heap and binaries) come first. */
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_reported_process **ret_processes);
 size_t ag_observation_allocators(const struct ag_observation *observation,
@@ -164,8 +166,9 @@ struct ag_observed_collector {
     const char *function;
     /* estimates, if only a sample of the collections is reported */
     uint64_t n_collections;
-    /* the bytes that the function allocated, estimated by N_WORDS random words; if n_words is 0 for
-     * all functions, the bytes allocated before the collections that the function caused */
+    /* The bytes that the function allocated. Estimated by random words, of which N_WORDS were
+     * written by this function; where there were too few words, the bytes allocated before the
+     * collections that the function caused (observed_names.c). */
     uint64_t bytes;
     uint64_t n_words;
 };

@@ -49,6 +49,7 @@ struct allogram_stack { /* a stack being reported: frames innermost first */
     size_t n;
     bool is_cut, is_incomplete;
 };
+/* The object through which an inspector reports processes, allocators and collections. */
 struct allogram_answers {
     struct ag_observation *observation;
     struct allogram_stack stack;
@@ -56,7 +57,7 @@ struct allogram_answers {
 
 /* a sample for the trace; the samples are kept in the order in which they were read */
 struct ag_raw_sample {
-    uint64_t time_ns, weight;
+    uint64_t time_ns, weight; /* weight: ns of CPU time, or bytes of page faults */
     uint32_t node, thread, source;
 };
 /* A word of a heap that was written while it was watched. time_ns: the time of the write. node: the
@@ -94,7 +95,7 @@ struct ag_observation {
     struct ag_seen_stacks seen;
     struct ag_mapping_ledger mappings;
     struct {                         /* the word of a heap that is watched; see watch_word */
-        int source;                  /* -1: the CPU or kernel cannot watch words */
+        int source;                  /* index in source_kinds; -1: no words are watched */
         uint64_t address;            /* 0: none */
         uint64_t least_ns, until_ns; /* the next word is watched at least_ns if this one was
                                       * written by then, otherwise when it is written, and at
@@ -102,7 +103,7 @@ struct ag_observation {
         uint64_t random;
     } word;
     struct ag_observation_facts facts;
-    bool images_changed;
+    bool images_changed; /* a file with code was mapped since the last refresh of `images` */
     uint64_t last_refresh_ns;
     struct ag_raw_sample *raw;
     size_t n_raw;
@@ -123,7 +124,7 @@ struct ag_observation {
     size_t n_processes, n_allocators, n_collections;
     struct ag_seen_word *words, *word_ends;
     size_t n_words, n_word_ends;
-    uint64_t reported_lost;
+    uint64_t reported_lost; /* events that inspectors could not report, or that found no memory */
     struct allogram_native_frame frames[AG_WALK_FRAMES];
 };
 

@@ -27,9 +27,12 @@ enum {
     MOST_IMAGES = 1 << 16,
     LOOK_BACK = 4096, /* images searched, from the newest on: a process has some hundred */
     COST = 4,         /* memory for tables and unwind rules of a file, in multiples of its bytes */
+    /* Limits for opening files, in proportion to the bytes that the files occupy: CPU time in ns
+     * for each byte, and cost in bytes of memory for each byte. */
     NS_PER_BYTE = 50,
-    MOST_COST = 16, /* limit of the cost, in multiples of the bytes that the files occupy */
+    MOST_COST = 16,
 };
+/* cost and CPU time that are allowed in addition to these limits */
 static const uint64_t free_cost = UINT64_C(192) << 20, most_open_ns = UINT64_C(1000000000);
 
 void ag_observed_images_path(const struct ag_observed_images *images, const char *path,
@@ -48,9 +51,8 @@ static bool is_the_file(const struct ag_observed_images *images, const char *pat
            ag_foreign_file_is_mapped(&facts, images->process->pid, mapping);
 }
 
-/* Finds a path by which this process can open the mapped file: the path in the map; that path below
- * the target's root, if the target is in a container; or the link in map_files, which leads to a
- * deleted file, too. */
+/* Finds a path by which this process can open the mapped file: PATH; PATH below the target's root,
+ * if the target is in a container; or the link in map_files, which leads to a deleted file, too. */
 static int find_place(const struct ag_observed_images *images, const char *path,
                       const struct ag_remote_mapping *mapping, char *ret_place, size_t limit) {
     (void)snprintf(ret_place, limit, "%s", path);

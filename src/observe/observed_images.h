@@ -18,7 +18,9 @@ struct ag_observed_image {
                                * minus address in the file */
     uint64_t device, inode;
     char *path;  /* as in /proc/PID/maps of the target, without " (deleted)" */
-    char *place; /* the path under which this process opened the file; NULL: opening failed */
+    char *place; /* the path under which this process opened the file; NULL: opening failed, or
+                  * the image is the vdso */
+    /* is_gone: the file is no longer mapped; is_program: the first image, which is the program */
     bool is_gone, is_program;
     bool is_open; /* the file could be read: elf and cfi are set */
     struct ag_remote_elf elf;
@@ -33,8 +35,8 @@ struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_
     size_t n_sorted;
     uint64_t generation;         /* changes with the mappings */
     bool (*is_stopped)(void);    /* returns true to open no more files; may be NULL */
-    uint64_t cost, stored_bytes; /* memory that open files may need; bytes on the disk */
-    bool is_over_bound;          /* some files were not opened: too many, or they cost too much */
+    uint64_t cost, stored_bytes; /* bytes of memory that open files may need; bytes on the disk */
+    bool is_over_bound;          /* opening files took too much CPU time; no more are opened */
 };
 /* Reads the target's list of mappings again. Returns 0, or a negative errno; after an error,
  * look-ups find the images of the last call that succeeded. */

@@ -442,10 +442,11 @@ static double collections_represented(const struct ag_reported_collection *colle
  *
  * A word of a heap is written once in each round from one collection to the next. A random moment
  * is more often in a long pause between two writes of the word than in a short one, so writes after
- * long pauses are seen too often. But consider only writes that come within a certain time after
- * the random moment: if all pauses are longer than this time, each write is seen with the same
- * probability. So only the third of a class's words that was written soonest after the observer
- * began to watch is used (docs/explanation/adr/0020-random-words.md has figures). */
+ * long pauses are seen too often. This bias disappears if only those writes are used that come
+ * within a certain time after the random moment, and all pauses are longer than this time: then
+ * each write is seen with the same probability. So only the third of a class's words that was
+ * written soonest after the observer began to watch is used
+ * (docs/explanation/adr/0020-random-words.md has figures). */
 struct allocation_word {
     size_t class, function;
     uint64_t delay_ns;
@@ -462,7 +463,7 @@ struct allocation_sums {
 };
 enum {
     SOONEST = 3,
-    CLASS_LEAST = 3,   /* a class with fewer words is not divided */
+    CLASS_LEAST = 3,   /* a class with fewer words in its soonest third is not divided */
     WORDS_LEAST = 100, /* of all classes together; with fewer words, collections are the more exact
                         * estimate in most programs */
 };

@@ -72,7 +72,7 @@ struct event {
     uint64_t id;
     uint32_t thread;
     uint16_t source, cpu;
-    uint64_t since_ns; /* of a word: since when the event has watched the present word */
+    uint64_t since_ns; /* of a word: when the event began to watch the current word */
     bool is_armed;     /* of a word: the event has got its limit of one sample */
 };
 struct ring {
@@ -479,9 +479,9 @@ int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes) {
 }
 
 /* Opens an event of a word again after its sample. Without this, the event would never write
- * another sample since Linux 6.16: that kernel stops an event when it disables it, but does not
- * start it when the event is enabled again. The event is closed first, because the CPU has only
- * four debug registers. */
+ * another sample since Linux 6.16: the kernel stops the event when it disables the event, but does
+ * not start it when the event is enabled again. The old event is closed first, because the CPU has
+ * only four debug registers. */
 static int reopen_word(struct ag_perf_watch *watch, struct event *event) {
     const int program = watch->programs[event->source];
     (void)close(event->fd); /* nothing was written */

@@ -153,9 +153,10 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
 
 /* ---- page faults ------------------------------------------------------------------------ */
 enum {
-    TOUCHED_PAGES = 40,
+    TOUCHED_PAGES = 40, /* these events copy less of the stack than CPU samples: 40 fit into the
+                         * ring */
     ROUNDS = 16
-}; /* these events copy less of the stack: 40 fit into the ring */
+};
 
 /* Measures ROUNDS times how long writing to new pages takes. Returns the shortest time per page, in
  * ns. RING, if it is not NULL, is emptied after each measurement. */

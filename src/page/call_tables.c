@@ -28,7 +28,7 @@
 enum {
     FUNCTIONS_MOST = 20000, /* about 30 bytes each, compressed, with the name */
     EDGES_MOST = 100000,    /* about 12 bytes each */
-    PATHS_MOST = 100000,    /* about 8 bytes each; this is no limit for paths "other" */
+    PATHS_MOST = 100000,    /* about 8 bytes each; paths "other" are not limited */
     FUNCTION_COLUMNS = 7,
     EDGE_COLUMNS = 7,
     PATH_COLUMNS = 5,
@@ -54,7 +54,7 @@ static bool has_counts(const struct ag_call_counts *counts) {
     return counts->calls != 0 || counts->acc_words != 0 || counts->acc_ns != 0;
 }
 
-/* Functions with any counts, largest shares first. NULL: out of memory. */
+/* Returns the functions that have counts, largest shares first. NULL: out of memory. */
 static struct ranked *rank(const struct ag_functions *functions, size_t *ret_count) {
     struct ranked *ranks = calloc(functions->n_rows + 1, sizeof(*ranks));
     size_t count = 0;
@@ -101,7 +101,7 @@ static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
     ag_byte_list_join(all, columns, FUNCTION_COLUMNS);
 }
 
-/* A pair of two functions that are both on the page. */
+/* A caller and a callee that are both on the page, or a callee without a caller. */
 struct shown_edge {
     const struct ag_call_edge *edge;
     uint32_t caller, callee; /* callee: its number on the page; caller: its number on the page + 1,
@@ -134,7 +134,7 @@ static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges,
     if (count > 0) {
         qsort(shown, count, sizeof(*shown), by_page_callee);
     }
-    /* Leaves out pairs of the functions with the smallest shares. */
+    /* Leaves out the last pairs: those whose callees have the smallest shares. */
     count = count < EDGES_MOST ? count : EDGES_MOST;
     struct ag_byte_list columns[EDGE_COLUMNS] = {{0}};
     for (size_t i = 0; i < count; i++) {

@@ -4,14 +4,15 @@
  * one node, with one allocation function ("via"), one blamed line, one type and one label. A slice
  * is one of up to 256 equal parts of the recording.
  *
- * frames, nodes, groups, history and calls are written column by column, because similar values
- * next to each other compress better. u is a varint (LEB128), s a signed one (zigzag); n is a u,
- * the number of rows; a minus sign means that the difference of two numbers is stored:
+ * frames, nodes, groups, totals, history, calls and paths are written column by column, because
+ * similar values next to each other compress better. u is a varint (LEB128), s a signed one
+ * (zigzag); n is a u, the number of rows; a minus sign means that the difference of two numbers is
+ * stored:
  *
  *     names     see name_table.c
- *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 the function's name
- *               is known; plus 4 times the owner of the code: 0 a library or language, 1 unknown,
- *               2 the program)
+ *     frames    n; u function, u file, u line, u image, u column, u end_column, u flags (1 inlined,
+ *               2 the function's name is known; plus 4 times the owner of the code: 0 a library or
+ *               language, 1 unknown, 2 the program)
  *     nodes     n; u number of the node - number of its parent, u frame + 2 (0 the root, 1 a node
  *               that collects small groups), u flags (1: folding leaves the frame out, see
  *               ag_profile_left_out); node 0 is the root
@@ -22,10 +23,11 @@
  *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
  *               also the variance of each, and the members heaviest and portion_bytes of struct
  *               ag_metrics, all as the bits of a float
- *     totals    only if nodes "other" replace callers: the totals of functions, lines and images over
- *               the whole recording, as `report --view=sites` shows them; first of whole stacks,
- *               then of folded stacks (ag_profile_fold); for each of the two and for each of by
- *               function, by line and by image: n; s frame - previous frame, then u each metric
+ *     totals    only if nodes "other" replace callers: the totals of functions, lines and images
+ *               over the whole recording, as `report --view=sites` shows them; first of whole
+ *               stacks, then of folded stacks (ag_profile_fold); for each of the two and for each
+ *               of by function, by line and by image: n; s frame - previous frame, then u each
+ *               metric
  *     history   for each slice u number of its entries; then columns of all entries: u group -
  *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
  *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is
@@ -35,6 +37,7 @@
  *               u bytes: the blocks that were never freed
  *     threads   see write_threads
  *     calls     see call_tables.c
+ *     paths     see call_tables.c
  *
  * viewer/src/trace.js reads the tables. */
 #include "page/page_tables.h"
@@ -54,7 +57,7 @@ struct numbering {
     bool *is_node_used;
     uint32_t *node_number;
     uint32_t *group_number;  /* index: group of the outline after folding (slice_log.h); the group's
-                              * number on the page */
+                              * number on the page; UINT32_MAX: none */
     uint32_t *frame_numbers; /* index: frame of the profile; the frame's number on the page + 1; 0:
                               * none */
     uint32_t *frames;        /* by number on the page: the frame of the profile */
@@ -86,13 +89,14 @@ static size_t frames_most(const struct ag_outline *outline) {
 /* The tables of sites whose totals the page has. */
 static const enum ag_site_key totals_by[] = {AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE};
 
-/* Returns the frame of a finding; UINT32_MAX: it has none, or one of the profile of the mappings,
- * whose frames the page does not have. */
+/* Returns the frame of a finding; UINT32_MAX: the finding has no frame, or its frame belongs to the
+ * profile of the mappings, whose frames the page does not have. */
 static uint32_t frame_of_finding(const struct ag_finding *finding) {
     return finding->mappings ? UINT32_MAX : finding->frame;
 }
 
-/* Finds the largest number of a frame that the page needs for totals and findings. */
+/* Raises *MOST, the length of an array by frame, so that the array has room for each frame that the
+ * page needs for totals and findings. */
 static int add_frames_most(struct ag_page_trace *trace, size_t *most) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(totals_by) && trace->folded_rows > 0; i++) {
         const struct ag_site_row *rows;
@@ -155,7 +159,9 @@ static void number_nodes(struct numbering *numbering) {
             number_frame(numbering, frame);
         }
     }
-    for (size_t i = 0; i < outline->n_groups; i++) { /* folding may have left out the blamed line */
+    for (size_t i = 0; i < outline->n_groups; i++) { /* the blamed line of a group may have no node,
+                                                      * because folding replaced it by a node
+                                                      * "other" */
         if (numbering->group_number[i] != UINT32_MAX) {
             number_frame(numbering, outline->groups[i].line);
         }
@@ -371,8 +377,8 @@ static int write_totals(const struct numbering *numbering, FILE *out) {
 /* ---- sizes, lifetimes, leaks, threads ---- */
 
 /* Adds the number of entries with blocks, then for each of these entries u index - previous index,
- * u blocks, u bytes. An index is row * AG_HISTORY_ORDERS + order; order i stands for sizes (or
- * lifetimes) from 2^i to 2^(i+1) - 1. */
+ * u blocks, u bytes. An index is row * AG_HISTORY_ORDERS + order; order i stands for sizes in bytes
+ * (or lifetimes in nanoseconds) from 2^i to 2^(i+1) - 1, order 0 also for 0. */
 static void add_counts(struct ag_byte_list *list, const struct ag_history_count *counts, size_t n) {
     size_t used = 0, before = 0;
     for (size_t i = 0; i < n; i++) {
@@ -453,8 +459,8 @@ static int write_leaks(const struct ag_page_trace *trace, FILE *out) {
 }
 
 /* The block "threads": n; u name and u kernel id of each thread; for each slice and thread u
- * allocated_blocks, u allocated_bytes, u freed_blocks, u freed_bytes; then u pairs; for each pair u
- * slice, u thread that allocated, u thread that freed, u blocks, u bytes. */
+ * allocated_blocks, u allocated_bytes, u freed_blocks, u freed_bytes; then u number of pairs; for
+ * each pair u slice, u thread that allocated, u thread that freed, u blocks, u bytes. */
 static int write_threads(struct ag_page_trace *trace, FILE *out) {
     const struct ag_history *history = &trace->history;
     const struct ag_thread_row *rows;

@@ -1,9 +1,10 @@
 /* page_tables.h: writes the tables of one trace as blocks (data_block.h) of the page.
  *
  * The outline is the call tree without its small parts (model/answers/outline.h). A group is the
- * stacks that end in one node of the outline, with one allocation function, type and label (a name
- * that the program gives to a part of its work). Folding (slice_log.h) replaces small groups by
- * groups at nodes "other" closer to the root, until the tables are small enough for the page. */
+ * stacks that end in one node of the outline, with one allocation function, blamed line, type and
+ * label (a name that the program gives to a part of its work). Folding (slice_log.h) replaces small
+ * groups by groups at nodes "other" closer to the root, until the tables are small enough for the
+ * page. */
 #ifndef AG_PAGE_TABLES_H
 #define AG_PAGE_TABLES_H
 

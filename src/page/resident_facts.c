@@ -7,7 +7,7 @@
 #include "model/answers/resident_parts.h"
 #include "report/view.h"
 
-enum { SITES_MOST = 5 }; /* of each class */
+enum { SITES_MOST = 5 }; /* most sites of each class */
 
 static void write_class(struct ag_json *json, const struct ag_resident_parts *parts,
                         enum ag_resident_class resident_class) {
@@ -61,5 +61,6 @@ int ag_resident_facts_write(struct ag_json *json, struct ag_profile *profile) {
         r = write_moment(json, profile, AG_RESIDENT_AT_END);
     }
     ag_json_close(json, ']');
-    return r == -ENODATA || r == -ENOTSUP ? 0 : r; /* the trace does not say */
+    return r == -ENODATA || r == -ENOTSUP ? 0 : r; /* the trace has no look at the resident memory,
+                                                    * or the options do not permit the division */
 }

@@ -212,6 +212,7 @@ static int fold_up(struct folding *folding, const uint32_t *ranked, size_t kept,
     return 0;
 }
 
+/* Enters into FOLDING the nodes "other" that the outline already has, with their groups. */
 static void note_others(struct folding *folding) {
     const struct ag_outline *outline = folding->outline;
     for (uint32_t i = 0; i < folding->n_groups; i++) {
@@ -225,6 +226,9 @@ static void note_others(struct folding *folding) {
     }
 }
 
+/* Folds groups until the history has at most MOST_ENTRIES entries. The KEPT heaviest groups are not
+ * folded: at first those whose entries fill three quarters of MOST_ENTRIES. If it is not enough to
+ * fold all other groups, up to the root, KEPT is halved. */
 static int fold(struct folding *folding, size_t most_entries) {
     static const unsigned levels[] = {1, 2, 4, 8, 16, 64, UINT_MAX}; /* UINT_MAX: to the root */
     struct ag_outline *outline = folding->outline;

@@ -1,7 +1,7 @@
 /* block_choice.c: applies the filter of the recording (`run --filter`) to heaps and blocks, for the
- * recorder (see block_choice.h). The variables are written only before the recording begins, and
- * when an adapter (the code for one runtime or allocator) announces its heaps. So readers need no
- * memory order. */
+ * recorder (see block_choice.h). The variables, except has_reported_undecided, are written only
+ * before the recording begins (also that of a forked child), and when an adapter (the code for one
+ * runtime or allocator) announces its heaps. So readers need no memory order. */
 #include "block_choice.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@ static struct ag_block_filter filter;
 static __thread char own_mark;
 /* the own_mark of the one thread to record; NULL: all threads */
 static char *_Atomic only_thread;
-/* by via, the number of an allocation function: whether the filter leaves out the heap of the
- * function */
+/* is_shut[via]: whether the filter leaves out the heap of the allocation function with the number
+ * via */
 static bool is_shut[AG_VIA_HOST];
 /* number of vias whose heap is left out (n_shut) and of those whose heap is recorded (n_open);
  * backing heaps, which contain the blocks of other heaps, are not counted */
 static uint32_t n_shut, n_open;
-/* by via: whether report_undecided has written a record */
+/* has_reported_undecided[via]: whether report_undecided has written a record about this function */
 static _Atomic uint8_t has_reported_undecided[AG_VIAS_MOST];
 
 static void block_choice_settle(void) {

@@ -61,9 +61,9 @@ AG_FAST bool ag_block_choice_selects(uint32_t via, uint64_t bytes, enum ag_block
 AG_FAST bool ag_block_choice_remembers(uint32_t via) {
     return ag_block_choice.remembers || (via < AG_VIA_HOST && ag_block_choice.remembers_adapters);
 }
-/* Whether a free (kind: FREE, REALLOC_FREE, UNDO_FREE or COLLECT) is of a recorded block. The
- * address is removed from the table, or inserted again for UNDO_FREE. Only for recordings that are
- * not sampled and in which ag_block_choice.asks is set. */
+/* Whether a free (kind: FREE, REALLOC_FREE, UNDO_FREE or COLLECT) is of a recorded block. If the
+ * table holds the addresses of VIA's blocks, the address is removed from it, or inserted again for
+ * UNDO_FREE. Only for recordings that are not sampled and in which ag_block_choice.asks is set. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address);
 /* Whether mappings that VIA, an allocation function, makes are recorded. */
 bool ag_block_choice_takes_mapping(uint32_t via);

@@ -1,11 +1,11 @@
-/* block_facts.c: records what a runtime does to a live block (moves, promotions), and types that
- * become known after the allocation.
+/* block_facts.c: records what a runtime does to a live block (moves, promotions), types that become
+ * known after the allocation, and resets; and reads back the newest allocation of a thread.
  *
  * A runtime reports moves while the threads that use the heap are stopped. A reader of the trace
  * must find out which events of those threads happened before the moves. So the tick, a counter
  * that the process which writes the trace increments every millisecond, is also incremented when a
- * collection begins and when it ends. A thread that sees a new tick writes a stamp, a word with the
- * time, before its next event. */
+ * collection begins and when it ends, and by a reset. A thread that sees a new tick writes a stamp,
+ * a word with the time, before its next event. */
 #include "block_choice.h"
 #include "recorder.h"
 #include "sampled_blocks.h"

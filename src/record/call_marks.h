@@ -10,7 +10,7 @@
  * A signal handler may interrupt these functions at any instruction. The handler finds the list
  * with or without the mark of the interrupted function; either is correct, because the list changes
  * by a single store. When the handler returns, it has restored the list. So the interrupted
- * function need not try again.
+ * function can rely on the values that it has read.
  *
  * A marked call may never return: it is left by longjmp or by an exception, or its thread is
  * cancelled. Then the mark stays in the list until a lookup comes from an outer frame, or finds

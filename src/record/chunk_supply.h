@@ -10,7 +10,8 @@
 struct ag_thread;
 
 /* Takes a chunk for the calling thread: the chunk that was returned last, or a chunk that was never
- * used. If there is none, the function waits until the writer process returns a chunk (see
+ * used. If no returned chunk is left and many chunks are in use, the function first waits a limited
+ * time until the writer process returns a chunk, and again if no unused chunk is left (see
  * chunk_supply.c). Returns 0; -EAGAIN: no chunk was returned in time, or a signal handler forked
  * and this process is the child; -ENOMEM: the chunk could not be mapped. Async-signal-safe. */
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
@@ -21,8 +22,8 @@ int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control
  * not begun. */
 int64_t ag_chunk_supply_take_counters(enum ag_counter_chunk kind, unsigned char **ret_bytes);
 
-/* Makes a second mapping of BYTES bytes of the live file (the file of the segment), from the place
- * in the file that is mapped at MAPPED. NULL: no memory. */
+/* Makes a second mapping of BYTES bytes of the live file (the file of the segment), from the file
+ * offset that is mapped at MAPPED. NULL: no memory. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes);
 
 /* Called in a child that was forked inside a hook (the code that records a call of malloc or free):

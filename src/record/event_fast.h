@@ -2,10 +2,10 @@
  * the thread's chunk, a piece of memory that is shared with the writer process.
  *
  * Budget (see docs/explanation/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture
- * of its stack. An event takes one thread-local pointer and three compares: for the gate (which
- * says whether the thread is inside a hook, the code that records a call), for the chunk's end, and
- * for the tick (a counter that the writer increments every millisecond). It takes no lock, no
- * atomic read-modify-write and no system call.
+ * of its stack. An event takes one thread-local pointer and four compares: for the gate (which says
+ * whether the thread is inside a hook, the code that records a call), for the chunk's end, for the
+ * tick (a counter that the writer increments every millisecond), and for a fork. It takes no lock,
+ * no atomic read-modify-write and no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
  * writer's acquire). So used_words counts only complete events, even if the process is killed
@@ -18,9 +18,10 @@
 #include "thread_state.h"
 #include "unwind/stack_walker_fast.h"
 
-/* The slow path, for events that the fast path cannot record: the first event of a thread, events
- * in a forked child, and events in a signal handler that interrupted a hook. place: the type and
- * additional frames of the block (recorder.h); NULL: none. */
+/* The slow path, for events that the fast path cannot record: the first event of a thread, the
+ * first event in a forked child, events in a signal handler that interrupted a hook, and all events
+ * of a thread whose gate is AG_GATE_THOROUGH, AG_GATE_MARKED or AG_GATE_SUSPENDED (thread_state.h).
+ * place: the type and additional frames of the block (recorder.h); NULL: none. */
 void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                           uint32_t via, const struct ag_typed_place *place);
 void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,

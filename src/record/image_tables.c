@@ -1,16 +1,16 @@
 /* image_tables.c: finds the unwind tables of a loaded object.
  *
- * Linkers usually write a sorted table (.eh_frame_hdr), and a program header that leads to it. The
- * linker does not do so without the option --eh-frame-hdr; musl-gcc and `gcc -static` do not pass
- * this option. Then .eh_frame is in memory, but only a section header in the file leads to it. The
- * file is read once, when the image is first seen, and an index of its functions is made, of 8
+ * Linkers usually write a sorted table (.eh_frame_hdr), and a program header that leads to the
+ * table. Without the option --eh-frame-hdr, which musl-gcc and `gcc -static` do not pass, a linker
+ * writes neither. Then .eh_frame is in memory, but only a section header in the file leads to it.
+ * The file is read once, when the image is first seen, and an index of its functions is made, of 8
  * bytes for each. (Alternatives: A search of the memory for something that looks like .eh_frame
  * would make all pages of read-only data resident. gcc's __register_frame_info, by which such
  * programs register their tables, is called in no program of musl.)
  *
  * The file may have been replaced, and its section headers may be wrong. So the section must lie in
  * a loaded segment, each of its pages is tested before it is read, and the entries are checked as
- * those of any other table. Afterward an image without a usable index has no tables, as before. */
+ * those of any other table. An image for which no usable index can be made has no tables. */
 #include "image_tables.h"
 
 #include "base/pages.h"
@@ -40,7 +40,8 @@ static bool is_readable(uintptr_t low, uintptr_t high) {
     return true;
 }
 
-/* Fills *ret_tables with the place of .eh_frame in memory. Returns false if it cannot be read. */
+/* Fills *ret_tables with the addresses of .eh_frame in memory. Returns false if .eh_frame cannot be
+ * found or read. */
 static bool find_unsorted(const struct dl_phdr_info *object, const char *path,
                           struct ag_cfi_tables *ret_tables) {
     struct ag_file_section section;

@@ -21,10 +21,10 @@
  * and IS_WHOLE are notices of the loader):
  *
  *     reader                                    unloading thread
- *       n_readers++                               DELETES: lock; changer = self
- *       lock or changer set: n_readers--, retry            wait for n_readers == 0; unlock
+ *       n_readers++                               DELETES: lock; wait for n_readers == 0
+ *       lock or changer set: n_readers--, retry            changer = self; unlock
  *       look up, read the tables                  (the loader unmaps)
- *       n_readers--                               IS_WHOLE: lock, wait; merge; changer = 0; unlock
+ *       n_readers--                               IS_WHOLE: lock, wait; merge; unlock; changer = 0
  *
  * A reader blocks all signals, so no handler can delay it, and it finishes after a few microseconds
  * of CPU time. Blocking and restoring signals takes two system calls for each new pc in a moving
@@ -43,8 +43,9 @@
  * memory is read.
  *
  * 5. Locks. A thread that takes both locks takes the loader's lock first, then the lock of this
- * file. The lock of this file is held only during a merge, with all signals blocked, and the loader
- * is never called while it is held.
+ * file. The lock of this file is held only for a merge, for setting `changer`, and for a look-up in
+ * the mode of section 4, always with all signals blocked, and the loader is never called while it
+ * is held.
  *
  * 6. Reused addresses. When another image is loaded at the addresses of an unloaded image, the
  * unwinder's data about the old image are dropped before code of the new image can run
@@ -94,7 +95,7 @@ struct image {
     uint64_t name_hash; /* hash of the loader's name for the object, which may be a relative path */
     char path[PATH_BYTES];
 };
-struct span { /* [low, high) belongs to image `slot` */
+struct span { /* the addresses [low, high) belong to images.moving[slot] */
     uintptr_t low, high;
     uint32_t slot;
 };
@@ -210,7 +211,8 @@ static bool is_vdso(const char *name) {
     return strncmp(name, vdso, sizeof(vdso) - 1) == 0;
 }
 
-/* A relative name depends on the working directory at the time of the loading, but the path of the
+/* Copies the object's path; if its name is relative, the path of the file that is mapped. A
+ * relative name depends on the working directory at the time of the loading, but the path of the
  * mapped file does not. A relative name need not contain a slash: an empty entry of LD_LIBRARY_PATH
  * means the working directory, and gives the name "libx.so". The path is read with system calls
  * that the loader has just made, too (open, read, close), so a sandbox permits them. */
@@ -479,8 +481,9 @@ static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-/* Keeps the slot of an unloaded image, so that the image gets the same id when it is loaded again.
- * If too many slots are kept, another kept slot is freed. */
+/* Keeps the slot of an unloaded image that has a build id, so that the image gets the same id when
+ * it is loaded again; frees the slot of an image without one. If too many slots are kept, another
+ * kept slot is freed. */
 static void remember_gone(struct image *image) {
     static uint32_t next; /* slot to replace next */
     image->is_gone = image->is_used = image->build_id_bytes > 0;

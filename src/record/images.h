@@ -20,6 +20,7 @@ void ag_images_announce_again(void);
  * trace. */
 void ag_images_announce_all(void);
 
+/* The largest id of a known image; 0: no image is known. */
 uint32_t ag_images_last_id(void);
 
 /* Frees the memory of the tables of images. No thread may use them during or after this call. */

@@ -29,7 +29,8 @@ enum { AG_MADE_MOST = 1 << 17, AG_MADE_PCS_MOST = 1 << 19 };
  * -ENOSPC or -ENOMEM. Any thread may call this function, but the callers must hold a common
  * lock. */
 int ag_made_code_add(const struct ag_made_code *code);
-/* Finds the range that contains pc, and remembers pc for ag_made_code_count. Async-signal-safe. */
+/* Finds the range that contains pc, which is the pc of a frame minus 1, and remembers the pc of the
+ * frame for ag_made_code_pc. Async-signal-safe. */
 bool ag_made_code_find(uintptr_t pc, struct ag_unwind_image *ret_image);
 
 /* ag_made_code_count: the number of remembered pcs (return addresses). ag_made_code_pc: the pc with

@@ -58,8 +58,7 @@ AG_FAST void ag_run_set(struct ag_frame_run *run, uint32_t index, uint32_t funct
  * counts. The sites and nodes of a run belong to one recording (ag_stacks_recording in recorder.h
  * returns its number); the source drops them when this number changes. The source is called during
  * an allocation, maybe in a signal handler, so it must not allocate, take a lock or leave by
- * longjmp.
- */
+ * longjmp. */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,
                                     struct ag_frame_run **ret_runs, uint32_t most);
@@ -71,10 +70,10 @@ struct ag_frame_source {
 };
 enum { AG_FRAME_SOURCES_MOST = 4 };
 
-/* Registers SOURCE for the calling thread under KEY (any address that belongs to the caller). It
- * replaces an earlier source with the same key; if source->walk is NULL, the earlier source is only
- * removed. Returns 0, or -ENOSPC if there are too many sources. Must not be called from a signal
- * handler that interrupted this function. */
+/* Registers SOURCE for the calling thread under KEY (any address that belongs to the caller).
+ * SOURCE replaces an earlier source with the same key; if source->walk is NULL, the earlier source
+ * is only removed. Returns 0, or -ENOSPC if there are too many sources. Must not be called from a
+ * signal handler that interrupted this function. */
 int ag_frame_source_set(const void *key, const struct ag_frame_source *source);
 /* Whether the calling thread has sources. */
 bool ag_frame_sources_are_there(void);

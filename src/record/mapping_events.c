@@ -1,7 +1,7 @@
 /* mapping_events.c: records mmap and similar calls, records the sizes of heaps, and captures stacks
  * that belong to no block. Hooks (code that runs when the program calls such a function) and
- * adapters (the code for one runtime each) call it. Mappings and sizes are rare, so they are
- * encoded as records. */
+ * adapters (the code for one runtime each) call the functions of this file. Mappings and sizes are
+ * rare, so they are encoded as records. */
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"

@@ -1,8 +1,8 @@
-/* pc_classes.h: a table of the classes of pcs, for the adapter of a runtime. The class says to
- * which of the functions that the adapter distinguishes a pc belongs. A stack walk needs it for
- * each frame, and finding the function takes long, so the table keeps the results. Two pcs with the
- * same place in the table replace each other. Any thread and any signal handler may use the table
- * at any time. */
+/* pc_classes.h: a table of the classes of pcs, for the adapter of a runtime. The class of a pc is
+ * the number of the function that contains the pc, among the few functions that the adapter
+ * distinguishes. A stack walk needs the class of each frame's pc, and finding the function takes
+ * long, so the table caches the classes. A pc replaces another pc that has the same entry of the
+ * table. Any thread and any signal handler may use the table at any time. */
 #ifndef AG_PC_CLASSES_H
 #define AG_PC_CLASSES_H
 
@@ -35,8 +35,8 @@ static inline uint32_t ag_pc_classes_get(struct ag_pc_classes *classes, uintptr_
 }
 
 /* Clears the table if an object was unloaded since the last call, because other code may have its
- * addresses now. Then it also calls ALSO, which clears what else the adapter knows of the unloaded
- * code; may be NULL. */
+ * addresses now. Then also calls ALSO, which clears other data of the adapter about the unloaded
+ * code; ALSO may be NULL. */
 static inline void ag_pc_classes_clear_stale(struct ag_pc_classes *classes, void (*also)(void)) {
     const uint32_t generation =
         atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);

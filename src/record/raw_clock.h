@@ -1,7 +1,7 @@
 /* raw_clock.h: reads the clock of the session (the recording of one or more processes) as a raw
- * number. The clock is the TSC if the writer process found that its rate is constant, else
- * CLOCK_MONOTONIC in ns. A read of the TSC takes 10 ns on the measured machines, which is too slow
- * to read the clock at every event. */
+ * number. The clock is the TSC if the process that created the session found that the rate of the
+ * TSC is constant; otherwise it is CLOCK_MONOTONIC in ns. A read of the TSC takes 10 ns on the
+ * measured machines, which is too slow to read the clock at every event. */
 #ifndef AG_RAW_CLOCK_H
 #define AG_RAW_CLOCK_H
 

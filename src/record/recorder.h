@@ -47,7 +47,7 @@ struct ag_via_definition {
 };
 struct ag_runtime_definition {
     const char *name, *version, *note; /* static strings */
-    bool is_hooked;
+    bool is_hooked;                    /* the runtime's allocations are recorded */
     /* counted: allocations by the runtime's own count, in its own unit; reported: the part of them
      * that is in the trace; both 0: the runtime does not count */
     uint64_t reported, counted;
@@ -100,8 +100,8 @@ struct ag_recorder {
     _Atomic(unsigned char *) windows[AG_MAX_WINDOWS];
     uint32_t n_chunks; /* number of chunks that the windows can contain */
     unsigned char *slots;
-    void *tree; /* the process' stack tree, of which AG_TREE_BASE_BYTES are mapped */
-    int tree_size;
+    void *tree;          /* the process' stack tree, of which AG_TREE_BASE_BYTES are mapped */
+    int tree_size;       /* 0 to 3 (base/stack_tree.h) */
     uint32_t node_limit; /* node ids are less than this */
     /* control_bytes: bytes mapped at `header`; tree_bytes: bytes of each tree; the trees follow the
      * controls in the file */
@@ -111,7 +111,7 @@ struct ag_recorder {
      * forked child inherits both */
     uint32_t tree_index, tree_generation;
     struct ag_unwind_space *space;
-    size_t walker_bytes;
+    size_t walker_bytes;         /* size of a thread's stack walker */
     uint32_t depth, stamp_words; /* maximum number of frames of a stack; maximum number of words
                                   * between two stamps (times) */
     bool has_free_stacks;        /* a free carries the stack of its caller */
@@ -189,8 +189,9 @@ void ag_recorder_executes(void);
 /* Undoes ag_recorder_executes: the program was not executed. */
 void ag_recorder_has_not_executed(void);
 
-/* Called first in a forked child, by the code that detects the fork: the hook of fork (the function
- * that allogram runs in place of fork), or the first event. */
+/* Called first in a forked child, by the code that detects the fork: the first event, or a notice
+ * of the loader. The hook of fork (the function that allogram runs in place of fork) calls
+ * ag_recorder_forked instead. */
 void ag_recorder_child_start(void);
 /* The variant of ag_recorder_child_start that a hook of fork calls in the child. parent_tid: the
  * result of ag_thread_tid_in_memory (thread_state.h) before the fork. */
@@ -279,7 +280,8 @@ struct ag_newest_alloc {
 bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest);
 
 /* Record that a runtime moved or promoted a block, or that the type of a block became known
- * (block_facts.c). In a sampled recording, these events are recorded only for samples. */
+ * (block_facts.c). If only some of the blocks are recorded (by sampling, or a filter), these events
+ * are recorded only for those blocks. */
 void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via);
 void ag_record_promote(uintptr_t address, uint32_t via);
 /* recorded: the stack and interval that were recorded at the allocation; site: the site of the
@@ -306,7 +308,7 @@ uint32_t ag_stack_push(uint32_t caller, uintptr_t pc);
 uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address);
 
 /* Returns the stack of the caller; AG_ROOT_INCOMPLETE in a signal handler that interrupted the
- * recording of an event. */
+ * recording of an event, and while nothing is recorded. */
 uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp);
 /* Returns the outer part of the caller's stack, which CHOOSE selects. If all frames are native, no
  * nodes are made for the inner frames that CHOOSE leaves out. CHOOSE is not called if the stack

@@ -6,14 +6,14 @@
  * would get a pointer that it did not allocate. So the program's allocator allocates sampled blocks
  * like all others, and this table contains their addresses.
  *
- * 2. The filter. 2^16 counters of one byte, indexed by a hash of the address: zero means that no
- * sampled block has an address with this hash. So nearly every free costs one load and one compare.
- * The hash maps neighboring addresses to neighboring counters (one cache line of counters covers
- * one KiB of heap), so a loop over few blocks touches few cache lines. With a hash that scatters
- * addresses, all 64 KiB of counters would compete with the program for the first-level cache. With
- * n live samples, the free of a block that is not a sample has to search the table in n / 65536 of
- * all cases (6 % with 2 GiB in use at the default interval). A counter that reaches 255 is not
- * changed again.
+ * 2. The filter. The filter has 2^16 counters of one byte, indexed by a hash of the address. If a
+ * counter is zero, no sampled block has an address with this hash. So nearly every free costs one
+ * load and one compare. The hash maps neighboring addresses to neighboring counters (one cache line
+ * of counters covers one KiB of heap), so a loop over few blocks touches few cache lines. With a
+ * hash that scatters addresses, all 64 KiB of counters would compete with the program for the
+ * first-level cache. With n live samples, the free of a block that is not a sample has to search
+ * the table in n / 65536 of all cases (6 % with 2 GiB in use at the default interval). A counter
+ * that reaches 255 is not changed again.
  *
  * 3. The table. The table consists of 6 levels with 2^9, 2^11 ... 2^19 lines. A line has room for 8
  * addresses and takes 64 bytes. A hash of an address selects one line of each level; the address is

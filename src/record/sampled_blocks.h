@@ -1,5 +1,6 @@
-/* sampled_blocks.h: the set of the addresses of the live sampled blocks of this process. A free is
- * recorded if its address is in the set. */
+/* sampled_blocks.h: the set of the addresses of the live sampled blocks of this process or, in a
+ * recording with a filter, of the live blocks that the filter selected. A free is recorded if its
+ * address is in the set. */
 #ifndef AG_SAMPLED_BLOCKS_H
 #define AG_SAMPLED_BLOCKS_H
 
@@ -10,7 +11,8 @@
 /* The size of the table's address space. Only the parts that are used take memory. */
 size_t ag_sampled_blocks_bytes(void);
 /* Gives the table its memory: zeroed, ag_sampled_blocks_bytes long, aligned to a page. Optional; if
- * it is called, then once and before any other function of this file. */
+ * it is called, then before any other function of this file. May be called again, with other
+ * memory, for a further recording. */
 void ag_sampled_blocks_start(void *memory);
 /* Unmaps the table's memory. No thread may use the table during or after this call. */
 void ag_sampled_blocks_unmap(void);

@@ -12,7 +12,7 @@ enum {
     AG_GATE_ABSENT = 2, /* the thread has no state yet: the slow path begins a state */
     AG_GATE_OPEN = 1,   /* the thread is not inside the recorder */
     /* open, but every event takes the slow path, which does more (a self-check, the stack of a
-     * free, a label, sampling) */
+     * free, a label, managed frames, sampling, a filter) */
     AG_GATE_THOROUGH = 4,
     /* another component records the thread's events at present (ag_record_suspend in recorder.h) */
     AG_GATE_SUSPENDED = 8,
@@ -79,7 +79,7 @@ AG_FAST void ag_thread_set_gate(struct ag_thread *thread, uintptr_t gate) {
     AG_SIGNAL_FENCE();
 }
 
-/* Whether the thread is not inside a hook. */
+/* Whether the thread has a state, is not inside a hook, and is not suspended. */
 AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
     return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_THOROUGH ||
            thread->gate == AG_GATE_MARKED;
@@ -148,7 +148,8 @@ struct ag_thread *ag_thread_begin_nested(void);
 
 /* Writes a stamp (a word with the time), in a new chunk if the old chunk is full. Returns the
  * cursor; NULL: the event cannot be recorded: recording has stopped or there is no chunk (counted
- * as lost), or recording is paused. Called with AG_GATE_APPENDING in the gate. */
+ * as lost), recording is paused, or this process is a forked child to which the state does not
+ * belong. Called with AG_GATE_APPENDING in the gate. */
 uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
 /* Appends a rare record, see ag_recorder_append (recorder.h). Sets AG_GATE_APPENDING itself. */
 void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *record);
@@ -156,8 +157,8 @@ void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *r
  * a record has this time if the thread appends nothing else before it. */
 void ag_stream_append_stamp(struct ag_thread *thread);
 
-/* Called after a change of a label or of the sources of frames: sets the gate to the value that it
- * now has outside of hooks. */
+/* Called after a change of a label, of the sources of frames, or of the filter's effect: sets the
+ * gate to the value that it now has outside of hooks. */
 void ag_thread_reopen(void);
 
 /* Appends an event of up to AG_EVENT_MAX_WORDS words, from any thread and signal handler.

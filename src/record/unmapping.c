@@ -1,10 +1,10 @@
 /* unmapping.c: unmaps the recorder's memory when the recorder leaves a process.
  *
- * The caller guarantees that no thread is in an event, and that no thread can begin one: the hooks
- * (the code that records calls of malloc or free) were removed, and the stacks of all threads were
- * checked. So this code needs no synchronization. ag_recorder_forget_left, which is called between
- * two recordings, does not unmap the memory for threads and images, because the next recording uses
- * it. */
+ * The caller guarantees that no thread is in an event, and that no thread can begin one (for
+ * ag_recorder_unmap: the hooks, the code that records calls of malloc or free, were removed, and
+ * the stacks of all threads were checked). So this code needs no synchronization.
+ * ag_recorder_forget_left, which is called between two recordings, does not unmap the memory for
+ * threads and images, because the next recording uses it. */
 #include "base/pages.h"
 #include "chunk_supply.h"
 #include "images.h"

@@ -5,8 +5,8 @@
  * does not get a reader. The descriptor pins the file, so that fstat and the second step refer to
  * the same file, whatever the name resolves to by then.
  *
- * 2. Opening. /proc/self/fd/N leads to the pinned file. O_NONBLOCK matters for regular files too: a
- * lease makes open wait for its holder, 45 seconds by default.
+ * 2. Opening. /proc/self/fd/N leads to the pinned file. O_NONBLOCK matters for regular files too:
+ * without it, open waits for the holder of a lease (F_SETLEASE), 45 seconds by default.
  *
  * 3. Roots. Below /proc/PID/root the target controls the symbolic links. openat2 with
  * RESOLVE_IN_ROOT (Linux 5.6) resolves them as the target itself would. On older kernels opening
@@ -93,7 +93,7 @@ int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct s
     }
     (void)close(pinned); /* opened for lookup only */
     if (fd >= 0 && facts.st_blocks == 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO) {
-        /* the file is one hole; 0 blocks mean that the file system does not count them */
+        /* the file is one hole; not 0, which means that the file system does not count blocks */
         facts.st_blocks = 1;
     }
     if (fd >= 0 && ret_facts != NULL) {
@@ -114,9 +114,9 @@ bool ag_foreign_file_is_sparse(const struct stat *facts) {
            ((uint64_t)facts->st_size - small_bytes) / MOST_HOLES > stored;
 }
 
-/* /proc/PID/maps shows the device of the file system itself. On btrfs and overlays, stat returns
- * another device, without a driver (major number 0); then the link in map_files decides, which only
- * root can follow. For other users the inode decides. */
+/* On btrfs and overlays, stat returns another device than /proc/PID/maps, one without a driver
+ * (major number 0). In this case the link in /proc/PID/map_files decides, which only root can
+ * follow. For other users the inode decides alone. */
 bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
                                const struct ag_remote_mapping *mapping) {
     char link[PATH_BYTES + 32];

@@ -32,7 +32,8 @@ int ag_foreign_file_look(const char *path, struct stat *ret_facts);
 /* The bytes that the file occupies on disk: less than its size if it has holes. If the file system
  * does not count them, the size is returned. */
 uint64_t ag_foreign_file_stored_bytes(const struct stat *facts);
-/* Whether the file is mostly holes: a few KiB on a disk that take a reader gigabytes of memory. */
+/* Whether the file consists mostly of holes. A file of a few KiB on a disk can make a reader
+ * allocate gigabytes of memory. */
 bool ag_foreign_file_is_sparse(const struct stat *facts);
 
 /* Whether FACTS are those of the file that process PID has mapped at MAPPING. */

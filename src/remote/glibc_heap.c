@@ -1,13 +1,13 @@
 /* glibc_heap.c: counts the blocks that a process has in glibc's main heap, for the summary of
  * `attach`. ag_glibc_heap_read walks the chunks of malloc in the memory of the process.
  *
- *     chunk:  previous size | size, flags | what malloc returned ...
+ *     chunk:  size of the previous chunk, if that is free | size, flags | the block, or free memory
  *             (struct malloc_chunk in malloc/malloc.c of glibc)
  *
  * Chunks are contiguous from the start of the heap, and the last one (top) ends where the heap
  * ends. The flags of the next chunk show whether a chunk is in use, and the next chunk also repeats
- * the size of a free chunk. So every step of the walk can be checked; memory in which all steps fit
- * up to the end is taken for a heap. */
+ * the size of a free chunk. So the walk checks every size; memory in which all sizes fit up to the
+ * end is taken for a heap. */
 #include "glibc_heap.h"
 
 #include <errno.h>

@@ -32,7 +32,7 @@ struct ag_link_options {
 };
 
 enum ag_link_event {
-    AG_LINK_QUIET, /* nothing arrived */
+    AG_LINK_QUIET, /* no event arrived */
     AG_LINK_STOP,  /* the machine was asked to end the recording */
     AG_LINK_RESET, /* the machine was asked to begin a new trace */
     AG_LINK_DUMP,  /* the machine was asked to dump what was counted until now */
@@ -41,36 +41,39 @@ enum ag_link_event {
 
 enum { AG_LINK_TEXT_BYTES = 512 };
 
-/* What a part of the machine's memory belongs to. Numbers that the machine does not know are -1. */
+/* The machine's memory consists of parts, such as "atoms"; the entries of a part are what its
+ * memory belongs to, such as a table. Numbers that the machine does not know are -1. */
 enum { AG_LINK_PARTS_MOST = 16, AG_LINK_NAME_BYTES = 192 };
 struct ag_link_memory_entry {
     char name[AG_LINK_NAME_BYTES], owner[AG_LINK_NAME_BYTES]; /* owner: "" if there is none */
-    int64_t bytes, count;
+    int64_t bytes, count; /* `count` counts what the part's count_name says */
 };
 struct ag_link_memory_part {
     char name[AG_LINK_NAME_BYTES];
-    int64_t bytes; /* -1: a list that is no part of the total */
-    int64_t count, limit;
+    /* -1: the bytes of this part's entries are already counted in other parts */
+    int64_t bytes;
+    int64_t count, limit; /* number of the part's objects, and the most that the machine allows */
     char count_name[AG_LINK_NAME_BYTES]; /* what `count` of an entry counts; "": nothing */
-    /* true: all owners are listed, so an owner without an entry did not exist at the time of the
-     * look. false: it may have been too small to be listed. */
+    /* true: all owners are listed, so an owner without an entry did not exist when the memory was
+     * read; false: an owner without an entry may have been too small to be listed */
     bool is_whole;
     struct ag_link_memory_entry *entries; /* freed by the caller */
     size_t n_entries;
 };
 struct ag_link_memory { /* the bytes of the parts add up to what the machine says it uses */
-    char version[AG_LINK_NAME_BYTES];
+    char version[AG_LINK_NAME_BYTES]; /* release of the machine */
     struct ag_link_memory_part parts[AG_LINK_PARTS_MOST];
     size_t n_parts;
 };
 
-/* Functions that return an int return 0, or a negative errno with one line in the text. */
+/* Functions with a text return 0, or a negative errno with one line in the text. */
 struct ag_link_kind {
     const char *runtime;
     /* Name, without dashes, of an option that this kind adds to `attach` and `control`; the
      * option's value is the name of a file. NULL: none. */
     const char *option, *option_help;
     bool (*takes)(const char *name); /* whether NAME can be the name of a machine of this kind */
+    /* Connects to the machine at PLACE. The text is an error message, if the result is negative. */
     int (*open)(const struct ag_link_place *place, struct ag_link **ret_link,
                 char ret_text[AG_LINK_TEXT_BYTES]);
     /* Closes the connection, and ends the machine's recording for this link. LINK may be NULL.
@@ -80,15 +83,15 @@ struct ag_link_kind {
     uint32_t (*pid)(const struct ag_link *link);
     int (*fd)(const struct ag_link *link); /* the descriptor of the connection; when it is readable,
                                             * call next */
-    /* From now on the machine records. On failure nothing is changed. On success the text holds a
-     * remark, or "". */
+    /* Makes the machine record. On failure nothing is changed. On success the text is a remark, or
+     * "". */
     int (*start)(struct ag_link *link, const struct ag_link_options *options,
                  char ret_text[AG_LINK_TEXT_BYTES]);
     /* The next event, without waiting. Called at least every ten seconds. */
     enum ag_link_event (*next)(struct ag_link *link);
-    /* The machine stops recording. Afterwards no code of allogram runs in it, unless IS_AGAIN: then
-     * start is called again next (after AG_LINK_RESET). On success the text holds a remark, or "".
-     */
+    /* Makes the machine stop recording. Afterwards no code of allogram runs in the machine, except
+     * if IS_AGAIN is true: then `start` is called next (after AG_LINK_RESET). On success the text
+     * is a remark, or "". */
     int (*stop)(struct ag_link *link, bool is_again, char ret_text[AG_LINK_TEXT_BYTES]);
     /* Performs ACTION: pause, resume, reset, dump or stop. Can be called on any link, not only on
      * the one that started the recording. A reset ends when the next recording has begun. */
@@ -98,7 +101,8 @@ struct ag_link_kind {
      * entries. */
     int (*memory)(struct ag_link *link, struct ag_link_memory *ret_memory,
                   char ret_text[AG_LINK_TEXT_BYTES]);
-    /* Reads from outside by which name the process PID can be reached; false: by none. */
+    /* Finds the name by which the process PID can be reached, without connecting to the process;
+     * false: there is none. */
     bool (*name_of)(uint32_t pid, char ret_name[AG_LINK_NAME_BYTES]);
 };
 

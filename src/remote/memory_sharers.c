@@ -2,9 +2,9 @@
  * changes code there.
  *
  * The kernel has no list of such processes. But the kernel lists the children of each thread
- * (/proc/PID/task/TID/children), and kcmp compares the memory of two processes. A child shares its
- * parent's memory until it executes a program, so every sharer is found among the children and
- * parents of other sharers. */
+ * (/proc/PID/task/TID/children), and kcmp shows whether two processes have the same memory. Only
+ * clone and vfork make a process that shares memory, as a child of the process whose memory it
+ * shares. So a sharer is found among the children and parents of other sharers. */
 #include "remote/memory_sharers.h"
 
 #include <linux/kcmp.h>

@@ -2,7 +2,7 @@
  * another process. libelf finds the tables, and this file copies them.
  *
  * Bounds. libelf compares each offset and count with the file's size, and reads without a mapping
- * (ELF_C_READ). That alone does not limit the sum of all reads: a thousand section headers may
+ * (ELF_C_READ). These checks do not limit the sum of all reads: a thousand section headers may
  * refer to the same table. So only the first symbol table of each kind is read; the ELF
  * specification (gABI, sh_type) allows only one of each kind. Tables are copied here, because
  * libelf keeps all that it reads until the file is closed. The copied tables of names get a
@@ -22,8 +22,10 @@
 enum {
     MOST_TABLE_BYTES = 1 << 30, /* the largest browsers have 200 MiB of symbols */
     NOTE_BYTES = 1 << 16,
-    MOST_NOTES = 16,       /* segments of notes that are read; linkers make three */
-    MOST_COMPRESSION = 32, /* ratio; debug information reaches 10, zlib at most 1032 */
+    MOST_NOTES = 16, /* segments of notes that are read; linkers make three */
+    /* most decompressed bytes for a compressed byte; debug information reaches 10, and zlib can
+     * reach 1032 */
+    MOST_COMPRESSION = 32,
 };
 
 bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *ret_bytes,
@@ -364,7 +366,7 @@ const struct ag_remote_symbol *ag_remote_elf_symbol(struct ag_remote_elf *elf, c
 }
 
 const struct ag_remote_symbol *ag_remote_elf_function(struct ag_remote_elf *elf, uint64_t address) {
-    enum { LOOK_BACK = 64 }; /* limit of aliases and labels from a function's start to ADDRESS */
+    enum { LOOK_BACK = 64 }; /* most symbols from the function's start to ADDRESS that are read */
     read_symbols(elf);
     const size_t after = AG_SORTED_UNTIL(elf->symbols, elf->n_symbols, address, address);
     for (size_t i = after; i-- > 0 && after - i <= LOOK_BACK;) {

@@ -24,7 +24,7 @@ struct ag_remote_elf { /* all zero: closed */
     int fd;            /* -1: the file is in `memory` */
     uint8_t *memory;   /* the whole file, if there is no descriptor; owned */
     uint64_t file_bytes;
-    uint64_t stored_bytes; /* bytes on disk; less than the size if it has holes */
+    uint64_t stored_bytes; /* bytes on disk; less than file_bytes if the file has holes */
     uint64_t entry;        /* the program's entry address; 0: a library */
     bool is_object;        /* an object file, which is not linked: it has no segments, and its
                             * addresses are relative to sections */
@@ -41,8 +41,9 @@ struct ag_remote_elf { /* all zero: closed */
     char *strings[2]; /* names of the symbols */
 };
 
-/* Opens PATH if it is a regular file. Returns 0; -ENOEXEC: not a 64-bit ELF file, or a damaged one;
- * -EINVAL: not a regular file; or the negative errno of open. */
+/* Opens PATH if it is a regular file. Returns 0; -ENOEXEC: not a 64-bit ELF file, or the file is
+ * damaged or consists mostly of holes; -EINVAL: not a regular file; or the negative errno of
+ * open. */
 int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf);
 /* Does what ag_remote_elf_open does, for a file that was copied to memory. Takes ownership of
  * MEMORY, also on failure. */
@@ -62,8 +63,8 @@ bool ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name,
                            uint64_t *ret_address);
 /* The address of the section with this index; 0: there is none. */
 uint64_t ag_remote_elf_section_address(const struct ag_remote_elf *elf, uint16_t index);
-/* The bytes of the section of this name, decompressed, at most LIMIT; the caller frees. NULL: there
- * is no such section, it is larger than LIMIT, or it is damaged. */
+/* Returns a copy of the contents of the section of this name, decompressed; the caller frees it.
+ * NULL: there is no such section, its contents have more than LIMIT bytes, or it is damaged. */
 uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const char *name, size_t limit,
                                 size_t *ret_bytes);
 /* Copies bytes of the file; false: not all of them are in the file. */

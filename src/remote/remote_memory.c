@@ -1,8 +1,8 @@
 /* remote_memory.c: copies memory of another process by process_vm_readv, which does not stop the
  * process and takes 0.8 us for a page.
  *
- * A remote piece that fails in the middle makes the call a short read, not an error, so the number
- * of bytes is checked. */
+ * If a page cannot be read, process_vm_readv returns the number of bytes before this page, and an
+ * error only if there are none. So the number is compared with the number that was requested. */
 #include "remote_memory.h"
 
 #include <errno.h>

@@ -13,8 +13,8 @@ struct ag_remote_piece {
     size_t n_bytes;
 };
 
-/* Reads everything or fails. Returns 0; -EFAULT: not all of it is mapped; -ESRCH: the process is
- * gone; or -EPERM. */
+/* Read all bytes, of one range or of several pieces, or fail. Return 0; -EFAULT: some of the memory
+ * is not mapped; -ESRCH: the process is gone; or -EPERM. */
 int ag_remote_memory_read(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes);
 int ag_remote_memory_read_pieces(pid_t pid, const struct ag_remote_piece *pieces, size_t n_pieces);
 /* Reads as much as is mapped from ADDRESS on. Returns the number of bytes, or a negative errno. */

@@ -1,8 +1,8 @@
 /* remote_process.h: a process that allogram observes or attaches to: whether the process exists, is
  * still the same process, and may be read.
  *
- * The kernel reuses pids. A process is identified by its start time, which is compared again
- * whenever something looks wrong. */
+ * The kernel reuses pids. So a process is identified by its pid and its start time, which
+ * ag_remote_process_is_alive compares. */
 #ifndef AG_REMOTE_PROCESS_H
 #define AG_REMOTE_PROCESS_H
 

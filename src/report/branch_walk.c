@@ -1,6 +1,5 @@
-/* branch_walk.c: walks through a tree for the reports that print one (--view=tree, and
- * --view=functions with --tree), and draws the lines that connect the nodes in text. See
- * branch_walk.h. */
+/* branch_walk.c: walks through a tree for the views that print one (tree, process_tree, and
+ * functions with --tree), and draws the lines that connect the nodes in text. See branch_walk.h. */
 #include "report/branch_walk.h"
 
 #include <errno.h>

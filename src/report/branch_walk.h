@@ -17,7 +17,7 @@
 struct ag_branch {
     uint32_t first_child, next_sibling; /* n_nodes or more: none */
     uint64_t value;                     /* children are sorted by their values, the largest first */
-    bool is_shown;
+    bool is_shown;                      /* false: the node and all nodes below it are left out */
     /* text: a line leads to the node even if it is the only child of its parent */
     bool is_indented;
 };
@@ -33,7 +33,8 @@ struct ag_branch_walk {
     void *context;
     const struct ag_view *view; /* its options limit the number of children and of levels */
     size_t n_nodes;
-    uint64_t n_hidden; /* children left out; nodes below them are not counted */
+    uint64_t n_hidden; /* children left out, except those with the value 0; nodes below them are
+                        * not counted */
     uint64_t hidden;   /* the sum of the values of the children left out */
     /* private */
     struct ag_rank *ranks; /* a stack: the shown children of each level */

@@ -128,7 +128,7 @@ static const char *quantity_of(struct ag_quantity *buffer, enum ag_call_metric m
     return is_time(metric) ? ag_quantity_time(buffer, value) : ag_quantity_count(buffer, value);
 }
 
-/* Writes "  words   grew by 200 (+50 %): before 400, after 600". */
+/* Writes "  words of functions   grew by 200 (+50 %): before 400, after 600". */
 static void write_total(struct ag_page *page, const struct ag_call_difference *calls,
                         const char *name, enum ag_call_metric metric) {
     const struct ag_change change = change_of(&calls->before->total, &calls->after->total, metric);

@@ -1,6 +1,7 @@
 /* cpu_view.c: the functions in which a process that was observed from outside spent its CPU time.
  * The trace of such a process has samples instead of counted calls and words, so the table of this
- * file replaces that of functions_view.c.
+ * file replaces that of functions_view.c. The file also writes what the summary says about the
+ * observation.
  *
  * In struct ag_call_counts of such a trace, calls is the number of samples, and own_ns is the CPU
  * time that these samples stand for. */

@@ -58,8 +58,8 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 }
 
 /* Finds the profile that has the quantity of TERM: PROFILE, or that of its mappings. Returns 0 or a
- * negative errno. The message of ag_profile_mappings is left out: the caller reports the errno with
- * the condition. */
+ * negative errno. The message of ag_profile_mappings is dropped: the command prints the text of the
+ * errno. */
 static int profile_of(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile **ret_profile) {
     const bool is_mapped = term->key == AG_GATE_MAPPED || term->key == AG_GATE_MAPPED_PEAK;
@@ -218,8 +218,8 @@ static struct ag_gate_range put_growth(FILE *words, const struct quantity *befor
     return range;
 }
 
-/* Finds the bounds of a term, and writes "TERM = VALUE" for people, or "TERM: REASON". Returns 0,
- * -ENOMEM, or -ENODATA: a trace does not have the quantity. */
+/* Finds the bounds of a term, and writes "TERM = VALUE" for people, or "TERM: REASON". Returns 0;
+ * -ENODATA if a trace does not have the quantity; or another negative errno. */
 static int find_value(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile *base, struct ag_gate_range *ret_range, bool *ret_is_known,
                       FILE *words) {
@@ -251,10 +251,13 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
  *
  * For a quantity of the trace, the line is the blamed line (model/answers/blamed_lines.h) that has
  * most of the quantity. If the term names a function, the line is in the stack that contains the
- * function and has most of the quantity: the line of the first frame from this function outward
- * that does not belong to the system, because the reader of the result cannot change a line of the
- * system. If there is no such frame, it is the line of the first frame with a file. For a growth,
- * it is the line whose quantity grew most. */
+ * function and has most of the quantity: the line of the first frame, from this function outward,
+ * in the program's own code, because the reader of the result can change only this code. If there
+ * is no such frame, it is the line of the first frame with a file. For a growth, it is the line
+ * whose quantity grew most; but if this line belongs to the system, or the term asks for "total"
+ * values, the line is chosen as for a quantity of the trace. For a function counter, it is the line
+ * of the function that has most of the quantity, or, for a growth over all functions, of the one
+ * whose quantity grew most. */
 
 static int set_place(struct ag_gate_place *place, const char *function, const char *file,
                      uint32_t line) {
@@ -339,7 +342,7 @@ static int place_in_stacks(const struct ag_gate_term *term, struct ag_profile *p
     return best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
 }
 
-/* Finds no place if the line that grew most belongs to the system. */
+/* Finds the line whose quantity grew most; no place if this line belongs to the system. */
 static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *profile,
                            struct ag_profile *base, struct ag_gate_place *place) {
     struct ag_difference *difference;
@@ -429,7 +432,7 @@ static int place_of_function(const struct ag_gate_term *term, struct ag_profile 
 }
 
 /* Finds the place that has the largest part of the quantity. *ret_place must be zeroed by the
- * caller; it stays zeroed if there is no such place. 0 or -ENOMEM. */
+ * caller; it stays zeroed if there is no such place. 0 or a negative errno. */
 static int find_place(const struct ag_gate_term *term, struct ag_profile *whole,
                       struct ag_profile *whole_base, struct ag_gate_place *ret_place) {
     struct ag_profile *profile, *base;

@@ -44,12 +44,13 @@ int ag_gate_new(const char *const *expressions, size_t n_expressions, bool has_b
                 struct ag_gate **ret_gate, char ret_message[1024]);
 struct ag_gate *ag_gate_free(struct ag_gate *gate);
 /* Adds a result for each expression. BASE is NULL if ag_gate_new was called without HAS_BASE. 0 or
- * -ENOMEM; an expression that cannot be computed gets a result, too. */
+ * a negative errno; an expression that cannot be computed gets a result, too. */
 int ag_gate_check(struct ag_gate *gate, struct ag_profile *profile, struct ag_profile *base);
 /* Adds the result AG_GATE_FAILED for each expression, because TRACE could not be read. 0 or
  * -ENOMEM. */
 int ag_gate_add_unread(struct ag_gate *gate, const char *trace);
 size_t ag_gate_results(const struct ag_gate *gate, const struct ag_gate_result **ret_results);
+/* The text of the expression with this index, and the number of expressions. */
 const char *ag_gate_text(const struct ag_gate *gate, size_t expression);
 size_t ag_gate_count(const struct ag_gate *gate);
 

@@ -40,7 +40,8 @@ int ag_mappings_summary_text(struct ag_view *view) {
     struct ag_mapped_memory_note note;
     struct ag_quantity bytes;
     const int r = find_note(view, &note);
-    if (r == 0 && note.is_there) { /* the finding about it names the line */
+    if (r == 0 && note.is_there) { /* the finding about this memory names the line that mapped most
+                                    * of it */
         ag_page_prose(view->page, AG_STYLE_PLAIN,
                       "  mapped by the program itself: %s at the peak of the mappings%s; see "
                       "--view=mappings",
@@ -78,7 +79,7 @@ static int view_of_mappings(const struct ag_view *view, struct ag_view *ret_view
     return ag_profile_mappings(view->profile, &ret_view->profile, view->message);
 }
 
-/* With --by=function (the default), text shows one source line of the program for each stack, as
+/* With --by=function (the default), text shows the blamed lines (model/answers/blamed_lines.h), as
  * the summary does; JSON shows the whole stacks. */
 static bool shows_stacks(const struct ag_view *view) {
     return view->options->by == AG_BY_STACK ||
@@ -202,7 +203,7 @@ static void write_kinds(struct ag_view *view) {
     }
 }
 
-/* Says of which moment the resident memory is, or why it is not known. */
+/* Writes at which time the resident memory was counted, or that it is not known. */
 static void write_moment(struct ag_view *view) {
     const struct ag_mapping_facts facts = ag_profile_mapping_facts(view->profile);
     struct ag_quantity time;

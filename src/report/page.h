@@ -1,5 +1,5 @@
-/* page.h: the output of a text report: a stream with a width in columns, and colors if the output
- * is a terminal.
+/* page.h: the output of a text report: a stream with a width in columns, and colors if the options
+ * of the report say so (has_colour).
  *
  * All text is written with ag_page_text and the functions below it. These functions replace control
  * characters in names that come from a trace (see page.c), so that a crafted name can neither move

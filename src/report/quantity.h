@@ -1,8 +1,8 @@
 /* quantity.h: formats numbers for people. The locale is ignored: a comma separates thousands, a
  * point separates the fraction.
  *
- * Every function fills a buffer of its caller and returns the buffer's text, so that a call can be
- * an argument of printf. */
+ * The functions ag_quantity_... fill a buffer of their caller and return the buffer's text, so that
+ * a call can be an argument of printf. */
 #ifndef AG_QUANTITY_H
 #define AG_QUANTITY_H
 
@@ -12,7 +12,8 @@ struct ag_quantity { /* room for one formatted number with its unit */
     char text[40];
 };
 
-/* Numbers in running text: each has its own unit and about three significant digits. */
+/* Numbers in running text: each has its own unit and about three significant digits, except that
+ * ag_quantity_count writes all digits. */
 const char *ag_quantity_bytes(struct ag_quantity *buffer, uint64_t bytes);  /* "1.02 GiB" */
 const char *ag_quantity_time(struct ag_quantity *buffer, uint64_t time_ns); /* "930 ms" */
 const char *ag_quantity_count(struct ag_quantity *buffer, uint64_t count);  /* "12,704,112" */

@@ -45,7 +45,8 @@ static int text_classes(struct ag_view *view, const struct ag_resident_parts *pa
     return write_table(view, table);
 }
 
-/* The lines of one class. WORDS: what the table shows. */
+/* Writes the table of the functions to which the bytes of one class belong. WORDS: a description of
+ * the table, written above it. */
 static int text_sites(struct ag_view *view, const struct ag_resident_parts *parts,
                       enum ag_resident_class resident_class, const char *words) {
     const struct ag_resident_site *sites = parts->sites[resident_class];
@@ -84,7 +85,8 @@ static int text_sites(struct ag_view *view, const struct ag_resident_parts *part
     return r;
 }
 
-/* WHEN: words on the moment. */
+/* Writes the classes of the resident memory at one time. WHEN: text that follows this time in the
+ * first line. */
 static int text_moment(struct ag_view *view, const struct ag_resident_parts *parts,
                        const char *when) {
     struct ag_quantity resident, time, page_tables, huge, swap, trimmed;

@@ -2,7 +2,8 @@
  * (blocks in use at the peak) and --view=temporary (blocks freed before their thread allocated
  * again). The three reports differ in their metric. --view=leaks also leaves out suppressed stacks:
  * leaks that users have accepted (suppression.h), and blocks that the C and C++ runtime is known to
- * keep until the end (known_blocks.h). */
+ * keep until the end (known_blocks.h). Other views list stacks with ag_stacks_write_text and
+ * ag_stacks_write_json, such as --view=types with --type. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,8 +356,8 @@ int ag_stacks_view_text(struct ag_view *view) {
     return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
 }
 
-/* Ranks the stacks that are not left out. *ret_known: for each entry of known_blocks.def what was
- * left out; the caller frees it. Otherwise returns as rank_stacks does. */
+/* Ranks the stacks that are not left out, and returns, as rank_stacks does. After success
+ * *ret_known has, for each entry of known_blocks.def, what was left out; the caller frees it. */
 static int rank_leaks(struct ag_view *view, struct ag_metrics **ret_known,
                       struct stacks *ret_stacks) {
     size_t n_known;

@@ -1,4 +1,4 @@
-/* table.h: the tables of text reports: aligned columns with heads, at most as wide as the page.
+/* table.h: the tables of text reports: aligned columns with heads, fitted to the width of the page.
  *
  * Callers add cells row by row, from left to right. The table keeps them until it is written,
  * because the widest cell decides the width of a column. If the page is too narrow, columns whose

@@ -1,7 +1,8 @@
 /* tree_view.c: `report --view=tree`: allocations by call path, from main down to the allocating
  * functions, or with --bottom-up from these to their callers.
  *
- * In text, nodes are indented only below a node with several children:
+ * In text, nodes are indented only below a node with several children (the figure leaves out the
+ * column with the number of blocks):
  *
  *       1.02  100 %  main                        main.c:10
  *       1.02  100 %  process                     jq.c:70

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The greatest size of a piece of an arena of glibc's malloc (HEAP_MAX_SIZE of 64-bit programs),
- * which begins at a multiple of it. */
+/* An arena of glibc's malloc, except the main arena, consists of areas of at most this size
+ * (HEAP_MAX_SIZE of 64-bit programs). Each area begins at a multiple of this size. */
 #define AG_ARENA_BYTES (UINT64_C(64) << 20)
 
 enum ag_resident_flags {
@@ -16,8 +16,8 @@ enum ag_resident_flags {
     AG_RESIDENT_EXECUTE = 2,
     AG_RESIDENT_SHARED = 4, /* MAP_SHARED: other processes see the changes */
     AG_RESIDENT_FILE = 8,   /* a file, a memfd or shared memory; not set: anonymous memory */
-    /* the stack of a thread: the kernel's own mapping [stack], or a mapping that looks like one
-     * that a library of threads made */
+    /* the stack of a thread: the kernel's own mapping [stack], or a mapping that looks like a
+     * stack from a thread library */
     AG_RESIDENT_STACK = 16,
     /* anonymous memory that begins where the writable segment of a loaded file ends: its
      * zero-initialized data (.bss) */
@@ -32,7 +32,7 @@ struct ag_resident_mapping {
     uint32_t flags;           /* enum ag_resident_flags */
     const char *path;         /* "" for anonymous memory; may be a name such as "[vdso]"; of static
                               * data, the path of its file */
-    /* which pages are resident, as in the field of the record resident_mapping
+    /* which pages are resident, encoded as in the field `pages` of the record resident_mapping
      * (record_fields.def); NULL: not known */
     const uint8_t *pages;
     size_t pages_length;
@@ -42,7 +42,7 @@ struct ag_resident_mapping {
 struct ag_storage_range {
     uint64_t low, high; /* [low, high) */
 };
-struct ag_resident_look {                 /* all zero: empty */
+struct ag_resident_look {                 /* one reading; all zero: empty */
     struct ag_resident_mapping *mappings; /* those with resident pages, in the order of addresses */
     size_t n_mappings;
     uint64_t page_bytes;

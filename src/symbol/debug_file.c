@@ -150,10 +150,9 @@ static int find_linked(const struct ag_debug_places *places, const struct ag_elf
 
     const char *slash = strrchr(main->path, '/');
     const int folder_bytes = slash != NULL ? (int)(slash - main->path) : 0;
-    const size_t n_candidates =
-        /* in the folder of MAIN, in its subfolder .debug, and at the path of MAIN below each of
-         * places->folders */
-        2 + places->n_folders;
+    /* in the folder of MAIN, in its subfolder .debug, and at the path of MAIN below each of
+     * places->folders */
+    const size_t n_candidates = 2 + places->n_folders;
     for (size_t i = 0; i < n_candidates; i++) {
         char *path;
         const char *before = i < 2 ? "" : places->folders[i - 2];

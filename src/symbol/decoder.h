@@ -4,11 +4,11 @@
  * them, and which frames the native tables do not contain.
  *
  * The symbolizer passes the file of each image (a loaded program or library) to the decoders in
- * turn. The first decoder that recognizes the image is used for this image. It is called for each
- * address, before DWARF and the symbol table ("the native tables") are read, and also for each
- * linker symbol that the native tables return. A frame that `frames` or `name` returns belongs to
- * the runtime: reports show it as "[vm] Module.f", with the runtime's name. All other frames are
- * native.
+ * turn. The first decoder that recognizes the image is used for this image. The symbolizer calls
+ * this decoder for each address, before it reads DWARF and the symbol table ("the native tables"),
+ * and also for each linker symbol that the native tables return. A frame that `frames` or `name`
+ * returns belongs to the runtime: reports show it as "[vm] Module.f", with the runtime's name. All
+ * other frames are native.
  *
  * No file is trusted: a decoder reads the file through the functions below, checks every length in
  * the file, and returns 0 for data that it does not understand. The cost of a decoder is counted

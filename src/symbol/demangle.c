@@ -20,9 +20,8 @@
 #include "table/array.h"
 
 enum {
-    MANGLED_LIMIT_BYTES =
-        /* libiberty itself rejects C++ names of more than 1 KiB (DEMANGLE_RECURSION_LIMIT) */
-    8 << 10,
+    /* libiberty itself rejects C++ names of more than 1 KiB (DEMANGLE_RECURSION_LIMIT) */
+    MANGLED_LIMIT_BYTES = 8 << 10,
     TEXT_LIMIT_BYTES = 32 << 10,
     D_BACK_REFERENCES = 24, /* with 24 references the text has at most 7000 times the length of the
                              * name (e^(24/e)) */
@@ -96,10 +95,8 @@ static char *demangle_exact(const char *name) {
         return demangled_print(rust_demangle_callback, name, DMGL_RUST);
     }
     if (name[1] == 'Z') {
-        char *text =
-            demangled_print(rust_demangle_callback, name,
-                            /* accepts only legacy Rust names: C++ names that end in a hash */
-                            DMGL_RUST);
+        /* the demangler of Rust accepts only legacy Rust names: C++ names that end in a hash */
+        char *text = demangled_print(rust_demangle_callback, name, DMGL_RUST);
         return text != NULL ? text : demangled_print(cplus_demangle_v3_callback, name, options);
     }
     if (name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0)) {

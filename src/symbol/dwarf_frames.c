@@ -8,9 +8,9 @@
  *     inlined around it  <---- call_line of the innermost
  *     the real function  <---- call_line of the outermost inlined
  *
- * If the innermost function has GNU C's attribute `artificial`, it is omitted, because the
- * attribute requests that debuggers show the function as a part of its caller. The inline functions
- * of allogram.h have this attribute. */
+ * The innermost inlined functions that have GNU C's attribute `artificial` are omitted, because the
+ * attribute requests that debuggers show the function as a part of its caller. The real function is
+ * never omitted. The inline functions of allogram.h have this attribute. */
 #include "dwarf_frames.h"
 
 #include <dwarf.h>
@@ -99,10 +99,9 @@ static int source_path(const char *folder, const char *file, char *ret_path, siz
 }
 
 enum {
-    REFERENCES =
-        /* most references to follow, from an inlined copy to its abstract function to its
-         * declaration; compilers use up to 3 */
-    16,
+    /* most references to follow, from an inlined copy to its abstract function to its declaration;
+     * compilers use up to 3 */
+    REFERENCES = 16,
     QUALIFIED_BYTES = 4096,
     PATH_BYTES = 4096,
 };
@@ -224,10 +223,9 @@ static struct place place_of_call(struct ag_dwarf_units *units, struct ag_dwarf_
 
 /* Whether a unit was made by an assembler. The debug information of an assembler contains labels as
  * functions, and only the first of several names of a function. The symbol table shows which name
- * is public, so it is used instead. */
+ * is public, so the symbol table is used instead of the debug information. */
 static bool is_assembly(Dwarf_Die *unit) {
-    /* dwarf_srclang is not used: if only a skeleton of the unit is in this file, it would open the
-     * .dwo file that has the whole unit */
+    /* dwarf_srclang is not used, because it opens the .dwo file of a split unit */
     Dwarf_Attribute attribute;
     Dwarf_Word language;
     return dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) == 0 &&

@@ -13,8 +13,8 @@
 #include "work_meter.h"
 
 /* ag_die_walk visits the tree of debugging information entries (DIEs) below one entry. It does not
- * recurse, and ends whatever the file contains. */
-/* deeper entries are not visited; the entries that compilers make are less than 100 deep */
+ * recurse, and terminates for any contents of the file. Entries that are deeper than AG_DIE_DEPTH
+ * are not visited; compilers make entries that are less than 100 deep. */
 enum { AG_DIE_DEPTH = 256 };
 
 /* Called for each entry, parents before children. DEPTH: 0 for a child of the root. Returns true if
@@ -41,9 +41,11 @@ struct ag_dwarf_container {
 };
 struct ag_dwarf_unit {
     Dwarf_Die die;
+    /* whether libdw may read the line program; see ag_dwarf_unit_has_lines */
     enum { AG_LINES_UNKNOWN, AG_LINES_READ, AG_LINES_REFUSED } lines;
     /* the functions are in a split unit (a .dwo file), which is opened when the unit is read */
     bool is_skeleton;
+    /* which functions were read: none, those outside of function bodies, or all */
     enum { AG_UNIT_UNREAD, AG_UNIT_OUTLINE, AG_UNIT_COMPLETE } reading;
     struct ag_dwarf_function *functions;
     size_t n_functions;
@@ -59,14 +61,13 @@ struct ag_dwarf_units {           /* all zero: empty */
      * a row of 120 bytes in memory.) */
     uint64_t line_bytes, most_line_bytes;
     size_t n_refused; /* number of units whose lines are not read because of most_line_bytes */
-    char *folder;     /* folder of the file, as the kernel names it */
+    char *folder;     /* absolute path of the file's folder, without symbolic links */
     struct ag_dwarf_unit **units;
     size_t n_units;
     struct ag_address_ranges ranges; /* address ranges of the units */
-    struct ag_pointer_map
-        /* libdw's handle of a unit -> struct ag_dwarf_unit; also for units without code and units
-         * of other files */
-        by_cu;
+    /* libdw's handle of a unit -> struct ag_dwarf_unit; also for units without code, and for
+     * units of other files (.dwo, dwz) to which this file refers */
+    struct ag_pointer_map by_cu;
     struct ag_index_map split_files; /* the files of split units whose sizes were counted */
 };
 
@@ -85,7 +86,7 @@ void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const 
                             char *ret_text, size_t capacity);
 
 /* Whether lines of UNIT may be looked up. The first look-up makes libdw run the whole line program
- * of the unit, so the answer is false if the program is too long. */
+ * of the unit, so the result is false if this program is too long. */
 bool ag_dwarf_unit_has_lines(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit);
 
 /* Adds the code ranges of DIE to RANGES, each with VALUE: all ranges, or as many as METER (may be

@@ -40,9 +40,9 @@ static uint64_t lowest_address(const struct ag_remote_elf *elf) {
     return lowest != UINT64_MAX ? lowest : 0;
 }
 
-/* For a file with the linker's sorted header (.eh_frame_hdr): copies the end of the header's
- * segment. The copy starts at the header or at .eh_frame, whichever comes first. If the file names
- * no section .eh_frame, the whole segment is copied. Copies nothing if the header has no table. */
+/* For a file with the linker's sorted header (.eh_frame_hdr): copies the segment that contains the
+ * header, from the header or from .eh_frame on, whichever comes first. If the file names no section
+ * .eh_frame, the whole segment is copied. Copies nothing if the header has no table. */
 static void open_sorted(struct cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);

@@ -68,8 +68,8 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
-/* Returns the start of the function that contains ADDRESS, as the unwind tables of the image's file
- * say, which stripped files have, too; 0: unknown. */
+/* Returns the start of the function that contains ADDRESS, from the unwind tables of the image's
+ * file, which also stripped files have; 0: unknown. */
 uint64_t ag_image_file_function(struct ag_image_file *image, uint64_t address);
 /* Whether the code at RETURN_ADDRESS makes an object of SIZE_OF_OBJECT bytes (0: any size) with the
  * type number NUMBER, according to the image's decoder. Returns false if the decoder cannot say

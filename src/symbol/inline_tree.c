@@ -21,10 +21,9 @@ struct ag_inline_tree {
 struct reading {
     struct ag_inline_tree *tree;
     struct ag_work_meter *meter;
-    uint32_t call_at[AG_DIE_DEPTH +
-                     /* by depth of an entry in the tree of DWARF entries: index of the call to
-                      * which entries of this depth belong, or AG_INLINE_NONE */
-                     1];
+    /* by depth of an entry in the tree of DWARF entries: index of the call to which entries of this
+     * depth belong, or AG_INLINE_NONE */
+    uint32_t call_at[AG_DIE_DEPTH + 1];
     int result;
 };
 

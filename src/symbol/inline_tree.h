@@ -12,10 +12,9 @@ enum { AG_INLINE_NONE = UINT32_MAX };
 
 struct ag_inlined { /* one inlined call */
     Dwarf_Die die;
-    uint32_t
-        /* index of the inlined call that contains this call; AG_INLINE_NONE: the function itself
-         * contains it */
-        parent;
+    /* index of the inlined call that contains this call; AG_INLINE_NONE: the function itself
+     * contains this call */
+    uint32_t parent;
     uint32_t call_line; /* line of the call; 0: unknown */
     uint64_t call_file; /* index in the file table of the compilation unit; 0 if call_line is 0 */
 };

@@ -1,8 +1,8 @@
 /* work_meter.c: measures the cost of reading an image's files (work_meter.h). The clock is read at
  * the beginning and the end of a piece of work, and once every STEPS calls of ag_work_meter_step,
  * by a system call that takes 0.2 us. Resident memory is read only in work that calls
- * ag_work_meter_look, because short look-ups use no memory except for names, whose bytes are
- * counted. */
+ * ag_work_meter_look or makes STEPS steps, because short look-ups use no memory except for names,
+ * whose bytes are counted. */
 #include "work_meter.h"
 
 #include <sys/resource.h>
@@ -50,6 +50,7 @@ static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
     }
 }
 
+/* Adds the CPU time since the last reading, and sets is_spent if the image's share is spent. */
 static void judge(struct ag_work_meter *meter) {
     struct ag_work_reserve *reserve = meter->reserve;
     const uint64_t own_ns = NS_PER_BYTE * meter->stored_bytes;

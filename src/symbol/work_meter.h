@@ -40,7 +40,8 @@ struct ag_work_meter { /* all zero except `reserve`: nothing was used; `reserve`
 void ag_work_reserve_init(struct ag_work_reserve *reserve);
 
 /* Called before and after each piece of work for the image; the time outside of these pieces does
- * not count. N_BYTES: bytes of the names that this work stored. */
+ * not count. N_BYTES: bytes of the names that this work stored; they count only if the memory was
+ * not read during the work. */
 void ag_work_meter_begin(struct ag_work_meter *meter);
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes);
 /* ag_work_meter_look and ag_work_meter_step return false if the image's share is spent.

@@ -8,7 +8,8 @@
  * An array that grows by AG_ARRAY_ADD stores no capacity: it is full when its count is 0, 16, or a
  * higher power of two, and then its memory is doubled. The caller may decrease the count at any
  * time. AG_ARRAY_RESERVE is for arrays that grow by many items at a time; such an array also has a
- * variable for its capacity. Use only one of the two macros on an array.
+ * variable for its capacity. AG_ARRAY_EXTEND is for arrays that are indexed by ids. Use only one of
+ * the three macros on an array.
  *
  * No array has more than AG_ARRAY_MOST items, so that 32-bit indices suffice. No array has more
  * than AG_ARRAY_BYTES_MOST bytes (512 GiB), because the allocators of sanitizers abort at larger

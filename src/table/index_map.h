@@ -1,9 +1,9 @@
 /* index_map.h: maps sparse 64-bit keys to dense 32-bit indices.
  *
- * It uses open addressing with linear probing at a load of at most 1/2. A slot is 16 bytes, so a
- * lookup usually takes one cache line. Keys come from untrusted input (stack ids, stream numbers),
- * so any value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the
- * largest number of keys that the map had at one time.
+ * The map uses open addressing with linear probing at a load of at most 1/2. A slot is 16 bytes, so
+ * a lookup usually takes one cache line. Keys come from untrusted input (stack ids, stream
+ * numbers), so any value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is
+ * proportional to the largest number of keys that the map had at one time.
  *
  * For items such as texts or structs, the key is a hash of the item. If different items have the
  * same hash, the map contains that key several times, and a search tries all indices of the key:
@@ -29,8 +29,8 @@ struct ag_index_slot {
 };
 struct ag_index_map { /* zero-initialize: an empty map */
     struct ag_index_slot *slots;
-    uint64_t mask;
-    uint32_t shift;
+    uint64_t mask;  /* number of slots - 1; the number of slots is a power of two */
+    uint32_t shift; /* 64 - log2 of the number of slots */
     size_t count;
 };
 
@@ -58,11 +58,13 @@ AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map 
     return AG_LIKELY(map->slots) ? &map->slots[ag_keyed_hash(key) >> map->shift] : NULL;
 }
 
+/* Returns the slot that a search tries after SLOT. */
 AG_FAST const struct ag_index_slot *ag_index_map_after(const struct ag_index_map *map,
                                                        const struct ag_index_slot *slot) {
     return &map->slots[((uint64_t)(slot - map->slots) + 1) & map->mask];
 }
 
+/* Searches KEY from SLOT on. Returns the slot of KEY; NULL: KEY is not in the map. */
 AG_FAST const struct ag_index_slot *ag_index_map_slot(const struct ag_index_map *map,
                                                       const struct ag_index_slot *slot,
                                                       uint64_t key) {

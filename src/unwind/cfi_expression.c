@@ -12,8 +12,7 @@ enum {
 
     DW_OP_addr = 0x03,
     DW_OP_deref = 0x06,
-    /* the next numbers are const1s, const2u, const2s, const4u, const4s, const8u */
-    DW_OP_const1u = 0x08,
+    DW_OP_const1u = 0x08, /* then const1s, const2u, const2s, const4u, const4s, const8u */
     DW_OP_const8s = 0x0f,
     DW_OP_constu = 0x10,
     DW_OP_consts = 0x11,
@@ -144,8 +143,8 @@ static bool push_register(struct stack *stack, struct ag_byte_reader *reader, ui
     return true;
 }
 
-/* Runs an operation that pushes a number or a register. Returns false if `operation` is another
- * operation. Sets *ret_failed if the register is not available. */
+/* Runs an operation that pushes a number or a register. Returns false if `operation` does
+ * neither. Sets *ret_failed if the register is not available. */
 static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                      const struct ag_cfi_machine *machine, bool *ret_failed) {
     if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {

@@ -41,8 +41,8 @@ enum {
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Reads a pointer in a DW_EH_PE_* encoding. `data_base` is the base of datarel pointers.
- * ENCODING_INDIRECT is ignored. */
+/* Reads a pointer in a DW_EH_PE_* encoding. `data_base` is the base of datarel pointers. If the
+ * encoding has ENCODING_INDIRECT, returns the address of the pointer and not its value. */
 static uint64_t read_encoded(struct ag_byte_reader *reader, uint8_t encoding, uintptr_t data_base) {
     const uintptr_t place = (uintptr_t)reader->at;
     uint64_t value = 0;
@@ -564,8 +564,8 @@ size_t ag_eh_frame_count(const struct ag_cfi_tables *tables, uintptr_t section, 
     return n;
 }
 
-/* Moves place `at` of a heap of n places down to its position. A parent is not before its
- * children. */
+/* Moves place `at` down to its position in a binary heap of n places. No parent has a lower
+ * first_pc than its children. */
 static void sift_down(struct ag_cfi_place *places, size_t at, size_t n) {
     const struct ag_cfi_place moved = places[at];
     for (size_t child; (child = 2 * at + 1) < n; at = child) {

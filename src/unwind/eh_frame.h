@@ -4,9 +4,9 @@
  * A lookup reads mapped memory, checks every address against the caller's bounds, allocates
  * nothing, and needs half a KiB of stack. Registers have DWARF's numbers in this file. The caller
  * passes the number of the register whose rule it needs. An FDE is the entry of one function. The
- * FDE of a pc is found in the sorted table that the linker writes (.eh_frame_hdr), or in one that
- * the caller makes with ag_eh_frame_index: for statically linked programs, for musl's default, and
- * for .debug_frame, which have no header. */
+ * FDE of a pc is found in the sorted table that the linker writes (.eh_frame_hdr). Programs that
+ * were linked by `gcc -static` or musl-gcc have no such table, and neither does .debug_frame; for
+ * these, the caller makes a sorted table with ag_eh_frame_index. */
 #ifndef AG_EH_FRAME_H
 #define AG_EH_FRAME_H
 
@@ -15,15 +15,15 @@
 #include <stdint.h>
 
 struct ag_cfi_tables {
-    uintptr_t eh_frame_hdr; /* address of the section */
+    uintptr_t eh_frame_hdr; /* address of the section .eh_frame_hdr; 0: none */
     uintptr_t low, high;    /* [low, high): readable memory; no byte outside is read */
-    /* not 0: the address of a .debug_frame section, which has the entries; pcs in it are
-     * absolute */
+    /* address of the section .debug_frame, whose entries contain absolute pcs; 0: the entries are
+     * those of .eh_frame */
     uintptr_t debug_frame;
-    /* For code without a header: a sorted table that the caller keeps. */
+    /* For code without .eh_frame_hdr: a sorted table, which the caller owns. */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
-    uintptr_t places_pc; /* the base of the places' first pcs */
+    uintptr_t places_pc; /* the address to which ag_cfi_place.first_pc is relative */
 };
 struct ag_cfi_place {
     int32_t first_pc; /* relative to ag_cfi_tables.places_pc */
@@ -31,7 +31,7 @@ struct ag_cfi_place {
 };
 
 enum ag_cfi_rule_kind {
-    AG_CFI_SAME,      /* the register keeps its value (also if there is no rule) */
+    AG_CFI_SAME,      /* the caller has the same value in the register; also if there is no rule */
     AG_CFI_UNDEFINED, /* no value; for the return address: this is the outermost frame */
     AG_CFI_AT_CFA,    /* the register is saved at CFA + offset */
     AG_CFI_IS_CFA,    /* the register's value is CFA + offset */
@@ -79,12 +79,13 @@ bool ag_eh_frame_is_sorted(const uint8_t header[AG_EH_FRAME_HEADER_BYTES]);
 /* Fills ret_places, sorted, with the FDEs of the section [section, section + n_bytes), which must
  * lie within the bounds of TABLES. The places are relative to tables->places_pc and tables->low.
  * Takes at most LIMIT FDEs; leaves out those that are damaged, have no code or are further than
- * 2 GiB away. Ends at damaged bytes that hide the next entry. Returns the number of places. About
- * 50 ns for an FDE; more if the functions are not in the order of their addresses. */
+ * 2 GiB away. Ends at an entry whose length is damaged, because the next entry cannot be found.
+ * Returns the number of places. Takes about 50 ns for an FDE; more if the functions are not in the
+ * order of their addresses. */
 size_t ag_eh_frame_index(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
                          struct ag_cfi_place *ret_places, size_t limit);
-/* Returns a number that is not lower than the number of FDEs in the section, without reading what
- * they contain. */
+/* Returns an upper limit of the number of places that ag_eh_frame_index makes. Reads only the
+ * length and the id of each entry. */
 size_t ag_eh_frame_count(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes);
 
 #endif

@@ -136,7 +136,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         return AG_STEP_FAILED;
     }
     caller.sp = cfa;
-    if (entry.is_signal_frame) { // the interrupted code may be on another stack; its pc is exact
+    if (entry.is_signal_frame) { // the interrupted code may be on another stack
         if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_STACK_POINTER, &row, &entry,
                                      &expressions) < 0 ||
             (row.wanted.kind != AG_CFI_SAME &&
@@ -144,7 +144,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
                          &caller.sp))) {
             return AG_STEP_FAILED;
         }
-        caller.pc++;
+        caller.pc++; // a frame's pc is one more than the address of an interrupted instruction
     } else if (cfa < registers->sp ||
                cfa % sizeof(uintptr_t) != 0) { // cfa == sp if a register has the return address
         return AG_STEP_FAILED;

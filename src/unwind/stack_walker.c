@@ -210,8 +210,8 @@ AG_COLD static void guess_begins(struct reader *reader, uintptr_t sp) {
     }
 }
 
-/* Whether the word can be read. Tests its page by a system call, unless this walk has tested the
- * page since its first guess. */
+/* Whether the word can be read. Tests its page by a system call, unless the page is one of the last
+ * pages that this walk found readable since its first guess. */
 static bool reach_guessed(struct reader *reader, uintptr_t address) {
     const uintptr_t page = ag_page_of(address);
     reader->has_read_guessed = true;
@@ -465,8 +465,8 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     } else {
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
-        /* The reads of a general step are not recorded, so the frames up to this one are not
-         * remembered. The step from an outermost frame reads nothing. */
+        /* The reads of a general step are not recorded, so the frames from the innermost to this
+         * one are not remembered. The step from an outermost frame reads nothing. */
         if (result != AG_STEP_END) {
             outcome->forgotten = (int32_t)outcome->n_new - 1;
         } else {
@@ -635,7 +635,7 @@ static void charge_miss(struct ag_walker *walker) {
     }
 }
 
-/* Whether the stack is that of the last capture. This is the case for half of the captures of a
+/* Whether the stack is that of the last walk. This is the case for half of the captures of a
  * program that fills a container. */
 AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
@@ -651,8 +651,8 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
            words_verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
 }
 
-/* Called before a walk: drops the memo if the space's generation has changed, or the memo describes
- * another stack. */
+/* Called before a walk: drops the memo if the space's generation has changed, or if the readable
+ * range has moved, because then the memo may be that of another stack. */
 AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                        const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);

@@ -5,8 +5,9 @@
  *
  * Threads: a space belongs to the process, a walker to one thread. A signal handler must not use a
  * walker that is in use; it calls ag_walk_plain instead. No function of this file calls malloc or
- * takes a lock. The only system calls are those of ag_populate, the tests of stack pages
- * (readable_range.h), and those with which ag_walk_plain maps memory. */
+ * takes a lock. The only system calls are those of the caller's functions (`find`, `populate` and
+ * the mapper), the tests of stack pages (readable_range.h), and those with which ag_walk_plain maps
+ * memory. */
 #ifndef AG_STACK_WALKER_H
 #define AG_STACK_WALKER_H
 
@@ -53,14 +54,14 @@ struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, i
                                              const struct ag_piece_mapper *mapper, uint32_t depth,
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context);
-/* Call it after the images in [low, high) were unloaded: drops the rules of their pcs and the sites
- * without an image, and makes the memos and caches of all threads invalid. Only one thread may call
- * it at a time. Before the call, `find` must not find the images anymore; an image's id must never
- * be used for another image. Also call it for the range of a new image if code without an image
- * (JIT code) may have run there. */
+/* Has to be called after the images in [low, high) were unloaded. Drops the rules of the pcs in
+ * this range, and the sites of those pcs that were in no image, and makes the memos and caches of
+ * all threads invalid. Only one thread may call it at a time. Before the call, `find` must not find
+ * the images anymore; an image's id must never be used for another image. Also has to be called for
+ * the range of a new image if code without an image (JIT code) may have run there. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
-/* Does the same for the range of a new image in which only code without an image can have run
- * before. */
+/* Does what ag_unwind_space_forget does, for the range of a new image in which only code without an
+ * image can have run before. Returns at once if no such code was seen. */
 void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 
 struct ag_walker; /* memo, stack cache, readable range of the stack; one per thread */

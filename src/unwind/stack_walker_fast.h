@@ -123,8 +123,8 @@ struct ag_walker {
     struct ag_cached_stack cache[AG_CACHED_STACKS];
 };
 
-/* Captures a stack if the cache is bypassed (expected is NULL), or if the prediction was wrong;
- * then the place of the captured stack is stored in *expected, if it is in the cache. */
+/* Captures a stack if the cache is bypassed (expected is NULL), or if the prediction was wrong. In
+ * the second case, if the captured stack is in the cache, its place is stored in *expected. */
 uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, uint16_t *expected);
 

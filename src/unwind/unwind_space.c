@@ -1,17 +1,17 @@
 /* unwind_space.c: resolves each pc once, for the stack walkers of all threads. To resolve a pc
  * means to find its image (loaded file), its CFI row (a row of the DWARF call frame table), its
  * packed rule (frame_step_fast.h), and its site, the number of the pc in the stack tree. The
- * results are cached; only ag_unwind_space_forget removes them. If a walk goes wrong and reads a
- * word that is not a pc, this word is not cached and gets no site, because such words would fill
- * the tables.
+ * results are cached until ag_unwind_space_forget is called for the range of the image. If a walk
+ * goes wrong and reads a word that is not a pc, this word is not cached and gets no site, because
+ * such words would fill the tables.
  *
  * ag_unwind_space_forget changes the generation, clears the values of a range of pcs, and changes
  * the generation again. Another thread may resolve a pc of the range meanwhile. If the generation
  * has changed between the begin and the end of a resolution, the resolving thread removes the value
  * that it stored. So there are three cases: ag_unwind_space_forget clears the value, or the
  * resolving thread clears it, or the resolving thread called `find` after the image was removed, so
- * that the value is right. If no slot has a pc of the range and no thread is resolving a pc, there
- * is nothing to remove, and the caches of other threads stay valid. */
+ * that the value is right. If no slot has a pc of the range, every pc got a slot, and no thread is
+ * resolving a pc, then there is nothing to remove, and the caches of other threads stay valid. */
 #include "unwind/unwind_space.h"
 
 #include <errno.h>
@@ -278,7 +278,7 @@ void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, u
 
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     if (!is_anything_kept(space, low, high)) {
-        return; // as for most modules that iconv loads: the caches of all threads stay valid
+        return; // the caches stay valid; this is the usual case for the modules that iconv loads
     }
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&space->has_unkept, memory_order_seq_cst) &&
@@ -296,7 +296,8 @@ void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintpt
                 const uint64_t value =
                     atomic_exchange_explicit(&entry->value, 0, memory_order_relaxed);
                 if (AG_PC_SITE(value) != 0) {
-                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value)); // only without image
+                    /* has an effect only if the site has no image */
+                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value));
                 }
             }
         }

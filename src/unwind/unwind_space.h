@@ -48,15 +48,16 @@ struct ag_unwind_space {
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];
 };
 
-/* Finds the CFI row (the row of the DWARF call frame table) of the instruction at pc - 1, with the
- * rule of DWARF register `wanted`. -ENOENT: no image, or no row of the image, covers the pc;
- * -EAGAIN: the image is unknown at this moment. Expressions are copied to *ret_expressions, and the
- * row's rules point to the copies; if ret_expressions is NULL, the expressions become empty. */
 /* the longest expression in libc, ld.so and libcrypto has 31 bytes */
 enum { AG_ROW_EXPRESSION_BYTES = 64 };
 struct ag_row_expressions {
     uint8_t bytes[3][AG_ROW_EXPRESSION_BYTES];
 };
+/* Finds the CFI row (the row of the DWARF call frame table) of the instruction at pc - 1, with the
+ * rule of DWARF register `wanted`. -ENOENT: no image, or no row of the image, covers the pc;
+ * -EAGAIN: the loader is changing its list of images; -EBADMSG: the tables are damaged, or an
+ * expression is too long. Expressions are copied to *ret_expressions, and the row's rules point to
+ * the copies; if ret_expressions is NULL, the expressions become empty. */
 int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32_t wanted,
                              struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry,
                              struct ag_row_expressions *ret_expressions);

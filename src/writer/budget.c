@@ -6,13 +6,13 @@
  * cost is divided by the CPU time of all recorded processes over the same period. The nanosecond or
  * two that an unsampled allocation takes are not counted: measuring that time would take longer.
  *
- * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
- * by (cost of the samples since the last adjustment / allowed cost). This factor is limited to
- * [4/5, 4], so the interval rises fast and falls slowly. The allowed cost is W minus the writer's
- * part of the cost so far, where W is three quarters of the budget; the rest is a reserve for
- * busier periods. The allowed cost is at least W / 4, because a larger interval does not reduce the
- * writer's fixed cost. While the total cost so far exceeds W, the allowed cost is also W / 4, which
- * compensates for an expensive start.
+ * Whenever the programs have used ENOUGH_NS of CPU time since the last adjustment, the interval is
+ * multiplied by (cost of the samples since the last adjustment / allowed cost). This factor is
+ * limited to [4/5, 4], so the interval rises fast and falls slowly. The allowed cost is W minus the
+ * writer's part of the cost so far, where W is three quarters of the budget; the rest is a reserve
+ * for busier periods. The allowed cost is at least W / 4, because a larger interval does not reduce
+ * the writer's fixed cost. While the total cost so far exceeds W, the allowed cost is also W / 4,
+ * which compensates for an expensive start.
  *
  * Estimates remain unbiased: a thread adopts a new interval only after a sample, and each sample is
  * recorded with the interval from which its skip (the bytes since the previous sample) was drawn
@@ -27,8 +27,8 @@
 #include "writer_state.h"
 
 enum {
-    LOOK_EVERY_NS = 20 * 1000 * 1000,
-    ENOUGH_NS = 5 * 1000 * 1000, /* least CPU time of the programs between two adjustments */
+    LOOK_EVERY_NS = 20 * 1000 * 1000, /* period of the measurements */
+    ENOUGH_NS = 5 * 1000 * 1000,      /* least CPU time of the programs between two adjustments */
     /* bytes. At this interval about one block in ten is sampled. To record more blocks, exact mode
      * (which records all of them) is better. */
     LEAST_INTERVAL = 4096,

@@ -9,12 +9,13 @@ struct ag_writer;
 
 struct ag_budget {        /* zero-initialize */
     uint64_t next_ns;     /* CLOCK_MONOTONIC of the next measurement */
-    uint64_t samples_ns;  /* CPU time of samples up to the last adjustment */
-    uint64_t spent_ns;    /* CPU time of samples and of the writer process up to that adjustment */
-    uint64_t programs_ns; /* CPU time of the recorded processes up to that adjustment */
+    uint64_t samples_ns;  /* CPU time of samples when the current period began */
+    uint64_t spent_ns;    /* CPU time of samples and of the writer process at that time */
+    uint64_t programs_ns; /* CPU time of the recorded processes at that time */
 };
-/* Adjusts the interval if next_ns has been reached. Call often. Does nothing if the user set no
- * budget. */
+/* Adjusts the interval if next_ns has been reached and the programs have used enough CPU time in
+ * the current period. A new period begins after an adjustment, and when a process has ended. Call
+ * often. Does nothing if the user set no budget. */
 void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t now_ns);
 
 #endif

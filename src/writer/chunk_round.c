@@ -2,19 +2,20 @@
  * their events into chunks, pieces of shared memory. A round examines the controls (the
  * descriptions) of all chunks (segment.h), and takes the chunks that are ready.
  *
- * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready
- * chunks are taken in the order of their first stamps, so that merging several threads needs little
- * memory. The ACTIVE chunk of a thread, into which the thread is writing, is taken when it is full.
- * But if the totals (the running sums over all events) wait for that thread, the chunk's events so
- * far are added to the totals.
+ * A chunk is ready if it will not change any more: it is FULL, or its process has ended. The ready
+ * chunks of a process are taken in the order of their first stamps, so that merging several threads
+ * needs little memory. The ACTIVE chunk of a thread, into which the thread is writing, is taken
+ * when it is full. But if the totals (the running sums over all events) wait for that thread, or if
+ * a dump depends on the totals (follows_bytes in session.h), the chunk's events so far are added to
+ * the totals.
  *
  * The totals advance to the time up to which all threads have delivered their events. For a stream
  * (the events of one thread) with an unread chunk, this time is the stream's last known stamp, a
  * clock value among its events. For all other streams this time is the time of the round minus
- * MARGIN_NS. That is enough, because a recorder (the code inside a program) writes a new stamp
- * before an event if its last stamp is older than one or two ticks (a tick is a millisecond of the
- * writer). If a thread is descheduled between stamp and event, the event comes late; the ledger
- * (the arithmetic of live blocks) repairs the order and counts late events.
+ * MARGIN_NS. This margin is sufficient, because a recorder (the code inside a program) writes a new
+ * stamp before an event if its last stamp is older than one or two ticks (a tick is a millisecond
+ * of the writer). If a thread is descheduled between stamp and event, the event comes late; the
+ * ledger (the arithmetic of live blocks) repairs the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
  * faster than they are taken. So a snapshot examines the controls only once. The snapshot ignores
@@ -29,6 +30,7 @@
 
 enum {
     MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
+    /* a stream is quiet if its last stamp in the totals is older than this */
     PEEK_AFTER_NS = 4 * 1000 * 1000,
     /* how long to wait for a chunk that is missing in its stream: a thread that takes a chunk may
      * not have filled in its control yet */
@@ -147,7 +149,9 @@ static const struct ag_chunk_ready *active_at(const struct ag_writer *writer, si
 }
 
 /* Adds the events in unfilled chunks of quiet threads to the totals, so that these threads do not
- * hold up the events of the other threads. */
+ * hold up the events of the other threads, and ends the windows of threads that rest (recording.c,
+ * section 3). The other threads hold the totals back. If a dump depends on the totals, the events
+ * of all unfilled chunks are added. */
 static void peek_at_quiet_streams(struct ag_writer *writer, uint64_t now_ns) {
     for (size_t i = 0; i < writer->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(writer, i);
@@ -179,7 +183,8 @@ void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot) {
     }
 }
 
-/* Waits a limited time for a missing chunk, because such a chunk appears soon or never. */
+/* Whether GAP_PATIENCE_NS have passed since a missing chunk was noticed first. Such a chunk appears
+ * soon or never. */
 static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns) {
     if (watched->gap_ns == 0) {
         watched->gap_ns = now_ns;
@@ -227,8 +232,8 @@ static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
 }
 
 /* For a snapshot, which takes the words that a chunk had when its control was copied. While other
- * controls were copied, the thread may have filled that chunk and begun another. Drops such later
- * chunks, because the snapshot lacks the last words before them. */
+ * controls were copied, the thread may have filled this chunk and begun another. Drops such later
+ * chunks, because the snapshot lacks the words before them. */
 static void leave_what_came_later(struct ag_writer *writer) {
     enum { LEFT = UINT32_MAX };
     struct ag_chunk_ready *ready = writer->ready;

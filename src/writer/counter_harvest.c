@@ -8,8 +8,9 @@
  * events of its thread.
  *
  * The program may have damaged the segment. A reference that leads out of the process' chunks, or a
- * node whose parent is not an earlier node, ends the reading of its set. Several sets may refer to
- * the same nodes, so the total of nodes that are read is limited to what the chunks can hold. */
+ * node whose parent is not an earlier node, ends the reading of its set. Several damaged sets may
+ * refer to the same nodes, so the total number of nodes that are read is limited to what the chunks
+ * can hold. */
 #include "counter_harvest.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct harvest {
     uint64_t nodes_left; /* number of nodes that may still be read */
 };
 
-/* Does the chunk hold counters of the process? */
+/* Whether the chunk holds counters of the process. */
 static bool is_of(const struct ag_recording *recording, uint32_t chunk) {
     const struct ag_chunk_control *control = ag_session_control(recording->session, chunk);
     /* acquire: pairs with the recorder's release; slot and generation are set */
@@ -120,7 +121,8 @@ static uint32_t version_of(const struct ag_counter_set *set) {
 }
 
 /* Copies a consistent state of the set, with all rows (*ret_rows, freed by the caller). Returns
- * false if the set is not in use, if it has too many nodes, or if there is no memory. */
+ * false if the set is not in use, if it has too many nodes, if it changed during each attempt, or
+ * if there is no memory. */
 static bool read_set(struct harvest *harvest, const struct ag_counter_set *live,
                      struct ag_counter_set *ret_set, struct ag_call_path **ret_rows,
                      size_t *ret_n_rows) {

@@ -11,15 +11,15 @@
  *    3.6 GHz EPYC).
  *
  *    One pass is possible only for processes with one stream: events of several threads are merged
- *    by time before they reach the totals.
+ *    by time before the ledger counts them.
  *
  * 2. Looking ahead. When the tables are larger than the caches, each event would wait for memory up
  *    to four times in sequence: the slot of its tuple, the tuple, the entry of its stack or the
  *    slot of its block, and the sum. So a few dozen events are examined in advance, in steps. Each
  *    step prefetches cache lines for all of them, and the next step finds these lines in the cache.
  *    The results are guesses: a slot may have changed when the pass reads it, and a block that is
- *    not in its home slot (which its hash selects) has another sum. A wrong guess costs only the
- *    cache line that it fetches. So the pass itself uses none of these results. The code that looks
+ *    not in its home slot (which its hash selects) has another sum. The pass itself uses none of
+ *    these results, so a wrong guess costs only the cache line that it fetches. The code that looks
  *    ahead does not branch on the kind of an event, because a mispredicted branch costs more than a
  *    useless cache line. */
 #include "one_pass.h"
@@ -33,7 +33,7 @@
 #include "table/array.h"
 
 enum {
-    RUN_EVENTS = 2048, /* between two checks of the space left in the body */
+    RUN_EVENTS = 2048, /* between two checks of the space left in the chunk */
     AHEAD_EVENTS = 64, /* examined at once: about five cache lines each, half of an L1 cache */
 };
 
@@ -162,7 +162,7 @@ static int take_run(struct one_run *one, struct ag_chunk_words *words, uint32_t 
 
 /* ---- 2. looking ahead ---- */
 
-struct seen {
+struct seen { /* an event that was examined in advance */
     uint64_t address;
     uint32_t slot; /* slot of the event's tuple */
     uint32_t stack;

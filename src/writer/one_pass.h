@@ -21,9 +21,10 @@ struct ag_one_pass { /* zero-initialize; one per recording */
 };
 void ag_one_pass_done(struct ag_one_pass *pass);
 
-/* Takes allocations, frees and stamps (clock values) from `words`, up to the first word of another
- * kind or the last word. Returns 0, or the ledger's error; an error of the encoder is stored in the
- * encoder's body (struct ag_blob of format/encode.h). */
+/* Takes allocations, frees and stamps (clock values) from `words`, and stops at a word of another
+ * kind, at a free that the next word undoes, or at the last word of the chunk. Returns 0, or the
+ * ledger's error; an error of the encoder is stored in the encoder's body (struct ag_blob of
+ * format/encode.h). */
 int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
                      struct ag_event_encoder *encoder, struct ag_ledger *ledger,
                      struct ag_stack_harvest *stacks, uint32_t stream);

@@ -11,7 +11,7 @@ struct ag_recording;
 
 /* Opens or creates the trace of the process, and starts or resumes its trace writer. COPY is a copy
  * of the process' slot: its entry in the live segment, the memory that recorder and writer share.
- * 0, or negative errno: the recording has no file. */
+ * 0, or negative errno: the recording cannot write to a file. */
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
 
 /* ---- room ---- */

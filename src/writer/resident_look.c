@@ -1,4 +1,4 @@
-/* resident_look.c: reads /proc/PID/smaps, for `observe --rss`.
+/* resident_look.c: reads /proc/PID/smaps, for the writer and for `observe --rss`.
  *
  * The kernel computes the file while it is read: for each mapping it counts the pages that are
  * present in the page table, some 40 ns for a page of 4 KiB. The threads of the process go on
@@ -8,16 +8,18 @@
  *
  * Which pages of a mapping are resident is read from /proc/PID/pagemap: by the call PAGEMAP_SCAN
  * (Linux 6.7), which returns ranges of pages and takes about 1 ns for a page, or else by reading an
- * entry for each page. Entries do not distinguish the kernel's page of zeros, which a program that
- * only reads untouched memory gets; it counts as resident then, but not in Rss.
+ * entry for each page. Entries do not distinguish the kernel's shared page of zeros, which a
+ * program gets when it reads untouched memory. So if entries are read, this page counts as
+ * resident, although Rss excludes it.
  *
  * The kernel knows only one stack, that of the first thread. The stacks of other threads are found
  * by what libraries of threads do: they map a stack above a guard, which is a small mapping without
  * access or (glibc 2.42) pages that madvise made inaccessible, and with MAP_STACK, which Linux 6.7
- * and newer show as the flag "nh". On older kernels a mapping above a guard is a stack if the stack
- * pointer of a thread, as /proc/PID/task/TID/syscall shows it for a thread that sleeps, is in it.
- * The stack pointer alone is no sufficient condition: Go runs its functions on stacks within the
- * memory of its collector. */
+ * and newer show as the flag "nh". A mapping with that flag is a stack if it has a guard, or if the
+ * stack pointer of a thread, as /proc/PID/task/TID/syscall shows it for a thread that sleeps, is in
+ * it. Without the flag, as on older kernels, it is a stack if both are true. Then the stack pointer
+ * alone is no sufficient condition: Go runs its functions on stacks within the memory of its
+ * collector. */
 #include "resident_look.h"
 
 #include <dirent.h>
@@ -45,10 +47,11 @@ struct reading {
     uint64_t swap_bytes, hugetlb_bytes;
     struct ag_resident_mapping before; /* the mapping before, also if it has no resident pages */
     bool before_is_readable;
-    char *before_path; /* of this mapping; of static data: of its file */
+    char *before_path; /* path of `before`; for static data: of its file */
     uint64_t *stack_pointers;
     size_t n_stack_pointers;
-    size_t unsettled; /* 1 + index of a mapping that is an arena if the next one is its reserve */
+    size_t unsettled; /* 1 + index of a mapping that is an arena if the next mapping is its reserve;
+                       * 0: none */
 };
 
 static FILE *open_of(uint32_t pid, const char *name) {
@@ -119,8 +122,8 @@ static bool is_stack(const struct reading *reading, const struct ag_resident_map
                : has_guard && has_stack_pointer(reading, mapping);
 }
 
-/* The zero-initialized data of a file follows the pages of its writable segment. It has several
- * mappings if a part of it got other rights or advice (mprotect, madvise). */
+/* The zero-initialized data of a file follows the pages of its writable segment. This data has
+ * several mappings if a part of it got other rights or advice (mprotect, madvise). */
 static bool is_static_data(const struct reading *reading,
                            const struct ag_resident_mapping *mapping) {
     const struct ag_resident_mapping *before = &reading->before;
@@ -147,7 +150,7 @@ static int close_mapping(struct reading *reading) {
     if (!reading->is_open) {
         return 0;
     }
-    if (reading->unsettled != 0) { /* the reserve of an arena ends where the next may begin */
+    if (reading->unsettled != 0) { /* the reserve of an arena ends where the next arena may begin */
         struct ag_resident_mapping *arena = &look->mappings[reading->unsettled - 1];
         if (arena->high == mapping->low && !reading->is_readable &&
             mapping->high % AG_ARENA_BYTES == 0) {
@@ -218,7 +221,7 @@ static bool open_mapping(struct reading *reading, char *line) {
     return path != NULL;
 }
 
-/* Returns whether LINE is "NAME: number kB". */
+/* Returns whether LINE is "NAME: number kB"; then adds the number to *number_bytes. */
 static bool take_number(const char *line, const char *name, uint64_t *number_bytes) {
     const size_t length = strlen(name);
     if (strncmp(line, name, length) != 0 || line[length] != ':') {
@@ -328,7 +331,7 @@ enum {
     PAGES_LENGTH_MOST = 8 << 20, /* of all mappings; a chunk of a trace has 16 MiB at most */
 };
 static const uint64_t scan_bytes = UINT64_C(1)
-                                   << 28; /* the kernel holds a lock for so many bytes */
+                                   << 28; /* bytes per call, during which the kernel holds a lock */
 
 struct pages { /* the list of a mapping while it is being made */
     uint8_t *bytes;
@@ -415,7 +418,8 @@ static int read_entries(int fd, const struct ag_resident_mapping *mapping, struc
     return 0;
 }
 
-/* A process that has ended has no memory any more, before it becomes a zombie. */
+/* Whether the process still has memory. A process that ends loses its memory before it becomes a
+ * zombie. */
 static bool has_memory(uint32_t pid) {
     char path[64];
     unsigned long long pages = 0;

@@ -11,7 +11,7 @@
  * The words of the live file were written by the recorded program, which may have run with fewer
  * rights than the user who reads its trace. So only the owner of a session seals it, and traces
  * that are still to be created are put into the folder of the trace that was named on the command
- * line. */
+ * line, or into the current folder if the live file was named. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -101,15 +101,15 @@ static void offer_first_trace(struct ag_session *session, const char *path, uint
     }
 }
 
-/* Is the session about to start: has no process joined, and is the process that made the session
- * still alive? */
+/* Whether the session is about to start: no process has joined yet, and the process that made the
+ * session lives. */
 static bool is_beginning(const struct ag_session *session) {
     return ag_session_slots_used(session) == 0 &&
            ag_process_has_mapped(session->header->keeper_pid, session->path);
 }
 
-/* Finishes the traces of all ended processes of the session. Returns how many, or negative errno.
- */
+/* Seals the traces of all ended processes of the session. Returns the number of sealed traces, or
+ * negative errno. */
 static int64_t seal_ended(struct ag_session *session) {
     struct ag_writer writer;
     const int64_t n_finished = ag_writer_drain(&writer, session);

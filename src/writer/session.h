@@ -16,7 +16,7 @@
 #include "trace_file.h"
 
 struct ag_session {
-    int fd;
+    int fd;          /* descriptor of the live file */
     bool is_private; /* mapped with MAP_PRIVATE, from a descriptor that cannot write */
     uint8_t *base;
     uint64_t file_bytes;
@@ -24,8 +24,8 @@ struct ag_session {
     uint64_t id;                      /* header.session */
     uint32_t n_slots, n_trees, n_chunks;
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
-    uint32_t mode, depth;
-    bool has_locks; /* processes hold locks while they live: segment.h, section 6 */
+    uint32_t mode, depth; /* enum ag_mode; maximum number of frames of a stack */
+    bool has_locks;       /* processes hold locks while they live: segment.h, section 6 */
     /* the event of a free has the stack of its caller. Then one_pass.c is not used, because it
      * would be no faster. */
     bool has_free_stacks;
@@ -45,8 +45,8 @@ struct ag_session {
 
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    /* a dump (a trace of the recording so far) depends on the bytes in use, so the writer's running
-     * sums must be current */
+    /* a dump (a trace of the recording so far) depends on the bytes in use, the allocated bytes or
+     * the collections, so the writer's running sums must be current */
     bool follows_bytes;
     struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 
@@ -71,7 +71,7 @@ struct ag_session {
     /* Raw clock value when this writer took the lock; 0: unknown. No other writer has created the
      * trace of a process that started later. */
     uint64_t locked_since_raw;
-    struct ag_trace_numbers numbers;
+    struct ag_trace_numbers numbers; /* the last trace that this writer created */
 };
 
 static inline struct ag_process_slot *ag_session_slot(const struct ag_session *session,
@@ -97,8 +97,8 @@ static inline uint32_t ag_session_chunks_touched(const struct ag_session *sessio
     return touched < session->n_chunks ? touched : session->n_chunks;
 }
 
-/* Populates (allocates memory for) some chunks that no recorder has taken yet: as many as were
- * taken so far, and at most 32. A thread that takes one of these chunks needs no system call, which
+/* Populates (allocates memory for) some chunks that no recorder has taken yet: two more than were
+ * taken so far, but at most 32. A thread that takes one of these chunks needs no system call, which
  * a sandbox might forbid. What fails is tried again by the next call. */
 void ag_session_prepare_chunks(const struct ag_session *session);
 

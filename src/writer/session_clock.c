@@ -44,7 +44,8 @@ static void read_pair(uint32_t kind, uint64_t *ret_raw, uint64_t *ret_ns) {
     }
 }
 
-/* Returns the factor by the clocks' values RAW and NS at one moment: ns per 2^32 raw units. */
+/* Returns the factor (ns per 2^32 raw units) for values RAW and NS of the two clocks that were read
+ * together. */
 static uint64_t clock_factor(const struct ag_session *session, uint64_t raw, uint64_t ns) {
     const uint64_t raw_age = raw - session->clock_origin;
     const bool is_ns = session->clock_kind == AG_CLOCK_MONOTONIC || raw_age == 0;

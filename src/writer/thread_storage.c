@@ -1,8 +1,8 @@
 /* thread_storage.c: finds the thread-local storage (TLS) of threads, for resident_look.c.
  *
  * 1. Layout. glibc places the static TLS of a thread and its control block (TCB) above the thread's
- * stack, in the same mapping. Those of the first thread are in a small mapping that the dynamic
- * linker made, or (static programs) at the start of [heap]. On x86-64:
+ * stack, in the same mapping. The TLS and TCB of the first thread are in a small mapping that the
+ * dynamic linker made, or (static programs) at the start of [heap]. On x86-64:
  *
  *      low                                                              high
  *      | stack ... | TLS of a library | ... | TLS of the program | TCB ... |
@@ -15,13 +15,13 @@
  * with which the block of the dtv begins, has the length of the dtv.
  *
  * 2. Search. The kernel does not report the thread pointer of a running thread. So the top of each
- * stack, and other small mappings without a name, are searched for an address at which the first
- * and the third word contain this address. The dtv must be valid, too: a length of 1 to DTV_MOST,
- * and static TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list head, which also
- * contains its own address, fails these tests. Only pages of private anonymous memory are read that
- * were resident when the look was taken, also for the dtv: any other page could be one of a file
- * system or of userfaultfd, and reading it could wait for a long time. The number of candidates per
- * mapping and of all ranges is limited.
+ * stack, the start of [heap], and other small mappings without a name are searched for an address
+ * at which the first and the third word contain this address. The dtv must be valid, too: a length
+ * of 1 to DTV_MOST, and static TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list
+ * head, which also contains its own address, fails these tests. Only pages of private anonymous
+ * memory are read that were resident when the look was taken, also for the dtv: any other page
+ * could be one of a file system or of userfaultfd, and reading it could wait for a long time. The
+ * number of candidates per mapping and of all ranges is limited.
  *
  * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. This does no
  * harm: only addresses were read, and the reader compares them with the resident pages of the same
@@ -120,7 +120,8 @@ static int add_thread(uint32_t pid, struct ag_resident_look *look,
     return r < 0 ? r : 1;
 }
 
-/* Where the search begins in a mapping; mapping->high: it is not searched. */
+/* The address at which the search in a mapping begins; mapping->high: the mapping is not
+ * searched. */
 static uint64_t search_from(const struct ag_resident_mapping *mapping, uint64_t *ret_high) {
     const uint64_t bytes = mapping->high - mapping->low;
     *ret_high = mapping->high;

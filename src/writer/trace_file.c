@@ -2,7 +2,7 @@
  * its header.
  *
  * 1. Names. The percent letters of a pattern are replaced, which gives a path. If that path is in
- *    use by another trace, a number is inserted: PATH-2, PATH-3 ...
+ *    use by another trace, a number is inserted before its extension: PATH-2, PATH-3 ...
  *
  * 2. Problem. If a file were created first and its 64-byte header written afterwards, a SIGKILL
  *    between the two would leave a file without a header. Readers would not recognize it as a

@@ -48,8 +48,8 @@ void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096])
 void ag_trace_file_folder(const char *path, char ret_folder[4096]);
 
 /* Value of header.slot in a trace that was created before its process had a slot (an entry in the
- * memory that it shares with the writer). The index of the slot is the number of the process in the
- * session. */
+ * memory that it shares with the writer). In all other traces, header.slot is the number of the
+ * process in the session (recording.h). */
 #define AG_NUMBER_FIRST UINT32_MAX
 
 /* Creates the trace with the lowest free number, or opens the trace that a previous writer created

@@ -29,8 +29,8 @@ struct ag_index_sums {
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
                              struct ag_index_sums *ret_sums);
-/* Makes the sums from the chunks (compressed parts) of a trace file, in one pass. Memory: for the
- * live blocks, and a chunk per stream (thread). */
+/* Makes the sums from the chunks (compressed parts) of a trace file, in one pass. Needs memory for
+ * the live blocks and for a chunk of each stream (thread). */
 int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
                            struct ag_blob *ret_blob, struct ag_index_sums *ret_sums);
 

@@ -34,7 +34,7 @@ import time
 
 JUDGED, RUNS = 10, 5
 MISSING_BLOCKS, MISSING_BYTES = 1, 4096
-JUMP_BYTES = 5  # length of the jump that allogram writes at the begin of a function
+JUMP_BYTES = 5  # length of the jump that allogram writes at the start of a function
 USER = 65534
 TRACING = "/sys/kernel/tracing"
 GROUP = "allogram_browsers_%d" % os.getpid()
@@ -66,10 +66,10 @@ class Skipped(Exception):
     pass
 
 
-# ---- the judge ----
+# ---- counts of uprobes ----
 
 def file_offsets(path, wanted):
-    """Returns {name: offset in the file of the place for a uprobe} of the wanted functions in the dynamic symbol table."""
+    """Returns {name: offset in the file at which a uprobe is placed} for the wanted functions in the dynamic symbol table."""
     lines = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout.split("\n")
     addresses = {fields[2].split("@")[0]: int(fields[0], 16) for fields in (line.split() for line in lines) if len(fields) == 3}
     segments = []
@@ -91,9 +91,9 @@ def file_offsets(path, wanted):
 
 
 def places_behind_jump(path, addresses):
-    """Returns {name: distance from the begin of the function to the place}. The place is the first instruction that a recorded run does not
-    overwrite: allogram writes a jump over the instructions before it. If the function's first instruction is a jump, the place is the target of
-    this jump. The instructions before the place must not change the registers of arguments."""
+    """Returns {name: distance in bytes from the start of the function to its uprobe}. The uprobe is at the first instruction that allogram does not
+    overwrite in a recorded run, behind its jump of JUMP_BYTES. If the function's first instruction is a jump, the uprobe is at the target of this
+    jump. The instructions before the uprobe must not change the registers of arguments."""
     places = {}
     for name, address in addresses.items():
         text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--start-address=%d" % address, "--stop-address=%d" % (address + 44), path],

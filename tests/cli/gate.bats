@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A gate (report --fail-if) on a real recording: the SARIF file must name a line of the program's own code.
+# Gates (report --fail-if) on real recordings: the SARIF file must name a line of the program's own code, and a gate must fail
+# if the trace lacks events that it needs.
 
 @test "two recordings of a program have the same counts, and the SARIF file of a gate names a line that allocates" {
     cd "$BATS_TEST_TMPDIR"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # A new user finds the leaking line of a program with three commands. The closing lines of `run` name the
 # second command. The first lines of its report show that memory is in use at the end, so the user asks for
-# the leaks with the third command.
+# the leaks with the third command. Blocks that the C library keeps are not among the leaks, and a program
+# without a leak has none.
 
 setup() {
     cd "$BATS_TEST_TMPDIR"

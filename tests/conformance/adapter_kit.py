@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests rules that hold for every adapter (the code of allogram that records one runtime, e.g. Lua), with each installed runtime.
-
-For each runtime there is a Guest, a program that runs the test cases in this runtime. The guest counts its own allocations and prints the
-counts. A rule compares the trace with these counts. No rule depends on a particular runtime."""
+"""Tests rules that hold for every adapter (the code of allogram that records one runtime), with a C program that uses allogram.h and with
+each installed release of Lua; tests/roots/julia_kit_in_root.py tests them with Julia. For each runtime there is a Guest, a program that
+runs the test cases in this runtime. The guest counts its own allocations and prints the counts. A rule compares the trace with these
+counts. No rule depends on a particular runtime."""
 
 import argparse
 import os

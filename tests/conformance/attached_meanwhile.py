@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Attaches to a program and detaches, many times; the program must run as without allogram. There are four programs: one waits while an
-ignored signal arrives; one makes calls that end by a timeout; one writes to a full pipe; one starts children that run in its memory (clone
-with CLONE_VM)."""
+"""Attaches to a program and detaches, many times; the program must run as without allogram. The program does one of four things: it waits
+while an ignored signal arrives; makes calls that end by a timeout; writes to a full pipe; or starts children that run in its memory
+(clone with CLONE_VM)."""
 
 import os
 import subprocess
@@ -37,7 +37,8 @@ def main():
     plan = tap.Plan(4)
     plan.run("waits during which an ignored signal arrives", lambda: attached(tools, "waits"))
     plan.run("system calls that end by a timeout", lambda: attached(tools, "calls", CALLS_SECONDS, fewest=4))
-    # On a loaded machine, a write may begin between the look at the threads and the stop. Without the look, 5 to 10 of 12 attachments cut a write.
+    # Before `attach` stops the threads, it waits until none is in a write. On a loaded machine, a write may begin just after this check. Without the
+    # check, 5 to 10 of 12 attachments cut a write short.
     plan.run("writes that must not be cut short",
              lambda: attached(tools, "writes", CALLS_SECONDS, fewest=4, most_per_attachment=0.33))
     plan.run("children that share the memory", lambda: attached(tools, "clones"))

@@ -368,8 +368,7 @@ def max_size(case, folder):
 
 
 def closed_descriptors(case, folder):
-    """allogram starts with descriptors 0, 1 and 2 closed. The program must find these descriptors closed, too, and allogram must not
-    write into a file that the program opens under one of these numbers."""
+    """allogram starts with descriptors 0, 1 and 2 closed. The program runs, and `run` ends with its exit status."""
     program = ["sh", "-c", "ls -l /proc/self/fd > '%s/fds' 2>/dev/null; exit 4" % folder]
     script = 'exec 0<&- 1>&- 2>&-; exec "$@"'
     outcome = recorded.run(["sh", "-c", script, "sh", case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--",
@@ -452,7 +451,7 @@ def newer_trace(case, folder):
 
 
 def cut_trace(case, folder):
-    """A trace that is cut at any place is readable up to that place, and `check` says what is missing."""
+    """A trace that is cut is readable up to the cut, and `check` ends with status 1."""
     path = make_trace(case, folder)
     with open(path, "rb") as file:
         data = file.read()
@@ -478,7 +477,7 @@ def recorded_anyway(case, path):
 
 
 def flipped_trace(case, folder):
-    """Traces with single flipped bits: `check` finds the damage, and no reader crashes."""
+    """Traces with single flipped bits: `check` finds nearly all of them, and no reader crashes."""
     path = make_trace(case, folder, "temporary")
     with open(path, "rb") as file:
         original = file.read()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that change their user after the recording has started, with setpriv, runuser or su, as the entry point of a container does.
-Each program must be recorded to its end, and no process of another user may access the files of the recording."""
+"""Programs that change their user after the recording has started, with setpriv, runuser or su, as the entry point of a container does, or
+by setuid and exec. Each program must be recorded to its end, and no process of another user may access the files of the recording."""
 
 import os
 import shutil

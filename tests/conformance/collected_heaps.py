@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records the heap of the Boehm collector in a program that counts its own blocks. The cases test every function that allocates, blocks
-that the collector frees, collections, threads and a child process. The collector is a shared library or linked into the program. With
---adapters=none the collector's heap is not recorded."""
+that the collector frees, collections, threads, samples, a child process, callbacks of the collector, and trackers (callbacks of
+allogram). The collector is a shared library or linked into the program. With --adapters=none the collector's heap is not recorded."""
 
 import os
 import sys
@@ -164,8 +164,9 @@ def wild(tools, program):
 
 
 def tracked(tools, program):
-    """A tracker is a set of functions of the program (allogram.h) that allogram calls when a recorded block is allocated or freed. The
-    tracker's function on_free is called once for each block, while the collector's lock is free, in exact and sampled recordings."""
+    """A tracker is a set of functions of the program (allogram.h) that allogram calls when a block of the tracker's own sample is allocated
+    or freed. The tracker's function on_free is called once for each block, while the collector's lock is free, in exact and sampled
+    recordings."""
     failures = tap.Failures()
     for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
         with recorded.Folder() as folder:

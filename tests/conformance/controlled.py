@@ -121,7 +121,7 @@ def a_reset_without_later_events(tools):
 
 
 def dumps(tools, *options):
-    """Requests two dumps of a recording. Then three processes request a dump at the same time, and each must get a dump of its own."""
+    """Requests a dump of a recording. Then three processes request a dump at the same time, and each must get a dump of its own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder, *options)
@@ -207,7 +207,8 @@ def pause_and_resume_are_refused_during_the_delay(tools):
 
 
 def stop_ends_an_attached_recording(tools):
-    """When `control` stops an attached recording, `attach` leaves the program, and the trace is whole when `control` returns."""
+    """When `control` stops an attached recording, `attach` leaves the program and ends. Then the trace is whole, and the program is not recorded any
+    more."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = os.path.join(folder, "t.allogram")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Records Crystal programs, in a debug and a release build. The test checks the types of all objects; the stacks of objects, also through a
-C library; frees after GC.collect; four worker threads; the type names of a release build from a file; and the message about a wrong file.
-tests/roots runs these cases with a newer release of Crystal.
+C library; frees after GC.collect; four worker threads; the type names of a release build from a file; the message about a wrong file;
+trackers; and a recording of the Crystal compiler itself. tests/roots runs these cases with a newer release of Crystal.
 
-The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. The test
-leaves out this code (-Dwithout_traces), unless AG_TEST_SCALE is full: then the release build has this code, and code for JSON."""
+The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. The test leaves
+out this code (-Dwithout_traces), unless AG_TEST_SCALE is full: then the release build has this code, and code for JSON."""
 
 import concurrent.futures
 import os
@@ -209,7 +209,7 @@ def release(programs, where):
     with recorded.Folder() as folder:
         _, trace = where.record([program, str(N)], folder, options=["--mode=sample", "--interval=4K", "--seed=5"])
         types = types_of(where, trace, "--crystal-types=" + numbers)
-        # Nodes stay in use, points are freed at once: for both allogram must read the type number before the free.
+        # Nodes stay in use, points are freed at once. In both cases allogram must read the type number in time, that is before a free.
         for name in ("Node(Int64)", "Point"):
             low, high = types[name]["allocated_blocks_ci95"]
             failures.require("sampled %s: %d between %d and %d" % (name, EXACT[name], low, high), 0.85 * low <= EXACT[name] <= 1.15 * high)
@@ -221,7 +221,7 @@ def release(programs, where):
 
 
 def is_object(name):
-    """Whether the name of a row is a type of objects, and neither the place of an allocation nor a pointer to a buffer."""
+    """Whether the name of a row is a type of objects, and neither the source line of an allocation nor a pointer to a buffer."""
     return name is not None and name[0] not in "(#" and not name.startswith(("Pointer(", "buffer "))
 
 

@@ -15,7 +15,7 @@ COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes",
 
 # ---- the example ----
 
-HEAPS = { # name: domain, allocator, blocks and bytes allocated and in use at the end
+HEAPS = { # name: domain, allocator, bytes allocated, bytes in use at the end
     "nodes": ("cpu", "arena", 4855, 3415),
     "textures": ("gpu", "fake-gpu", 7 * MIB, 4 * MIB),
     "handles": ("external", "table", 0, 0),
@@ -192,7 +192,7 @@ def rule_under_run(tools, case):
 
 
 def rule_with_nothing(tools):
-    """With neither the library nor the profiler the program runs, and every call of allogram.h does nothing."""
+    """The program is not linked with liballogram. Alone, it cannot start a session, and gets the reason; under `run`, its blocks are recorded."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding_alone"), "nested_start"], cwd=folder)

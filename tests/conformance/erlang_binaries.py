@@ -31,8 +31,8 @@ def blocks_of(tools, trace, kind="total"):
 
 
 def sums_are_the_emulators(erlang):
-    """The two numbers may differ by 0.1 %: the node reads erlang:memory(binary) before it sends the answer, and the dump is taken after the
-    answer."""
+    """Compares the bytes in use of the heap "binaries" in a dump with erlang:memory(binary). They may differ by 0.1 %, because the node
+    reads erlang:memory(binary) before it sends its answer, and the dump is taken after the answer."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, program=PROGRAM)
@@ -84,9 +84,9 @@ def creators_are_known(erlang):
 
 
 def stacks_are_complete(erlang):
-    """The walk of native frames ends at the code that the emulator generated. With all Erlang functions outside of it, the stack is complete:
-    those of the worker, which is traced from its start, and those of the process of -eval, which runs functions of init that were called before
-    the tracing."""
+    """The native frames of a stack end at the machine code that the emulator generated; the frames outside of these are Erlang functions. A stack is
+    complete if it has all of them, down to the first function of the process. All stacks of two processes must be complete: of the worker, which is
+    traced from its start, and of the process of -eval, whose outer functions (of the module init) were called before the tracing began."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder, program=PROGRAM)
@@ -112,8 +112,8 @@ def stacks_are_complete(erlang):
 
 
 def many_processes_at_once(erlang):
-    """Each process makes 400 binaries. At the end, 57 of them are in a table, and 54 in the two receiving processes that still live; 8 of them
-    are in both places."""
+    """Each process makes 400 binaries. At the end, 57 of these 400 are in a table, and 54 in the two receiving processes that still live; 8
+    of them are in both places."""
     failures = tap.Failures()
     n = 20
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:

@@ -190,11 +190,10 @@ TINY_MOST = 0.2  # share of the time that the call takes with the tracer; 0.09 t
 
 
 def times_are_right(erlang):
-    """Runs nodes beside an endless loop on each core. For each of three calls that take some 10 ms of CPU time, the trace must have the time
-    that the program's own clock shows. A function that does nothing must have nearly no time: a small share of what the program's clock
-    shows for a hundred calls, which is the time of the tracer. If the kernel preempts a scheduler in one of these calls, the wait counts
-    as time of the function, so half of the runs may have more. If more than half of the first LEAST_RUNS runs have more, further runs are
-    made."""
+    """Runs nodes beside an endless loop on each core. For three calls that take some 10 ms of CPU time each, the trace must have the time that the
+    program's own clock shows for all three. A function that does nothing must have nearly no time: a small share of what the program's clock shows
+    for a hundred calls, which is the time of the tracer. If the kernel preempts a scheduler in one of these calls, the wait counts as time of the
+    function, so half of the runs may have more. If more than half of the first LEAST_RUNS runs have more, further runs are made."""
     failures = tap.Failures()
     n_warned, tiny = 0, []
     for i in range(MOST_RUNS):
@@ -332,8 +331,8 @@ def functions_are_selected(erlang):
 
 
 def processes_are_selected(erlang):
-    """With --process only the selected processes are counted: by name from the moment of the registration, by initial call from the
-    begin, and by number."""
+    """With --process only the selected processes are counted: by name from the moment of the registration, by initial call from the start of the
+    process, and by pid."""
     failures, tools = tap.Failures(), erlang.tools
     program = ("spawn(fun() -> hand_counted:cons(7), register(hand, self()), hand_counted:cons(100) end), "
                "P = spawn(fun() -> receive go -> register(named, self()), hand_counted:cons(20) end end), Self = self(), "

@@ -1,9 +1,10 @@
 """Random Erlang programs whose calls and words are counted while they are generated. Used by erlang_counted.py and erlang_in_root.py.
 
-A program is a module of some functions with one argument N. A function calls only functions that follow it, or itself. Its body consists of
-statements: terms of known size, which are passed to keep/1 so that the compiler cannot leave them out, calls, messages to itself, and exceptions
-that are caught. The last statement may be a tail call, also of the function itself or of a partner, with N - 1. Each term contains a number
-that occurs only once in the program, so that the compiler cannot use a term twice, and ends with N, so that no part of it is a literal."""
+A program is a module of some functions with one argument N. A function calls only functions that follow it, or itself. Its body consists
+of statements: terms of known size (passed to keep/1, so that the compiler cannot leave them out), calls, messages that the process sends
+to itself, and exceptions that are caught. The last statement may be a tail call of a later function with N, or a call of the function
+itself with N - 1, as a tail call or as the tail of a list. Each term contains a number that occurs only once in the program, so that the
+compiler cannot use a term twice, and contains N (a list, as its last element), so that no part of it is a literal."""
 
 import collections
 import os
@@ -35,7 +36,7 @@ class Node:
 class Program:
     def __init__(self, seed, release):
         self.random, self.release, self.name, self.n_terms = random.Random(seed), release, "random%d" % seed, 0
-        self.bodies = []  # for each function: its statements as (source, function that counts the statement)
+        self.bodies = []  # for each function: its statements, the kind of its end, and the later function that it calls there (None: no later one)
         n = self.random.randrange(3, 9)
         self.bodies = [self.body(i, n) for i in range(n)]
 

@@ -20,7 +20,7 @@ FAULTS = {
     "newest": None,
     "older": None,
     "leak": ("growing_leak", "leak", {"blocks": 20000, "bytes": 960000, "merged_lines": 0, "merged_bytes": 0}),
-    # the numbers of the line that is named, and apart from them those of the other line
+    # blocks and bytes: of the line that the finding names; merged_blocks and merged_bytes: of the other line, which the finding also counts
     "pairs": ("growing_leak", "pairs", {"blocks": 20000, "bytes": 960000, "merged_lines": 1, "merged_blocks": 20000, "merged_bytes": 640000}),
     "sometimes": ("growing_leak", "sometimes", {"blocks": 2000, "bytes": 96000}),
     "storm": ("temporary_storm", "storm", {"blocks": 60000}),

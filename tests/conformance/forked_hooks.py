@@ -40,6 +40,7 @@ def fork_often(tools, mode, *arguments):
         if mode == "exact":
             for key in ("allocated_blocks", "freed_blocks"):
                 failures.expect("parent: " + key, parent[key], rounds)
+            # frees of blocks whose allocation is not in the trace
             failures.expect("parent: ghost frees", parent["ghost_frees"], 0)
         for trace in traces[1::10]:
             look_at_child(failures, tools, trace, mode == "exact", len(arguments) - 1)

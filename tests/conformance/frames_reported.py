@@ -8,7 +8,7 @@ import sys
 import recorded
 import tap
 
-# Stacks, innermost frame first, from the function that allocates to the function of the case. Script frames are `function:line`.
+# The frames of stacks that a test expects, innermost first. Frames of scripts are `function:line`.
 RUN = ["on_click:12", "dispatch:80", "main:3", "interpret"]
 ONE = ["make_block", *RUN, "one_run"]
 TWO = ["make_block", "paint:5", "interpret_paint", "draw", "paint_natively", *RUN]

@@ -24,7 +24,7 @@ def change_of(before, after):
 
 
 def gate(tools, trace, condition, *options):
-    """Returns the exit status of `report --fail-if`: 3 if the condition is true, 0 if it is false."""
+    """Returns the exit status of `report --fail-if`: 3 if the condition is true, 0 if it is false, 1 after an error."""
     return recorded.run([tools.allogram, "report", trace, "--json", *options, "--fail-if=" + condition]).status
 
 
@@ -54,8 +54,8 @@ def compare(tools, before, after, failures):
 
 
 def compare_gates(tools, before, after, views, failures):
-    """Checks conditions on each total, and on the counts of the functions with the most words: each is true for the number in the view
-    and false for other numbers."""
+    """Checks conditions on each total, and on the counts of the first functions of the view: it is true that a count equals the number in the view,
+    and false that it differs from this number."""
     names = [row["function"] for row in views[1]["functions"]]
     rows = [row for row in views[1]["functions"] if names.count(row["function"]) == 1 and '"' not in row["function"]][:5]
     for metric in METRICS:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The table `memory` in the view `heaps`. It shows how much memory malloc, the Boehm collector, Lua and OCaml have, according to their own
-counts. Each byte must count once, and the numbers must agree with the other views. *Lent* memory is memory that a heap obtained from
-malloc."""
+"""The table `memory` in the view `heaps`. It shows how much memory each heap has, according to its own count; the test reads the counts of
+malloc, the Boehm collector and Lua. Each byte must count once, and the numbers must agree with the other views. *Lent* memory is memory
+that a heap obtained from malloc."""
 
 import json
 import os

@@ -5,7 +5,8 @@ damaged at random, enlarged by a hole, cut, and owned by another user.
 The test stops the writer (the process that copies events from the live file into traces) while the programs run, then kills all
 processes. So the live file is full of events that no trace contains. Programs can write anything into the live file, so it is untrusted
 input. If live file, traces and output occupy N bytes together, a command may use at most 2 s + N / (10 MB/s) of CPU time and 256 MiB +
-64 N of memory. Whatever the live file contains, the command must not crash, and must change no file except traces."""
+64 N of memory. Whatever the live file contains, the command must not crash; `report` must change no file, and `check` none outside of
+the recording."""
 
 import argparse
 import glob

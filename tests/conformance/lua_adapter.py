@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the Lua adapter: blocks and calls of scripts against counts made by hand, the frames of coroutines, and a Lua release
-that the adapter does not know."""
+"""Tests of the Lua adapter: blocks and calls of scripts against counts made by hand; the frames, names and lines of Lua functions; samples;
+and a Lua release that the adapter does not know."""
 
 import os
 import shutil

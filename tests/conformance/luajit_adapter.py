@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the LuaJIT adapter. The bytes in use in the trace must equal those that collectgarbage("count") returns, and the Lua
-frames of a block those that LuaJIT shows at the same place."""
+"""Tests of the LuaJIT adapter. The bytes in use in the trace must equal those that collectgarbage("count") returns, and the Lua frames of a block
+must be those that debug.getinfo returns in the script when the script allocates the block."""
 
 import os
 import sys

@@ -484,8 +484,8 @@ def without_debug_information(tools, folder, chain):
 
 
 def attributed(tools, folder, chain):
-    """The summary attributes the blocks that OCaml's library and runtime allocate to the lines of the program that call them, also if the program
-    has no debug information. The program is compiled in a folder of its own, so the compiler finds the names of the sources."""
+    """The summary attributes the blocks that OCaml's library and runtime allocate to the lines of the program that call them, also if the program has
+    no debug information."""
     failures = tap.Failures()
     for debug in (True, False):
         options = ["-custom"] if chain.is_bytecode else []
@@ -548,8 +548,8 @@ def at_each_cycle(tools, folder, chain):
 
 
 def at_a_thousandth(tools, folder, chain):
-    """Samples one word in 1000, with many seeds. The sum of the estimates for each function must lie within four standard deviations of the
-    exact value, and the variance of the estimates must be the one that chance predicts."""
+    """Samples one word in 1000, with several seeds. The sum of the estimates for each function must lie within four standard deviations of the exact
+    value, and the variance of the estimates must be the one that chance predicts."""
     failures = tap.Failures()
     program = chain.program(folder, "rates", ["rates.ml"])
     interval, seeds = 8000, 100 if os.environ.get("AG_TEST_SCALE") == "full" else 6

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """allogram's OCaml library: examples/recorded.ml uses it alone and under `allogram run`, built native, as bytecode and static. The counts
-must equal those in the example's first comment. The source of a second program
-does not use the library; the environment variable OCAMLPARAM links it."""
+must equal those in the example's first comment. The source of a second program does not name the library; the environment variable OCAMLPARAM makes
+the compiler link it."""
 
 import os
 import shutil

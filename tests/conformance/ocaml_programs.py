@@ -74,7 +74,8 @@ def expect_all_reported(failures, tools, trace):
 
 
 def own(tools, trace, function, *options):
-    """{line: (blocks, bytes, blocks in use)} of a function's own sites. A line has a row for each of its places that allocates."""
+    """{line: (blocks, bytes, blocks in use)} of a function's own sites. The view has a row for each expression of a line that allocates; the rows of
+    a line are added up."""
     lines = {}
     for row in recorded.report(tools, trace, "--view=sites", "--by=line", *options)["sites"]:
         if row["function"] == function and row["own"]["allocated_blocks"]:

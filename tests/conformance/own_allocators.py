@@ -4,7 +4,8 @@ results must be the same without allogram and in each kind of recording: exact, 
 be counted.
 
 The compiler sees which registers and which part of the stack such an allocator changes, and the code of the callers relies on the rest.
-So the recorder must not change more than the allocator does."""
+So the recorder must not change more than the allocator does. Further cases: allocators whose functions have other names, in a library or
+in the program (other_entries.c); an allocator that signals interrupt; glibc's debugging of malloc; and a free_sized that calls free."""
 
 import os
 import re
@@ -271,7 +272,8 @@ def inlined(tools, command, mode):
     return failures
 
 
-# Frees 100 blocks of 1111 bytes by free_sized of a library that, like glibc 2.43, only calls free, and is bound when it is loaded.
+# A program that frees 100 blocks of 1111 bytes by the function free_sized of a library. Like that of glibc 2.43, this function only calls free. The
+# library's calls are bound when it is loaded (-z now).
 FREE_SIZED = "#include <stdlib.h>\nvoid free_sized(void *block, size_t size) { (void)size; free(block); }\n"
 FREE_SIZED_CALLER = r"""
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Twenty small programs with a memory bug, in C, C++, Rust, OCaml, Crystal, Erlang and Lua (tests/programs/planted). Each is run twice, with
-its bug and without:
+"""Twenty memory bugs in seven small programs, in C, C++, Rust, OCaml, Crystal, Erlang and Lua (tests/programs/planted). For each bug,
+its program is run twice, with the bug and without:
 
-    allogram run -- PROGRAM BUG planted     the first finding of `report` must name the line with the comment PLANTED
+    allogram run -- PROGRAM BUG planted     the first finding of `report` must name the line with the comment PLANTED, if a rule finds this bug
     allogram run -- PROGRAM BUG             the program without the bug must not have this finding"""
 
 import os
@@ -14,7 +14,7 @@ import recorded
 import tap
 
 FOLDER = os.path.join(recorded.PROGRAMS, "planted")
-# language: (source, commands that build it in a folder, the command that runs it there)
+# language: (source, the command that builds it in a folder, the command that runs it there)
 LANGUAGES = {
     "C": ("planted.c", ["gcc", "-g", "-O1", "-fno-builtin", "planted.c", "-o", "planted_c"], ["./planted_c"]),
     "C++": ("planted.cc", ["g++", "-g", "-O1", "-std=c++17", "planted.cc", "-o", "planted_cc"], ["./planted_cc"]),
@@ -24,8 +24,8 @@ LANGUAGES = {
     "Erlang": ("planted.erl", ["erlc", "+debug_info", "planted.erl"], ["erl", "-noshell", "-run", "planted", "main"]),
     "Lua": ("planted.lua", ["lua5.4", "-v"], ["lua5.4", "planted.lua"]),
 }
-# (language, bug, kind of the finding). If the kind is None, no rule finds the bug: of Erlang, the trace has the words that each function
-# allocates, but not how long they live.
+# (language, bug, kind of the finding). If the kind is None, no rule finds the bug. For example, the trace of an Erlang node has the words that
+# each function allocates, but not how long they live.
 BUGS = [
     ("C", "leak", "growing_leak"),
     ("C", "cache", "growing_leak"),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Coroutines whose first function returns to the first byte of another function, as makecontext arranges it, where the code before that byte
-belongs to a third function: no call pushed this return address, so the stack ends there and is complete. If a signal interrupts the last
-instruction of that third function, the same address means that function, and the stack continues to its callers."""
+"""A return address usually follows a call, so it belongs to the function of the byte before it. This test has an exception: a coroutine whose first
+function returns to the first byte of `starts_here`, as makecontext arranges it. The byte before belongs to `ends_before`, which contains no call. So
+no call pushed this return address, and the stack must end with `starts_here` and be complete. If a signal interrupts the last instruction of
+`ends_before`, the stack must continue to the callers of `ends_before`."""
 
 import json
 import os

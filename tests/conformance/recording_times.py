@@ -84,8 +84,8 @@ def a_delay_passes(tools):
 
 
 def a_duration_passes(tools):
-    """The trace ends when the duration ends, and contains the bytes in use at this moment. The
-    program continues, and its exit status does not change."""
+    """The trace ends when the duration ends, and contains the bytes in use at this moment. The program continues, and its exit status does not
+    change."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         begun = time.monotonic()
@@ -112,8 +112,8 @@ def children_wait_too(tools):
 
 
 def what_stays_is_in_the_curve(tools):
-    """A program allocates a block and then sleeps. In the timeline, the block must be in use during the whole sleep, if the timeline is
-    read from the index of the trace, and if it is computed from the events (with --from)."""
+    """A program allocates a block and then sleeps. In the timeline, the block must be in use during the whole sleep. This is tested with the timeline
+    from the index of the trace, and with the timeline that is computed from the events (with --from)."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         commanded = snapshots.Commanded(tools, folder)

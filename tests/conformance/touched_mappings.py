@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """--view=mappings: how much of what the program mapped is resident, how much is not, and how much more was mapped at the end than half-way.
-touched_mappings.c knows these numbers of its mappings. For python3 and node the kernel knows them: /proc/PID/smaps and pagemap of the pages that
-the records of the trace say the program mapped. The mappings of an allocator whose blocks are recorded are not in the view."""
+touched_mappings.c prints these numbers of its own mappings. For python3 and node the test reads them in /proc/PID/smaps and pagemap, for the pages
+that the program mapped according to the records of the trace. The mappings of an allocator whose blocks are recorded are not in the view."""
 
 import bisect
 import glob

@@ -176,7 +176,8 @@ def cpu_ticks(pid):
 
 
 def heaptrack_gui(folder, *paths):
-    """Opens files in heaptrack_gui, a window for each, until it needs no more CPU time. Returns None, or how it ended before that."""
+    """Opens files in heaptrack_gui, a window for each, until it needs no more CPU time. Returns None, or a text if it ended before or is still busy
+    after two minutes."""
     tool = need("heaptrack_gui", "heaptrack-gui")
     environment = dict(os.environ, QT_QPA_PLATFORM="offscreen", HOME=folder, XDG_RUNTIME_DIR=folder, XDG_CONFIG_HOME=folder)
     with subprocess.Popen([tool, *paths], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as gui:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_exports.py --build FOLDER: reads each export format with the tool for which the format is made. Prints TAP.
+"""run_exports.py --build FOLDER: reads each export format but perf-map with the tool for which the format is made. Prints TAP.
 
 The recorded programs have inlined functions and temporary blocks, C++ names, stacks that are cut, or several threads. The sums that a tool
 finds must equal those of `allogram report`. A case whose tool is not installed is skipped."""
@@ -201,7 +201,7 @@ def heaptrack(exports, failures):
             lines = file.read().splitlines()
         used = [int(line[2:], 16) for line in lines if line.startswith("+ ")]
         kinds = sum(line.startswith("a ") for line in lines)
-        # heaptrack_gui writes behind the end of an array if this is not so
+        # otherwise heaptrack_gui writes beyond the end of an array
         failures.require("%s: the kinds of allocations are first allocated in the order of their numbers" % name,
                          list(dict.fromkeys(used)) == list(range(kinds)))
         seen = consumers.heaptrack_print(path, exports.folder)
@@ -260,7 +260,7 @@ def same_bytes(exports, failures):
 
 
 def filters(exports, failures):
-    """With --focus, an export in each format has the same sums as the report with --focus."""
+    """With --focus, an export has the same sum as the report with --focus, in four formats."""
     trace = exports.traces["temporary"]
     wanted = recorded.report(exports.tools, trace.path, "--focus=^make$")["allocated_bytes"]
     failures.require("--focus selects some of the bytes", 0 < wanted < trace.summary["allocated_bytes"])
@@ -328,8 +328,8 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until select the same blocks in every format as --from and --to in the report. If they select no block, an export as csv
-    or json is an empty table, and an export in another format fails."""
+    """--from and --until select the same blocks in every format but firefox as --from and --to in the report. If they select no block, an
+    export as csv or json is an empty table, and an export in another format fails."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
@@ -339,7 +339,7 @@ def windows(exports, failures):
         wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
         for form in FORMATS:
             if form == "firefox" or not readable(form):
-                continue  # the case `firefox` compares this format
+                continue  # only the case `firefox` compares this format, without a window
             if wanted["allocated_blocks"] == 0 and form not in ("csv", "json"):
                 refused = recorded.run([exports.tools.allogram, "export", trace.path, "--to=" + form, *export_options, "-o",
                                         os.path.join(exports.folder, "refused")])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ten_programs.py --build FOLDER: records ten programs of different kinds, and compares the numbers of each export with those of
-`allogram report`. Prints TAP.
+"""ten_programs.py --build FOLDER: records ten programs of different kinds, and compares the numbers of exports in seven formats with
+those of `allogram report`. Prints TAP.
 
 A program whose runtime is not installed is skipped. With AG_TEST_SCALE=full the C++ compiler compiles a file that gives more than 100,000
 stacks, and the program many_stacks has 131,072 of them."""
@@ -172,7 +172,7 @@ class Programs:
         return path
 
     def commands(self):
-        """[(name, command, or None and a reason, options of run)]"""
+        """Yields (name, command or None, options of `run`) for each program. None: the program is not installed."""
         def runtime(name, *words):
             return [name, *words] if shutil.which(name) else None
         cc1plus = compiler()
@@ -225,7 +225,7 @@ class Programs:
                 # A block of a heaptrack file has one size, so the size that a sample represents is rounded.
                 slack = 0 if not (is_sampled and form == "heaptrack") else sums["allocated_blocks"] / 2
                 if slack and metric.endswith("_blocks"):
-                    continue  # samples
+                    continue # the file has one block for each sample
                 if wanted.get(metric) is not None and abs(total - wanted[metric]) > slack:
                     failures.expect("%s: %s in %s" % (name, metric, form), total, wanted[metric])
         if not traces[1:]:

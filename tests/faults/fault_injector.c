@@ -5,10 +5,12 @@
  *
  * WHERE is "agent" (system calls by instructions in a library of allogram, in any process) or
  * "writer" (system calls of processes that execute allogram, except those of the dynamic loader).
- * Only the kinds of system calls in the table `faults` can fail. The first FIRST calls of these
- * kinds succeed. Each later call fails with a probability of PERMILLE in a thousand, with the error
- * in the table, as if the disk was full, memory exhausted or a limit reached. The injector writes
- * two numbers to the file REPORT: how many system calls could have failed, and how many failed.
+ * Only the kinds of system calls in the table `faults` can fail; of these, madvise only with
+ * MADV_POPULATE_WRITE, and write only to a file and not to the standard streams. The first FIRST
+ * calls that could fail succeed. Each later one fails with a probability of PERMILLE in a thousand,
+ * with the error in the table, as if the disk was full, memory exhausted or a limit reached. The
+ * injector writes two numbers to the file REPORT: how many system calls could have failed, and how
+ * many failed.
  *
  * A seccomp filter passes these system calls to the injector (SECCOMP_RET_USER_NOTIF), which lets a
  * call continue or answers with an error. So the program and allogram need no changes, and all
@@ -91,7 +93,8 @@ static bool executes_allogram(pid_t pid) {
     return name && strcmp(name, "/allogram") == 0;
 }
 
-/* Whether the descriptor is a regular file. A write to a pipe never fails with ENOSPC. */
+/* Whether the descriptor has a path (is no pipe or socket). A write to a pipe never fails with
+ * ENOSPC. */
 static bool is_file(pid_t pid, uint64_t fd) {
     char path[64], name[2] = "";
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%" PRIu64, pid, fd);

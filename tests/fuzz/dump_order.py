@@ -3,7 +3,7 @@
 
     dump_order.py ALLOGRAM WORST_TRACES
 
-Each trace has one chunk (a unit of the file) for the events of each stream (thread); the times of the chunks overlap."""
+Each trace has one or two chunks (units of the file) with the events of each stream (thread); the times of the chunks overlap."""
 
 import os
 import subprocess

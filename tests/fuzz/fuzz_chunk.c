@@ -1,6 +1,6 @@
 /* fuzz_chunk.c: reads any bytes as the body of a chunk (the unit of a trace file). So the decoders
  * of events and records are tested without the rest of the file. The first byte selects the kind of
- * chunk. */
+ * chunk, and is the time in ns at which the events begin. */
 #include <stdlib.h>
 #include <string.h>
 

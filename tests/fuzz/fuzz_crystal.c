@@ -83,7 +83,7 @@ bool ag_decoder_is_code(struct ag_decoder_file *file, uint64_t address) {
     return address >= ADDRESS && address - ADDRESS < file->n_bytes;
 }
 
-/* Checks that the code reader finds no type number and no size that the code does not contain. */
+/* Checks that the code reader finds no type number that the code does not contain. */
 static void code(const char *bytes, size_t n_bytes) {
     struct ag_decoder_file file = {(const uint8_t *)bytes, n_bytes};
     for (size_t at = 0; at < n_bytes; at++) {

@@ -1,6 +1,6 @@
 /* fuzz_outside.c: reads any bytes as an input that `allogram observe` reads from another process:
  * /proc/PID/maps, a perf map, a jitdump, an ELF object that describes generated code to debuggers,
- * or .debug_frame.
+ * or an ELF file with unwind tables.
  *
  *     input   | which : 1 | the bytes | */
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* fuzz_unwind.c: reads any bytes as .eh_frame_hdr and .eh_frame, and then as .eh_frame without a
- * header; packs each unwind rule that these tables define (ag_frame_rule_pack), and evaluates the
- * expressions of the rules.
+ * header; looks up the unwind rules at a few addresses after the pc, packs them
+ * (ag_frame_rule_pack), and evaluates their expressions.
  *
  *     input   | pc, relative to the header : 4 | .eh_frame_hdr | .eh_frame |
  *
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     }
     memcpy(&relative_pc, bytes, sizeof relative_pc);
     const size_t n = n_bytes - sizeof relative_pc;
-    // exactly as long, so that the sanitizer finds a read beyond the end
+    // a copy exactly as long as the tables, so that the sanitizer finds a read beyond the end
     uint8_t *memory = malloc(n);
     memcpy(memory, bytes + sizeof relative_pc, n);
     const uintptr_t low = (uintptr_t)memory, pc = low + (uintptr_t)(intptr_t)relative_pc;

@@ -1,5 +1,5 @@
-/* read_input.c: makes a fuzz target a program that reads files, for input_budgets.py. It is linked
- * with fuzz_SUBJECT.c in place of libFuzzer.
+/* read_input.c: turns a fuzz target into a program that reads files, for input_budgets.py. It is
+ * linked with fuzz_SUBJECT.c in place of libFuzzer.
  *
  *     usage: input_SUBJECT FILE... */
 #include <fcntl.h>

@@ -3,10 +3,10 @@
 
     reader_budgets.py ALLOGRAM WORST_TRACES [--only=CASE]... [--command=WORDS]... [--scale=FACTOR] [--jobs=N] [--list] [--body=FILE]... [TRACE...]
 
-With N = uncompressed bytes of the trace + bytes of output, a command takes at most 2 s + N / (10 MB/s) of CPU time (user and system, as the
-kernel counts it, so other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are those of
-worst_traces.c, the traces given as arguments, and one trace for each file given with --body, an input of fuzz_chunk.c. --list prints every
-measurement, the most expensive first. --only and --command select cases and commands, --scale multiplies the size of the traces, and --jobs
+With N = uncompressed bytes of the trace (of a TRACE: bytes of its file) + bytes of output, a command takes at most 2 s + N / (10 MB/s) of CPU
+time (user and system, as the kernel counts it, so other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces
+are those of worst_traces.c, the traces given as arguments, and one trace for each file given with --body, an input of fuzz_chunk.c. --list prints
+every measurement, the most expensive first. --only and --command select cases and commands, --scale multiplies the size of the traces, and --jobs
 is the number of measurements at the same time. With AG_TEST_SCALE=full the traces are larger, and each command reads each trace. Otherwise
 one command of each kind reads each trace: commands that read the definitions and the sums, read the events once, replay the events, merge
 traces, write the HTML page, or export."""

@@ -3,8 +3,8 @@
 
     silent_damage.py ALLOGRAM TRACE
 
-For each chunk (a unit of the file) of a complete trace, one byte of the chunk is overwritten. Then check, dump, views, a diff, an export
-and a page read the damaged trace."""
+For each chunk (a unit of the file) of a complete trace, except the index, one byte of the chunk is overwritten. Then check, dump, views, a diff, an
+export and a page read the damaged trace."""
 
 import json
 import os

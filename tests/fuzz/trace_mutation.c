@@ -1,5 +1,5 @@
-/* trace_mutation.c: changes traces to bytes that no writer produces, with valid checksums, for
- * fuzz_trace.c and mutate_traces.c. See trace_mutation.h. */
+/* trace_mutation.c: changes traces to bytes that no writer produces, in most cases with valid
+ * checksums, for fuzz_trace.c and mutate_traces.c. See trace_mutation.h. */
 #include "trace_mutation.h"
 
 #include <stdlib.h>
@@ -161,8 +161,7 @@ static void replace(struct ag_trace_bytes *trace, size_t at, size_t n_old, const
     *trace = (struct ag_trace_bytes){.data = data, .n_bytes = n_bytes, .capacity = n_bytes + 1};
 }
 
-/* Sets a field of a chunk header, given by its offset and length, to a number at the limits of its
- * range. */
+/* Sets a random field of a chunk header to a number near a limit of some range. */
 static void change_header_field(struct ag_trace_bytes *trace, uint64_t *state) {
     static const struct {
         uint8_t offset, n_bytes;

@@ -1,4 +1,6 @@
-/* trace_mutation.h: changes traces to bytes that no writer produces, with valid checksums. */
+/* trace_mutation.h: changes traces to bytes that no writer produces, in most cases with valid
+ * checksums (trace_mutation.c), and reads traces, with all readers (trace_reading.c) or by a
+ * command (command_reading.c). */
 #ifndef AG_TRACE_MUTATION_H
 #define AG_TRACE_MUTATION_H
 
@@ -16,7 +18,8 @@ struct ag_trace_bytes {
  * or if there is no memory. */
 bool ag_trace_unpack(const struct ag_trace_bytes *trace, struct ag_trace_bytes *ret_unpacked);
 
-/* Corrects every checksum, as far as headers can be followed. */
+/* Corrects the checksums of the file header, of the chunks up to the first invalid chunk header,
+ * and of the footer. */
 void ag_trace_fix_hashes(uint8_t *bytes, size_t n_bytes);
 
 /* Changes a trace in one to four places: flips bits, changes bytes or header fields, removes

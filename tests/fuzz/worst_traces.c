@@ -1,11 +1,12 @@
 /* worst_traces.c: writes traces that are as expensive to read as their size allows, for
  * reader_budgets.py.
  *
- *     worst_traces --list            prints the names of the cases, one a line
+ *     worst_traces --list            prints for each case a line with its name and its usual N
  *     worst_traces CASE N PATH       writes the case to PATH; N is about the number of its events,
  *                                    nodes, threads or other items; prints the uncompressed size
  *                                    of the trace in bytes
- *     worst_traces --body FILE PATH  writes a trace with an input of fuzz_chunk.c as a chunk (unit)
+ *     worst_traces --body FILE PATH  writes a trace with three chunks (units), each with the same
+ *                                    input of fuzz_chunk.c
  *
  * Each case aims at one way in which a reader's work may grow faster than its input: keys that
  * collide in a hash table whose hash is known, lists that are searched from their beginning, events
@@ -436,8 +437,9 @@ static void repair_streams(uint64_t n) {
     }
 }
 
-/* One stream frees blocks at addresses whose hashes collide. Another stream, which overlaps it in
- * time, allocates these blocks: each free has to wait until its allocation is read. */
+/* One stream frees blocks at addresses whose hashes collide, and as many blocks that are never
+ * allocated. Another stream, which overlaps it in time, allocates the blocks of the first kind:
+ * their frees have to wait until the allocations are read. */
 static void repair_collisions(uint64_t n) {
     const struct collider collider = collider_new(GOLDEN, 20);
     uint64_t address = 0;
@@ -1011,7 +1013,7 @@ static void colliding_names(uint64_t n) {
     managed_nodes(n);
 }
 
-/* A few names of the largest length, in many stacks. */
+/* A function and a file with names of N letters, in one stack. */
 static void long_names(uint64_t n) {
     char *letters = malloc(n + 1);
     if (letters == NULL) {
@@ -1030,7 +1032,7 @@ static void long_names(uint64_t n) {
     few_events(18);
 }
 
-/* Type names that are nested as deeply as their length allows. */
+/* A type whose name is nested N deep. */
 static void nested_types(uint64_t n) {
     char *letters = malloc(n * 12 + 1);
     if (letters == NULL) {
@@ -1057,7 +1059,7 @@ static void nested_types(uint64_t n) {
 
 /* ---- stacks ---- */
 
-/* Nodes whose sites (pc and image) are equal in all bits that a weak hash uses. */
+/* Nodes whose pcs and images are equal in all bits that a weak hash uses. */
 static void colliding_sites(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x400100, (uint32_t)(i << 17) + 1);
@@ -1337,8 +1339,9 @@ static void make_trace(const struct worst_case *worst, uint64_t n) {
     }
 }
 
-/* The first byte is the kind, as in fuzz_chunk.c. The number of events in the rest is not known, so
- * the header's number is a guess. A reader has to notice that it is wrong. */
+/* Writes the file, an input of fuzz_chunk.c, as the body of three chunks. The first byte of the
+ * file is the kind of chunk. The number of events in the rest is not known, so the header of each
+ * chunk has another number. A reader has to notice that numbers are wrong. */
 static void put_kept_body(const char *path) {
     static uint8_t bytes[1 << 20];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Tests the files that `make install` installs: the program, the agent (the library that allogram loads into programs), the pkg-config file,
-# man pages and completions. The test installs the files into a temporary folder. BUILD is the build folder.
+# man pages, completions, and the files for OCaml, Julia and Crystal. The test installs the files into a temporary folder. BUILD is the build folder.
 
 setup_file() {
     export ROOT="$BATS_FILE_TMPDIR/root"

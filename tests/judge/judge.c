@@ -4,7 +4,7 @@
  * it.
  *
  * The judge uses no code of the agent. It starts from its own registers, unwinds its callers, and
- * returns only the frames that begin with the one at which the agent's unwinder started.
+ * returns the frames from the one on at which the agent's unwinder started.
  *
  * The judge loads libunwind with dlopen and does not link it. libunwind exports _Unwind_Resume, and
  * would replace libgcc's exception handling. libunwind's exception handling writes the addresses of

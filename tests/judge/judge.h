@@ -13,12 +13,12 @@
 extern "C" {
 #endif
 
-/* Stores the pcs (code addresses) of the stack's frames, innermost first, at most `capacity`. sp is
- * the place on the stack of the return address of a call. The first frame is the function that made
+/* Stores the pcs (code addresses) of the stack's frames, innermost first, at most `capacity`. sp
+ * points to the return address of a call on the stack. The first frame is the function that made
  * this call; the called function, or a callee of it, must call allogram_judge. For each pc, pc - 1
  * is inside of the frame's current instruction: the pc of a call is its return address, and the pc
  * of a frame that a signal interrupted is increased by one. Returns the number of pcs, or -1 if the
- * first frame was not found. */
+ * first frame was not found or libunwind is not loaded. */
 __attribute__((visibility("default"))) int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs,
                                                           int capacity);
 

@@ -1,7 +1,7 @@
-/* judged_malloc.c: malloc, calloc, realloc and memalign of corner_cases.cc. At each call allogram's
- * unwinder captures the stack. The result is compared frame by frame with that of the unwinder
- * without its caches (the plain walk), and with that of libunwind (judge.h). The first differences
- * are printed. */
+/* judged_malloc.c: malloc, calloc, realloc, memalign and aligned_alloc of corner_cases.cc. At each
+ * call allogram's unwinder captures the stack. The result is compared frame by frame with that of
+ * the unwinder without its caches (the plain walk), and with that of libunwind (judge.h). The first
+ * differences are printed. */
 #include "judged_malloc.h"
 
 #include <dlfcn.h>
@@ -122,9 +122,9 @@ static void show_difference(const struct judged_thread *thread, int n_ours, int 
     }
 }
 
-/* No unwinder can unwind the last steps of a throw. libgcc's function overwrites the registers that
- * it saved for its caller with those of the handler's frame, and returns by eh_return. No CFI
- * describes this. */
+/* Whether the pc is in a function of libgcc that throws. No unwinder can unwind the last steps of a
+ * throw. libgcc's function overwrites the registers that it saved for its caller with those of the
+ * handler's frame, and returns by eh_return. No CFI describes this. */
 static bool is_of_a_throw(uintptr_t pc) {
     static const char *const throwers[] = {"_Unwind_RaiseException", "_Unwind_Resume",
                                            "_Unwind_ForcedUnwind", "_Unwind_Resume_or_Rethrow"};
@@ -164,7 +164,7 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
     __builtin_ia32_writeeflags_u64(flags & ~TRAP_FLAG);
     int n_theirs = allogram_judge(sp, thread->theirs, PCS);
     __builtin_ia32_writeeflags_u64(flags);
-    if (n_theirs < 0) { // the judge has not loaded libunwind yet
+    if (n_theirs < 0) { // libunwind is not loaded yet, or has not found the first frame
         count(&judged_counts.not_judged);
     } else if (root == AG_ROOT_CUT && n_theirs > DEPTH) {
         n_theirs = DEPTH;

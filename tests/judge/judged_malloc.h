@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+/* Numbers of captures. lost: the stack could not be stored; not_judged: libunwind is not loaded,
+ * did not find the first frame, or was running when malloc was called. */
 struct judged_counts {
     unsigned long captures, incomplete, cut;
     unsigned long differ_from_plain, differ_from_judge, lost, not_judged;

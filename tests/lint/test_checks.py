@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_checks TOOLS: tests the checks of tools/. Each check must accept a small clean tree and refuse the same tree with one fault. Prints TAP.
+"""test_checks TOOLS: tests the checks of tools/. Each check must accept a small clean tree and refuse the same tree with one fault.
+check_symbols and check_vectors are run on small objects that are compiled here. Prints TAP.
 
 A row of CASES is (the fault, the check, files that replace or extend those of the clean tree, a text that the finding must contain). The rows of
 PASSING are trees that the check must accept.

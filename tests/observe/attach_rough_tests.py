@@ -341,8 +341,8 @@ ptrace.restype = ctypes.c_long
 
 
 def hold_after(pid, request, seconds):
-    """Sends SIGINT to the process `allogram attach`, and keeps its first thread from running for SECONDS after the thread has made the ptrace
-    request REQUEST, as on a machine without a free CPU. Returns whether allogram has not ended meanwhile."""
+    """Sends SIGINT to the process `allogram attach`, and keeps its first thread from running for SECONDS after the thread has made the ptrace request
+    REQUEST, as on a machine without a free CPU. Returns whether allogram still runs after this."""
     seize_with_marked_calls = 1
     assert ptrace(PTRACE_SEIZE, pid, None, seize_with_marked_calls) == 0, os.strerror(ctypes.get_errno())
     ptrace(PTRACE_INTERRUPT, pid, None, None)

@@ -105,8 +105,8 @@ class Attached:
 
 
 def cycles(target, n, work, *options):
-    """N times: attaches, calls work(attached), and detaches. If work returns a function, calls check(attached) with this function after the
-    detach, when the trace is complete. Returns the time, in us, for which each attach stopped a thread."""
+    """N times: attaches, calls work(attached), and detaches. If work returns a function, cycles calls this function with the argument `attached`
+    after the detach, when the trace is complete. Returns the time, in us, for which each attach stopped a thread."""
     n_refused, stood = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(n):

@@ -6,7 +6,7 @@
  * functions in turn. The calls have varying lengths, so that a sampler with a fixed period has no
  * bias. The program measures the CPU time of each function by the thread's CPU clock. It prints
  * both times as JSON at the end: after SECONDS of wall-clock time, or at SIGTERM. With `late`, a
- * second thread, named "late", starts when a line arrives on standard input; its function run_late
+ * further thread, named "late", starts when a line arrives on standard input; its function run_late
  * only calls late_part.
  */
 #include <pthread.h>

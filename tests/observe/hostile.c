@@ -8,11 +8,11 @@
  *     crowd     3,800 threads wait in system calls, 200 allocate all the time
  *     flat      200 threads allocate all the time
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
- *     handler   all threads are in a signal handler for ever; there no tracer may stop them
+ *     handler   the only thread is in a signal handler for ever, so no thread may load the agent
  *     vfork     a thread waits in vfork, again and again; there no tracer can stop it
  *     stop      the process is stopped by SIGSTOP most of the time
  *     exec      the process executes itself, again and again
- *     circle    the list of generated code that a process keeps for debuggers is a circle
+ *     circle    the list of generated code for debuggers (__jit_debug_descriptor) is circular
  *     fault     the list for debuggers is in memory that cannot be read: a read of its pages waits
  *               for ever (userfaultfd)
  *     tables    a mapped file has a thousand symbol tables, at one offset, with one string table
@@ -21,9 +21,10 @@
  *     map       the perf map of the process (/tmp/perf-PID.map) is a hole of 1 GiB
  *
  * The program prints "ready", and calls go_round in a loop. It answers each line of its input by
- * "OK" and the number of calls and of allocations, or by an error: a changed errno, signal mask or
- * register, or a block that another thread has changed. In the modes with many threads that
- * allocate, it answers by "STUCK" if one of them has allocated nothing since the last answer. */
+ * "OK" and the sum of the numbers of calls and of allocations, or by an error, for example: a
+ * changed errno, signal mask or register, or a block that another thread has changed. In the modes
+ * with many threads that allocate, it answers by "STUCK" if one of them has allocated nothing since
+ * the last answer. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,9 @@
  *
  *     usage: late_boehm [busy]
  *
- * busy: two threads allocate all the time. The program prints "ready". Each line of its input is a
- * command, which the program answers with the same line:
+ * busy: two threads allocate all the time. The program allocates and keeps 1000 blocks of 100 bytes
+ * (not in counted()), and prints "ready". Each line of its input is a command, which the program
+ * answers with the same line:
  *
  *     make N    allocates N blocks of 64 bytes in counted(), and keeps no pointer to them
  *     keep N    allocates N blocks of 100 bytes in counted(), and keeps pointers to them

@@ -16,7 +16,7 @@ enum {
     THREADS = 8,           /* each uses STACK_BYTES of its stack, and STORAGE_BYTES of its TLS */
     STORAGE_BYTES = 128 * 1024,
     STACK_BYTES = 512 * 1024,
-    PRIVATE_BYTES = 20 * MIB,  /* of a private mapping that is larger by half */
+    PRIVATE_BYTES = 20 * MIB,  /* the written part of a private mapping of 1.5 times this size */
     SHARED_BYTES = 6 * MIB,    /* shared memory without a file */
     FILE_BYTES = 8 * MIB,      /* a private mapping of a file, all of it read */
     COPIED_BYTES = 3 * MIB,    /* changed part of the mapping of the file */

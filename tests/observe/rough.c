@@ -4,19 +4,19 @@
  *     usage: rough MODE
  *
  *     leader     the first thread has ended, other threads live
- *     vfork      one thread waits for children of vfork that take 60 ms each
+ *     vfork      threads wait for children of vfork that take 60 ms each
  *     timer      a handler runs every 100 us in any thread
- *     handler    a thread lives in a signal handler
+ *     handler    threads live in a signal handler
  *     threads    threads begin and end all the time
  *     plugins    threads load and unload a library, and call a function of it
  *     calls      threads make system calls that do not wait
- *     coroutine  a thread runs on stacks that malloc has allocated
+ *     coroutine  a thread runs on a stack that malloc has allocated
  *     small      threads have the smallest stacks that are allowed
- *     dispatch   threads forbid system calls to themselves (syscall user dispatch); a call raises
+ *     dispatch   a thread forbids system calls to itself (syscall user dispatch); a call raises
  *                SIGSYS
  *
- * The program prints "ready". For each line N of its input, the program calls counted_round() N
- * times. Each call allocates 1000 bytes. It answers with "N OK", or with N and an error. */
+ * The program prints "ready". For each line of its input, the program calls counted_round() ROUNDS
+ * times. Each call allocates 1000 bytes. It answers with "200 OK", or with 200 and an error. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -204,7 +204,7 @@ static void *live_in_coroutine(void *unused) {
     return unused;
 }
 
-static char forbids_calls; /* the selector of the threads: 0 allows system calls, 1 forbids them */
+static char forbids_calls; /* the selector of the thread: 0 allows system calls, 1 forbids them */
 
 static void on_forbidden_call(int number) {
     (void)number;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""attached_in_root ROOT BUILD: tests `allogram attach` and `allogram observe` with an Erlang node of another Debian release. ROOT is a folder with the root file
-system of that release (make_roots.sh). The release has OTP 27, in which each tracer has its own trace session (a set of traced processes
-and functions). The cases are those of tests/conformance/erlang_attached.py. Prints TAP."""
+"""attached_in_root ROOT BUILD: tests `allogram attach` and `allogram observe` with an Erlang node of another Debian release. ROOT is a folder
+with the root file system of that release (make_roots.sh). The release has OTP 27, in which each tracer has its own trace session (a set of
+traced processes and functions). The cases are a part of those of tests/conformance/erlang_attached.py. Prints TAP."""
 
 import os
 import sys

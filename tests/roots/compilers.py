@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""compilers ROOTS BUILD: tests that every file compiles without a warning with clang and with a newer gcc. Prints TAP.
+"""compilers ROOTS BUILD: tests that the source tree compiles without a warning with clang and with a newer gcc. Prints TAP.
 
 The usual build uses the gcc of this machine. In this test clang compiles the source tree, with the test programs. Then the gcc of a newer Debian
 release compiles the source tree in a folder below ROOTS that has the root file system of that release (make_roots.sh); the packages for the

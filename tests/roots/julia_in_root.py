@@ -69,7 +69,8 @@ def numbers(line):
 
 
 def allocs_between_marks(tools, trace):
-    """Returns the number of blocks of each heap that were allocated between the last marks "begin" and "end" in the output of `allogram dump`."""
+    """Returns the number of blocks of each heap of HEAPS that were allocated between the last marks "begin" and "end" in the output of
+    `allogram dump`."""
     dump = recorded.run([tools.allogram, "dump", trace]).stdout
     heaps = {int(number): name.decode() for number, name in re.findall(rb' heap heap=(\d+) [^\n]*? name="([^"]*)"', dump)}
     begin, end = dump.rfind(b' mark name="begin"'), dump.rfind(b' mark name="end"')

@@ -9,7 +9,7 @@ the programs together with the program's own allocator (host/own_malloc.c).
 import random
 
 SITE, SITES = 48, 48
-MOST_CALLS = 300  # calls of generated functions in one run
+MOST_CALLS = 300  # calls between generated functions in one run of the act `fresh`
 
 FLAGS = ["-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-plt", "-fstack-clash-protection", "-fcf-protection=full", "-funroll-loops",
          "-fno-asynchronous-unwind-tables", "-fstack-protector-strong", "-mno-red-zone", "-fno-inline", "-ffunction-sections", "-mstackrealign",

@@ -1,8 +1,8 @@
 """Makes torture programs (see run_torture.py) from seeds. A program is a tree of acts (its steps), written as text (host/nodes.h).
 
 A program must not do what POSIX forbids. So which acts are possible at a place of the tree depends on the place. The class Place describes a
-place: whether the process has other threads (a child that such a process forks may call only certain functions), whether a filter or a limit
-forbids system calls, and whether malloc is the program's own malloc, which may be called in a signal handler.
+place: for instance, whether the process has other threads (a child that such a process forks may call only certain functions), whether a filter
+or a limit forbids system calls, and whether the act runs in a signal handler.
 """
 
 import random
@@ -92,7 +92,7 @@ class Place:
         self.threaded = threaded  # other threads of this process run acts
         self.orphaned = orphaned  # this is a forked child of a process with threads: locks of the C library may be held forever
         self.filtered = filtered  # some system calls fail
-        self.limited = limited  # the process has few descriptors or a small stack
+        self.limited = limited  # the process has closed its descriptors, or has a resource limit (setrlimit)
         self.quiet = quiet  # the act runs in a signal handler
         self.stacked = stacked  # the act runs on a coroutine's stack: pthread_exit cannot unwind to the thread's first frame
         self.fresh = fresh  # the program contains generated code (fresh_source.py)

@@ -7,12 +7,11 @@
     run_torture.py --build=BUILD --test                                    for `make test`: runs self_test.py, the programs in kept/, and
                                                                            500 seeds; prints TAP
 
-A seed determines one program: a tree of acts, which are the steps of the program (program_text.py), and the way in which the program is
-compiled (variants.py). judging.py describes the modes, and which differences count as findings. The folder kept/ has programs that failed
-once; --test runs these programs first. A program is not run in a mode in which it would show a known defect (known_defects.py), unless --all
-is given; such programs are counted as left out. --repeat runs one program several times, --reduce makes a failing program smaller (reducing.py),
---work is the folder for the executables and the runs, and --verbose shows where in this script an
-exception was raised.
+A seed determines one program: a tree of acts, which are the steps of the program (program_text.py), and the way in which the program is compiled
+(variants.py). judging.py describes the modes, and which differences count as findings. The folder kept/ (if it exists) has programs that failed once.
+A program is not run in a mode in which it would show a known defect (known_defects.py), unless --all or --text is given; such programs are counted as
+left out. --repeat runs the program of --text several times, --reduce makes a failing program smaller (reducing.py), --work is the folder for the
+executables and the runs, and --verbose shows where in this script an exception was raised.
 """
 
 import argparse
@@ -148,7 +147,7 @@ class Tally:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
 
     def line(self, what, options, seconds):
-        """Returns the line of the log for a slice (a number of programs that run one after the other)."""
+        """Returns the line of the log for a slice (programs with consecutive seeds)."""
         kind = lambda *names: sum(self.kinds.get(name, 0) for name in names)
         return ("%s commit=%s seeds=%s modes=%s programs=%d runs=%d unstable=%d left_out=%d failed=%d differences=%d crashes_or_status=%d "
                 "hangs=%d leftovers=%d unreported=%d traces=%d reported_losses=%d seconds=%d" % (
@@ -235,8 +234,8 @@ def test_judge(options, builds):
 
 
 def is_certain(result, options, builds):
-    """Whether --test counts the findings of a program. A crash, a hang and a leftover always count. Another difference counts only if it occurs
-    again in three more runs, because other load on the machine may have caused it. `make soak` counts every difference."""
+    """Whether --test counts the findings of a program. A crash, a hang and a leftover always count. Another difference counts only if the program
+    fails again in one of three more runs, because other load on the machine may have caused it. `make soak` counts every difference."""
     if any(finding.kind in ("status", "hang", "left") for finding in result.findings):
         return True
     return any(run_programs([program_of(result.seed)], options, builds).failed for _ in range(3))

@@ -1,7 +1,8 @@
 """Tests judging.py: it must find each of several deliberate faults of allogram, as a finding of the right kind.
 
-For each fault, a shell script takes the place of allogram. It calls the real allogram and drops an event, changes output or status, leaves a
-process or a file, never ends, or damages a trace. One more case runs the real allogram with counts that are wrong by one.
+For each fault, a shell script takes the place of allogram. It calls the real allogram and drops an event or a trace, changes output or status,
+leaves a process or a file, reports an unrecorded process, never ends, or damages a trace. Three more cases run the real allogram: twice without
+a fault, and once with counts that are wrong by one. The last case has a program that is unstable.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Runs programs for the workers of run_torture.py, and finds the processes and files that the programs leave behind.
 
 A worker process adopts every orphan of its programs (PR_SET_CHILD_SUBREAPER), so it finds processes that outlive the programs. If it has the
-right to mount, it mounts a file system of its own at /dev/shm, so it also finds files that remain in /dev/shm. It also hides the debug files of
-the machine's libraries: `allogram report` would decompress all debug information of libc for each trace.
+right to mount, it mounts a file system of its own at /dev/shm, so it also finds files that remain in /dev/shm; and it hides the debug files of
+the machine's libraries, because `allogram report` would decompress all debug information of libc for each trace.
 """
 
 import ctypes

@@ -2,8 +2,8 @@
 
 The program's counts (the truth) are in the file that host/truth.h describes. A site is a function of the program that allocates; its number is
 part of its name. `allogram dump` prints every event of a trace with its stack. The site of an event is the innermost frame of the stack that is
-not in a library. This file finds the name of that frame with readelf, so the comparison does not depend on allogram's symbolizer. `allogram report` is
-used only for losses and sums.
+not in a library. This file finds the name of that frame with readelf, so the comparison does not depend on allogram's symbolizer. `allogram check`
+reports damage and losses; `allogram report` is used only for losses.
 
 Each process allocates one block at site 30, the mark. Its size is 4096 + the number of the process, so it shows to which process a trace belongs.
 """
@@ -321,7 +321,8 @@ def compare(trues, traces, is_part=False, may_miss_programs=False):
 
 
 def _unmarked(true, by_number):
-    """Returns the trace without a mark that differs least from the counts of the process, if the two have a site in common."""
+    """Of the traces without a mark, finds the one that differs least from the counts of the process. Returns it if it has a site in common with the
+    counts, otherwise None."""
     left = by_number.get(None, [])
     best = min(left, key=lambda trace: len(differences(true, trace.recorded)), default=None)
     if best is not None and set(best.recorded.sites) & set(true.sites):

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-/* after those that it needs: */
+/* cmocka.h needs the headers above: */
 #include <cmocka.h>
 
 void print_message(const char *format, ...) {

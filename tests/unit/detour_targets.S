@@ -1,6 +1,7 @@
-// detour_targets.S: functions for test_detour.c. A detour is a jump that is written over the first
-// bytes of a function; these functions begin in all ways that matter to a detour. Each takes an int
-// x and returns an int; the comment gives the result. The size of a function is NAME_end - NAME.
+// detour_targets.S: functions for test_detour.c. A detour is a jump that is written over the
+// first bytes of a function; these functions begin in all ways that matter to a detour. Each
+// takes an int x; the comment gives the result, or what is special. The size of a function is
+// NAME_end - NAME.
 
     .macro function name
     .p2align 4
@@ -88,7 +89,7 @@ function starts_with_call /* x + 16 */
     ret
 end starts_with_call
 
-function six_more /* x + 6; the function has five bytes */
+function six_more /* x + 6; five bytes, as many as a jump has, lie before its ret */
     mov %edi, %eax
     add $6, %eax
     ret
@@ -98,7 +99,7 @@ function is_one_jump /* x + 6 */
     {disp32} jmp six_more
 end is_one_jump
 
-function is_a_short_jump /* x + 8; the rest of its 16 bytes is padding */
+function is_a_short_jump /* x + 8; the function has two bytes, and 14 bytes of padding follow it */
     jmp 1f
 end is_a_short_jump
     .p2align 4
@@ -142,7 +143,7 @@ function has_a_late_jump_to_its_middle /* if its size is known, a detour of it i
     ret
 end has_a_late_jump_to_its_middle
 
-function jumps_to_its_start /* 10; counts x up to 10 by jumps to its start */
+function jumps_to_its_start /* the larger of x and 10; counts x up by jumps to its start */
     cmp $10, %edi
     jge 1f
     inc %edi

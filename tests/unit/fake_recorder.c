@@ -1,7 +1,9 @@
-/* fake_recorder.c: see fake_recorder.h. A recorder writes events into chunks (buffers in the live
- * file). Like the real recorder, this one waits until a used chunk is free. If the tick (a counter
- * that the writer process increments every millisecond) does not change during this wait, no writer
- * lives. Then the recorder takes a chunk that was never used. */
+/* fake_recorder.c: see fake_recorder.h. A recorder writes events into chunks (buffers in the
+ * live file). Like the real recorder, this one takes a free chunk that was used before; if there
+ * is none, it takes a chunk that was never used, but only if fewer than soft_chunks are in use.
+ * Otherwise it waits for a free chunk. If the tick (a counter that the writer process increments
+ * every millisecond) does not change during this wait, no writer lives, and the recorder takes a
+ * chunk that was never used. */
 #include "fake_recorder.h"
 
 #include <dirent.h>

@@ -7,10 +7,10 @@
  * are relative to the program's begin.
  *
  * Stacks, outermost frame first. The runtimes are lua and beam. An address 0x... is a native frame:
- *   19  0x1000, main chunk script.lua:3, build script.lua:12, 0x2000
- *   21  0x1000, main chunk script.lua:3, fib script.lua:20, fib script.lua:21
+ *   19  0x1001, main chunk script.lua:3, build script.lua:12, 0x2001
+ *   21  0x1001, main chunk script.lua:3, fib script.lua:20, fib script.lua:21
  *   23  app:loop/1 app.erl:8, lists:map/2 lists.erl:1594
- *   24  0x1000, 0x3000
+ *   24  0x1001, 0x3001
  *   25  app:loop/1 app.erl:8, a frame 99 that nothing defines
  * Blocks of malloc: 100 bytes at stack 19 (freed), 50 bytes at stack 23, 1000 at 24 and 8 at 25.
  * Blocks of the lua heap: 200 bytes at stack 21.
@@ -26,10 +26,11 @@
  * The own words of each function, and its accumulated words in parentheses: setelement 1500 (1500),
  * build 430 (430), fib 80 (110), loop 50 (1258), main chunk 10 (520), map 10 (310); in all 149
  * calls, 2080 words, 11700 ns. Counted separately from functions: 4 messages with 38 words in all,
- * 1 spawn with 12, 9 events of the profiler itself with 90 in all.
+ * 2 spawns (one with 12 words, one with an unknown number), and 9 events of the profiler itself
+ * with 90 words in all.
  *
- * Collections: start and pause in us, kind, bytes before and after, bytes that were needed, and the
- * function that needed them:
+ * Collections: start and pause in us, runtime, kind, bytes before and after, bytes that were
+ * needed, and the function that needed them:
  *   200, 100  lua  full    1000000  400000      -  build
  *   500,  50  beam minor    200000  100000   8000  lists:map/2, in <0.80.0>
  *   700, 250  beam major    300000   50000  64000  lists:map/2, in <0.80.0>

@@ -1,7 +1,7 @@
 /* own_allocator.c: a program with an allocator linked into it, so that no preloaded malloc is ever
  * called. Together with detour_preload.c the program checks that each of its allocator calls was
- * counted once. Exit status: 0: each call was counted once; 1: at least one was not; 2: no library
- * was preloaded. */
+ * counted once. Exit status: 0: each call was counted once; 1: at least one was not, or
+ * posix_memalign failed or did not align its block; 2: no library was preloaded. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -83,8 +83,9 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
     return -ENOENT;
 }
 
-/* Visits the files in a linked list in the played memory. An entry is three words: the address of
- * the next entry, the address of the file, and the number of bytes of the file. */
+/* Visits the object files of generated code, which are in a linked list in the played memory. An
+ * entry is three words: the address of the next entry, the address of the file, and the number of
+ * bytes of the file. */
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
     struct allogram_target_symbol list;

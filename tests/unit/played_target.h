@@ -19,7 +19,8 @@ struct allogram_target {
     uint64_t n_reads; /* number of reads so far; a test checks that an inspector makes a limited
                        * number */
 };
-/* Allocates the next n_bytes of memory, aligned to 64; returns the address. */
+/* Allocates the next n_bytes of memory, aligned to 64; returns the address, or 0 if there is no
+ * room. */
 uint64_t played_place(struct allogram_target *target, size_t n_bytes);
 void *played_bytes(struct allogram_target *target, uint64_t address);
 void played_set(struct allogram_target *target, uint64_t address, uint64_t word);

@@ -23,8 +23,8 @@ cases = []
 
 
 def case(copies=1, is_left_out=True, runtime=None):
-    """Registers a case. is_left_out: the symbolizer reaches a limit, and must report in a line what it leaves out; runtime: the runtime
-    whose decoder reads the file."""
+    """Registers a case. copies: the number of copies of the file; is_left_out: the symbolizer reaches a limit, and must report in a line
+    what it leaves out; runtime: the runtime whose decoder reads the file."""
     def add(function):
         cases.append((function, copies, is_left_out, runtime))
         return function
@@ -330,7 +330,7 @@ def frame_tables_that_are_listed_again_and_again():
 
 @case(runtime="ocaml")
 def names_of_frames_that_have_no_end():
-    """Locations of 16 functions that were inlined into each other, each with the same two long texts."""
+    """Locations of functions that were inlined into each other: none is the outermost, and all have the same two long texts."""
     half = TEXT_BYTES // 2
     file = File()
     ocaml_data(file, struct.pack("<II", half | 1, half | 1) * (half // 8) + (b"\xff" * 60000 + b"\0") * (half // 60001),

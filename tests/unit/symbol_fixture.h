@@ -1,5 +1,6 @@
-/* symbol_fixture.h: compiles small programs for tests, and finds the addresses of labels in
- * them. */
+/* symbol_fixture.h: a temporary folder in which tests write files, compile small programs and
+ * run commands; and functions that find addresses, lines and build ids of these programs, and
+ * open a program in a symbolizer. */
 #ifndef AG_SYMBOL_FIXTURE_H
 #define AG_SYMBOL_FIXTURE_H
 
@@ -8,8 +9,8 @@
 
 #include "symbol/symbol.h"
 
-/* Setup and teardown of a cmocka group: fixture_enter makes an empty folder for the test and enters
- * it, fixture_leave leaves and removes it. */
+/* Setup and teardown of a cmocka group: fixture_enter makes an empty folder and enters it,
+ * fixture_leave removes it. */
 int fixture_enter(void **state);
 int fixture_leave(void **state);
 

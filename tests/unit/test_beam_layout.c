@@ -18,7 +18,8 @@ enum { PID = 0x1233, WORDS = 96, HEAP_TOP = 10, HEAP = 24, FRAGMENTS = 68 };
 
 static uint64_t process[WORDS], heap[256];
 static const void *environment[8];
-static bool has_fragment_words; /* whether a new fragment is counted in the right word */
+/* whether the count of words in fragments grows by the size of a new fragment */
+static bool has_fragment_words;
 
 ErlNifPid *enif_self(ErlNifEnv *env, ErlNifPid *pid) {
     (void)env;
@@ -105,8 +106,8 @@ static void a_heap_top_that_is_nowhere_or_twice_is_refused(void **state) {
     refuses("the top of a process' heap");
 }
 
-/* The heap is empty, so the top of the heap is at its begin, and the top of the stack is at its
- * end. The search must not confuse these words. */
+/* The heap is empty, so its begin and its top are the same address, and two words of the process
+ * have this value. The search must not confuse these words. */
 static void an_empty_heap_is_not_its_top(void **state) {
     (void)state;
     process[HEAP] = process[HEAP_TOP];

@@ -1,5 +1,6 @@
-/* test_elf_symbols.c: finds functions of this program by name in its own file. Files with invalid
- * symbol tables are refused. */
+/* test_elf_symbols.c: finds functions by name in the file of this program, and in files in which
+ * several symbols have one name. Files without symbols or with invalid symbol tables are
+ * refused. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>

@@ -1,5 +1,6 @@
-/* test_findings.c: findings (lines of a summary that name a likely fault of the program) about the
- * heaps of runtimes. Findings about native programs are tested with
+/* test_findings.c: findings (lines of a summary that name a likely fault of the program) about
+ * the heaps of runtimes, and which lines of a native program are a growing leak.
+ * tests/conformance/findings_reported.py tests all kinds of findings with
  * tests/programs/libc/faults.c. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -145,7 +146,7 @@ enum course {
     BURSTS,          /* FIRST: 100 blocks in each 125th tick */
     FREED_AT_EXIT,   /* SLOW; then half of the blocks are freed */
     BUILT_ONCE,      /* FIRST: a block in each of the first 600 ticks. OTHER works until the end */
-    BUILT_THEN_IDLE, /* the same, but nothing is allocated later */
+    BUILT_THEN_IDLE, /* as BUILT_ONCE, but OTHER stops with FIRST */
     BOUNDED,  /* FIRST: a block in each of the first 700 ticks. Later each new block replaces one of
               * the younger half */
     AT_START, /* FIRST: 700 blocks in the first 50 ticks. OTHER works until the end */

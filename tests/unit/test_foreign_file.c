@@ -1,5 +1,6 @@
-/* test_foreign_file.c: a file whose name another process chose is examined before it is opened.
- * Below /proc/PID/root, symbolic links are resolved inside the root of that process. */
+/* test_foreign_file.c: a file whose name another process chose is examined before it is opened;
+ * only a regular file is opened, and a sparse one is not read as an object file. Below
+ * /proc/PID/root, symbolic links are resolved inside the root of that process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
-/* test_history.c: the data that `allogram view` shows over time: slices of time that add up to the
- * whole, outlines (summaries of the stack tree, of limited size), groups (the stacks that end in
- * one node of an outline, and have the same allocation function, type and label). Folding merges
- * groups so that few remain; their sums must stay the same. */
+/* test_history.c: the data that `allogram view` shows over time: slices of time that add up to
+ * the whole, outlines (summaries of the stack tree, of limited size), groups (the stacks that
+ * end in one node of an outline, and have the same allocation function, type and label). Folding
+ * merges groups so that few remain; their sums must stay the same. The data in the page must
+ * contain no markup. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +34,8 @@ static struct ag_profile *open_trace(const struct trace_builder *trace) {
 }
 
 /* The function main (node 100) calls parse (node 101) and print (node 102). The 100 ns of the
- * recording are divided into 4 slices, each rounded up to 26 ns; the events are at 10, 30, 60 and
- * 90 ns. */
+ * recording are divided into 4 slices of 26 ns (100 / 4 + 1); the events are at 10, 30, 60 and 90
+ * ns. */
 static void write_small(struct trace_builder *trace) {
     static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000},
                                            {.id = 101, .parent = 100, .pc = 0x2000},

@@ -1,5 +1,6 @@
-/* test_instruction.c: compares the instruction lengths that allogram's decoder finds with those of
- * the disassembler Zydis, for all code of some libraries and for random bytes. */
+/* test_instruction.c: compares what allogram's decoder finds (the length of an instruction, the
+ * places of its relative operands, and where it continues) with the results of the disassembler
+ * Zydis, for all code of some libraries and for random bytes. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,8 @@
 
 static ZydisDecoder judge;
 
-/* Describes the instruction as Zydis decodes it, in the form of src/hook/instruction.h. Returns
- * false when the bytes are no instruction. */
+/* Describes the instruction as Zydis decodes it, in the form of src/hook/arch/x86_64/instruction.h.
+ * Returns false when the bytes are no instruction. */
 static bool judge_instruction(const uint8_t *bytes, size_t n_bytes,
                               struct ag_instruction *ret_instruction) {
     ZydisDecodedInstruction decoded;

@@ -1,6 +1,7 @@
-/* test_julia_parts.c: the parsers in the adapter for Julia (allogram's code for this language):
- * names of compiled functions, the trace's records of generated code, a table of imports, and
- * .eh_frame sections without .eh_frame_hdr. */
+/* test_julia_parts.c: the parser of function names in the adapter for Julia (allogram's code for
+ * this language), and parts of other modules that the adapter needs: the reader of the trace's
+ * records of generated code, the search for and replacement of imports of libraries, and the
+ * reader of .eh_frame sections without .eh_frame_hdr. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>

@@ -16,8 +16,7 @@
 enum { BLOCKS = 5000 };
 
 /* The table hashes an address by multiplication with `factor`, modulo 2^64; the upper bits are the
- * slot where the search begins. Returns the address whose product is HOME, with its lowest bit set.
- */
+ * slot where the search begins. Returns the address whose product is HOME | 1. */
 static uint64_t address_of(uint64_t home) {
     const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t inverse = factor;
@@ -60,8 +59,8 @@ static void check(const struct ag_live_table *table, const uint64_t *addresses, 
     assert_true(table->count <= table->limit);
 }
 
-/* Inserts blocks whose home slots lie within SPAN of HOME: the smaller SPAN, the longer the chains.
- */
+/* Inserts blocks whose products lie in a range of length SPAN around HOME, and removes them: the
+ * smaller SPAN, the longer the chains. */
 static void grow_around(uint64_t home, uint64_t span) {
     static uint64_t addresses[BLOCKS];
     struct ag_live_table table;
@@ -78,7 +77,7 @@ static void grow_around(uint64_t home, uint64_t span) {
         }
     }
     check(&table, addresses, BLOCKS);
-    while (table.count > 0) { /* each block can be removed while the other blocks stay */
+    while (table.count > 0) { /* removes the blocks, the newest first */
         ag_live_table_remove(&table, ag_live_table_seek(&table, addresses[table.count - 1]));
     }
     check(&table, addresses, 0);

@@ -717,9 +717,9 @@ static void collect(struct trace_builder *trace, const char *kind, struct ag_gc_
     trace_record(trace, &(struct ag_record){.kind = AG_RECORD_GC, .u.gc = gc});
 }
 
-/* A slice collects the young generation first: 100 bytes, of which 30 live and are promoted. The
- * slice itself, whose heap grows by 30 and shrinks by 50, contains a whole cycle that frees 40 of
- * these 50. Another thread collects at the same time. */
+/* A slice (a step of an incremental collection) collects the young generation first: 100 bytes, of
+ * which 30 live and are promoted. The slice itself, whose heap grows by 30 and shrinks by 50,
+ * contains a whole cycle that frees 40 of these 50. Another thread collects at the same time. */
 static void what_nested_collections_reclaimed_counts_once_and_without_promoted_bytes(void **state) {
     (void)state;
     enum { YOUNG = AG_GC_KNOWN_PROMOTED };

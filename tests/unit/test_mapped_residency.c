@@ -1,6 +1,6 @@
 /* test_mapped_residency.c: how many bytes of mapped ranges are resident: pages in runs, mappings
- * whose pages are not known, ranges that are parts of a mapping or span several, and a damaged
- * look. */
+ * whose pages are not known, ranges that are parts of a mapping or span several, and damaged
+ * data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

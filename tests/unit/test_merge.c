@@ -120,8 +120,8 @@ static void happen(struct truth *truth, struct stream *streams, const struct rac
     record(&streams[thread], race, now_ns, &event);
 }
 
-/* Chooses the address that the thread uses next: any address; or, with caches, a live address or
- * the address that this thread freed last. */
+/* Chooses the address that the thread uses next: any address; or, with caches, a live address, the
+ * address that this thread freed last, or one that was never used. */
 static uint32_t choose_address(const struct race *race, const struct truth *truth,
                                struct cache *cache) {
     uint32_t address = random_below(race->n_addresses);
@@ -490,8 +490,8 @@ static void threads_that_free_each_others_block_in_one_window_leave_no_ghost(voi
     ag_ledger_free(ledger);
 }
 
-/* Thread 1 stands still in a window that ends with its free; thread 2 goes on. The events of thread
- * 3 in one window fit only between two events of thread 2. */
+/* Thread 1 stands still in a long window whose only event is a free; thread 2 goes on. The events
+ * of thread 3 in one window fit only between two events of thread 2. */
 static void a_thread_that_stands_still_takes_no_block_from_those_that_run(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();

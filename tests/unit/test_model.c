@@ -78,7 +78,7 @@ static const struct ag_node nodes[] = {
     {.id = 104, .parent = 100, .pc = 0x4000},
 };
 
-/* Two threads, 10 allocations. Thread 1 frees what thread 0 allocated. */
+/* Two threads, 6 allocations. Thread 1 frees a block that thread 0 allocated. */
 static void write_program(struct trace_builder *trace, uint64_t start_ns) {
     trace_begin(trace, start_ns);
     trace_nodes(trace, nodes, COUNT(nodes));
@@ -382,8 +382,8 @@ static void sample_lives(struct trace_builder *trace, uint64_t seed) {
     trace_finish(trace, end_ns, NULL);
 }
 
-/* Whether an interval contains the percentile PERCENT. The times of an interval have an error of
- * 3.2 %. */
+/* Whether an interval contains the percentile PERCENT of the true distribution of lifetimes. The
+ * times of an interval have an error of 3.2 %. */
 static bool is_covered(const uint64_t interval_ns[2], double percent) {
     const double truth = -log(1 - percent / 100) * LIFE_SECOND_NS;
     return interval_ns[0] != AG_LIFETIME_UNKNOWN && 0.968 * (double)interval_ns[0] <= truth &&
@@ -639,8 +639,8 @@ static void a_stack_too_deep_for_recursion_is_walked_in_loops(void **state) {
 
 enum { STREAMS = 7, CHUNKS = 40, CHUNK_EVENTS = 3000 };
 
-/* Writes one stream (a sequence of events) for each thread, with blocks of its own, of which about
- * every fourth is never freed. */
+/* Writes one stream (a sequence of events) for each thread, with blocks of its own, of which
+ * about every fourth is never freed. Also applies the events to the ledger TRUTH. */
 static void write_many_chunks(struct trace_builder *trace, struct ag_ledger *truth, uint64_t seed) {
     trace_begin(trace, 0);
     trace_nodes(trace, nodes, COUNT(nodes));

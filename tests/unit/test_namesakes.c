@@ -107,8 +107,8 @@ static void functions_with_the_same_name_are_distinguished_by_file_and_line(void
     assert_null(ag_profile_close(profile));
 }
 
-/* If a process was observed from outside, a function's line is the line of a sample, so lines do
- * not distinguish functions. */
+/* If a process was observed from outside, a function's line is the line of a sample, so
+ * functions are not distinguished by file and line. */
 static void observed_functions_with_the_same_name_are_one_function(void **state) {
     (void)state;
     struct trace_builder trace;

@@ -19,7 +19,7 @@
 extern const struct allogram_inspector ag_inspector_erlang;
 
 enum {
-    CODE = 0x40000000, /* base of the only module */
+    CODE = 0x40000000, /* base of the current module */
     EXIT_CODE = CODE + 0x800,
     FRAGMENT = CODE + 0x900,
     PROCESS_BYTES = 776,
@@ -53,7 +53,7 @@ static size_t put(uint8_t *to, const void *bytes, size_t n) {
     return n;
 }
 
-/* Writes a function's range of code, with one source line. */
+/* Writes a function's range of code, with one source line, or with none if FILE is NULL. */
 static size_t put_range(uint8_t *to, uint32_t low, uint32_t high, const char *name,
                         const char *file, uint32_t line) {
     const uint32_t n_lines = file != NULL;
@@ -191,8 +191,7 @@ static void write_schedulers(void) {
     played_symbol(&target, "erts_dirty_process_main", 64);
 }
 
-/* Writes one allocator with two instances, one with a single instance, and one that is switched
- * off. */
+/* Writes one allocator with two instances, and two that are switched off (their rows are zero). */
 static void write_allocators(void) {
     const uint64_t table = played_symbol(&target, "erts_allctrs_info", 3 * 24),
                    threads = played_place(&target, 24), pointers = played_place(&target, 16),
@@ -213,9 +212,9 @@ static void write_allocators(void) {
         played_set(&target, instance + 0x6d0 + 56, 8192); /* the maximum */
         played_set(&target, instance + 0x6d0 + 80 + 8, 1000);
         played_set(&target, instance + 0x6d0 + 80 + 24, 1000);
-        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes in the pool of unused
-                                                                   * carriers (large pieces of
-                                                                   * memory) */
+        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* bytes of pooled carriers
+                                                                   * (large pieces of memory that
+                                                                   * any instance may take) */
         played_set(&target, instance + 0x1c8, i == 1 ? 24 : 0);
         played_set(&target, instance + 0x150, carrier);
     }

@@ -1,6 +1,7 @@
-/* test_observe_parts.c: the parts of `allogram observe` that read untrusted input: /proc/PID/maps,
- * perf maps, jitdumps, ELF objects, and system calls that are reported in any order. Also words of
- * memory that are watched by the CPU's debug registers. */
+/* test_observe_parts.c: the parts of `allogram observe` that read untrusted input:
+ * /proc/PID/maps, perf maps, jitdumps, ELF objects, and system calls that are reported in any
+ * order. Also the lists of observed frames and stacks, and words of memory that are watched by
+ * the CPU's debug registers. */
 #include <elf.h>
 #include <errno.h>
 #include <linux/perf_event.h>

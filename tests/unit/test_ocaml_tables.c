@@ -26,7 +26,8 @@ static void put(uint8_t *memory, size_t at, uint64_t value, size_t n_bytes) {
     memcpy(memory + at, &value, n_bytes);
 }
 
-/* Writes debug information at AT: the relative address of the name, and a line. */
+/* Writes the two words of debug information at AT. The first has the relative address of the name,
+ * and the bits MORE; the second is SECOND, with the line and the columns. */
 static void put_debug(uint8_t *memory, size_t at, size_t name, uint32_t more, uint32_t second) {
     put(memory, at, (uint32_t)(name - at) | more, 4);
     put(memory, at + 4, second, 4);
@@ -98,8 +99,8 @@ static void check_release(bool is_5) {
     ag_decoder_ocaml.close(state);
 }
 
-/* The columns of a place: 72 (in OCaml 5: 62, because the field is smaller) to 92. The columns are
- * unknown if their fields have the largest values (OCaml 4) or the values 0 (OCaml 5). */
+/* The columns of a location: 72 (in OCaml 5: 62, because the field is smaller) to 92. The columns
+ * are unknown if their fields have the largest values (OCaml 4) or the values 0 (OCaml 5). */
 static void check_columns(bool is_5) {
     uint8_t memory[MEMORY_BYTES];
     struct ag_decoded_frame frame;

@@ -1,4 +1,5 @@
-/* test_options.c: the grammar of option values on a command line. */
+/* test_options.c: the grammar of option values on a command line, and the options that runtimes
+ * add to a command. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -176,7 +176,7 @@ static void a_page_too_narrow_for_names_cuts_heads_and_no_number(void **state) {
     FILE *out = open_memstream(&text, &length);
     struct ag_page page = {.out = out, .columns = 24};
     assert_int_equal(ag_table_write(table, &page), 0);
-    page.columns = 10; /* columns that do not fit at all are not cut */
+    page.columns = 10; /* if even the cut heads do not fit, they are not cut further */
     assert_int_equal(ag_table_write(table, &page), 0);
     fclose(out);
     assert_string_equal(text, "  fragme…KiB  of it …KiB\n   123456789           1\n"

@@ -39,8 +39,8 @@ static struct ag_bytes bytes_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
 }
 
-/* Adds a block of SIZE bytes, allocated in a frame at LINE, whose type was recorded as "#NUMBER".
- */
+/* Adds a block of SIZE bytes, allocated in the function FRAME at LINE (0: unknown), whose type was
+ * recorded as "#NUMBER". */
 static void add_block(struct trace_builder *trace, uint32_t frame, uint32_t line, uint32_t number,
                       uint64_t size) {
     static uint32_t id = 100;

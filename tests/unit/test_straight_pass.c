@@ -26,8 +26,8 @@ struct shape {
     uint32_t n_addresses, n_stacks, n_sizes;
 };
 
-/* Makes events of every kind, valid and invalid: frees of dead addresses, allocs of live ones,
- * failed reallocs. */
+/* Makes events, valid and invalid: also frees of dead addresses, allocs of live ones, failed
+ * reallocs. */
 static size_t make_events(const struct shape *shape, size_t count) {
     uint64_t clock = 1000;
     size_t n = 0;

@@ -1,7 +1,8 @@
-/* test_sum_index.c: the index of sums by stack and via (the allocation function that was called):
- * an array for the first via of each stack, and a hash table for the others. Each pair must keep
- * its sum, for any stack numbers. The memory of the array must depend on the number of sums and not
- * on how large the stack numbers are. */
+/* test_sum_index.c: the index of sums by stack and via (the allocation function that was
+ * called): an array for the first via of each stack, and a hash table for further vias of a
+ * stack and for stacks whose numbers are too large for the array. Each pair must keep its sum,
+ * for any stack numbers. The memory of the array must depend on the number of sums and not on
+ * how large the stack numbers are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -32,8 +33,7 @@ static uint32_t near_the_end(uint32_t pair) {
     return UINT32_MAX - pair;
 }
 
-/* Inserts pairs; every fourth pair is the second via of an earlier stack. The first via of a stack
- * is in the array, the second in the hash table. */
+/* Inserts pairs; every fourth pair is the second via of an earlier stack. */
 static void each_pair_keeps_its_sum(stack_of *choose) {
     static uint32_t stacks[PAIRS];
     static uint8_t vias[PAIRS];

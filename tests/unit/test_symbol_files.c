@@ -154,7 +154,7 @@ static void symbolizers_that_share_files_open_each_file_once(void **state) {
     (void)ag_symbolizer_frames(second, 1, address, false, &shared_frames);
     assert_ptr_equal(frames, shared_frames);
 
-    /* each of them lists the problems of what it has looked up */
+    /* each symbolizer lists only the problems of the files that it has used itself */
     assert_true(fixture_has_problem(first, "shared: no build id was recorded"));
     assert_true(fixture_has_problem(second, "shared: no build id was recorded"));
     assert_false(fixture_has_problem(third, NULL));
@@ -409,8 +409,8 @@ static void debuginfod_is_asked_only_when_allowed(void **state) {
     assert_true(server.n_calls > 0);
 }
 
-/* The debuginfod server sends a file of another build, a file that is not an ELF file, and a header
- * that announces more bytes than a file can have. The symbolizer must refuse all of them. */
+/* The debuginfod server sends a file of another build, a file that is not an ELF file, and a
+ * header that announces 16 TiB. The symbolizer must refuse all of them. */
 static void what_debuginfod_answers_is_checked(void **state) {
     (void)state;
     const struct ag_symbol_options options = {.size = sizeof(options), .allow_debuginfod = true};

@@ -30,7 +30,7 @@ static uint64_t key_at(uint64_t i) {
 static void array_keeps_what_is_added(void **state) {
     (void)state;
     uint64_t *items = NULL;
-    uint32_t count = 0; /* any unsigned type */
+    uint32_t count = 0; /* may have any unsigned type */
     for (uint64_t i = 0; i < MANY; i++) {
         assert_int_equal(AG_ARRAY_ADD(items, count, i), 0);
     }
@@ -85,7 +85,7 @@ static void array_refuses_more_than_the_most(void **state) {
     assert_int_equal(capacity, 0);
     assert_int_equal(ag_array_double(&bytes, AG_ARRAY_MOST, 1), -ENOMEM);
     assert_null(bytes);
-    uint64_t(*rows)[1 << 28] = NULL; /* few items, but too many bytes */
+    uint64_t(*rows)[1 << 28] = NULL; /* no more items than allowed, but too many bytes */
     assert_int_equal(AG_ARRAY_RESERVE(rows, capacity, AG_ARRAY_MOST), -ENOMEM);
     assert_null(rows);
 }
@@ -184,7 +184,7 @@ static void index_map_numbers_keys_in_their_order(void **state) {
     ag_index_map_done(&map);
 }
 
-/* A map whose keys are hashes: many items have the same hash. */
+/* A map whose keys are hashes: each hash belongs to two items. */
 static void index_map_forgets_only_what_was_removed(void **state) {
     (void)state;
     struct ag_index_map map = {0};

@@ -197,8 +197,8 @@ static void rows_of_other_libraries(void **state) {
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* Copies libc's tables to the end of a mapping, at the same distances from each other, so that a
- * read beyond them crashes. */
+/* A copy of libc's tables, at the same distances from each other, between two inaccessible pages,
+ * so that a read beyond them crashes. */
 struct copy {
     uint8_t *memory;
     size_t bytes;
@@ -409,7 +409,8 @@ static void damaged_tables_without_a_header_never_crash_or_loop(void **state) {
         for (int flip = 0; flip < 2000; flip++) {
             random_state =
                 random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            /* half of the bytes near the end, because a damaged length ends the index */
+            /* half of the bytes near the end (in every fourth round all), because a damaged
+             * length ends the index */
             const size_t span = flip % 2 == 0 && round % 4 != 0 ? n_bytes : 4096;
             copy[n_bytes - 1 - (random_state >> 20) % span] ^= (uint8_t)(random_state >> 56);
         }

@@ -23,7 +23,7 @@
 static struct ag_unwind_space *space;
 static void *tree;
 
-/* The result of this thread's last capture. */
+/* This thread's walker, and the result of its last capture. */
 static _Thread_local struct ag_walker *walker;
 static _Thread_local uint64_t pcs[64];
 static _Thread_local int n_frames;

@@ -425,7 +425,8 @@ static void frames_are_guessed_in_mapped_memory_only(void **state) {
     end();
 }
 
-/* rbp points to zeros, which look like the outermost frame; then that page is unmapped. */
+/* rbp points to zeros, which look like the outermost frame; then their page is made
+ * inaccessible. */
 static void guessed_ends_are_not_remembered(void **state) {
     (void)state;
     enum { GENERATED_PC = 0x7000000 };

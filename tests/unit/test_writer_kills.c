@@ -3,9 +3,9 @@
  * the name of a trace is a trace. After the traces are sealed, they must contain every event
  * exactly once.
  *
- * The test is repeated with seccomp filters that refuse unnamed files, links, and renaming without
- * replacement, as some file systems do. The test kills only between system calls: the kernel
- * decides what a kill inside of a system call leaves. */
+ * Some tests are repeated with seccomp filters: the first refuses unnamed files, the second also
+ * renaming without replacement, the third also links, as some file systems do. The test kills
+ * only between system calls: the kernel decides what a kill inside of a system call leaves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -39,7 +39,8 @@ static void a_name_that_is_too_long_is_refused(void **state) {
     assert_int_equal(ag_trace_name_expand(pattern, &names, path), -ENAMETOOLONG);
 }
 
-/* The name of a program may have 255 bytes, and so may that of a trace. */
+/* The name of a file may have 255 bytes. So the name of a trace contains at most 200 bytes of the
+ * program's name. */
 static void a_long_program_name_leaves_room_for_the_rest(void **state) {
     (void)state;
     char program[256] = {0}, path[4096];

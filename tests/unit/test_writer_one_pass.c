@@ -26,7 +26,7 @@ static uint64_t any_address(void) {
     return UINT64_C(0x7f0000000000) + random_below(ADDRESSES) * 16;
 }
 
-/* Makes events of every kind, valid and invalid: frees of dead addresses, allocs of live ones,
+/* Makes words of events, valid and invalid: also frees of dead addresses, allocs of live ones,
  * failed reallocs. */
 static uint32_t fill_words(uint64_t *clock) {
     uint32_t n = 0;

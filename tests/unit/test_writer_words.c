@@ -59,7 +59,7 @@ static void a_free_has_the_stack_of_the_free(void **state) {
     (void)state;
     const uint64_t words[] = {
         UINT64_C(0x1000) << 16 | AG_WORD_FREE_FROM,
-        UINT64_C(77) << 32 | 99, /* the upper half, where other events have a size, is ignored */
+        UINT64_C(77) << 32 | 99, /* the lower half, where an alloc has its size, is ignored */
         UINT64_C(0x2000) << 16 | AG_WORD_REALLOC_FREE_FROM,
         UINT64_C(0xffffffff) << 32,
         UINT64_C(0x3000) << 16 | AG_WORD_FREE,
@@ -232,7 +232,7 @@ static void a_record_longer_than_its_chunk_ends_it(void **state) {
     assert_int_equal(copy.kind, 0);
 }
 
-/* Every random word is decoded or ends the chunk; addresses stay within 48 bits. */
+/* Every random word is decoded or ends the chunk. The reader stops at the end of the words. */
 static void noise_ends_in_bounds(void **state) {
     (void)state;
     enum { CHUNKS = 20000, WORDS = 64 };

@@ -37,7 +37,7 @@ void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, siz
 void trace_calls(struct trace_builder *builder, const struct ag_call_path *paths, size_t count);
 void trace_thread(struct trace_builder *builder, uint32_t stream,
                   const char *name); /* thread id 100 + stream */
-/* Adds one chunk of a stream; its first event is a stamp. */
+/* Adds one chunk of a stream; the first event must be a stamp. */
 void trace_events(struct trace_builder *builder, uint32_t stream, const struct ag_event *events,
                   size_t count);
 #define TRACE_EVENTS(builder, stream, ...)                                       \

@@ -3,7 +3,7 @@
 
 Each test must have the same outcome with allogram as without. An outcome is the exit status and the standard output of the project's recipe, which
 prints the results of the test without times and names that differ from run to run. A test that fails without allogram must fail with allogram in
-the same way. The tests of a project run in these modes:
+the same way. The tests of a project run without allogram, and in the modes that --modes names (exact and sample by default):
 
     plain x 3    without allogram. A test whose outcomes differ between the three runs is unstable: it is listed and not compared. The
                  three runs have 0, 2 and 4 additional environment variables, because `allogram run` adds variables, and some outcomes
@@ -23,8 +23,8 @@ A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh 
 An acceptable difference has a line in exceptions.txt: PROJECT TEST REASON. At most 1 % of a project's tests may have such a line.
 
 The log gets one line for each project and mode, and one line for each difference. --first and --most select a part of a suite. If SIGTERM ends the
-script, the log contains the tests that were compared until then. Tests whose plain run takes longer than --limit are not compared, and are named
-in the log.
+script, the log contains the tests that were compared until then. Tests whose first plain run takes longer than --limit are not compared, and are
+named in the log.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 // change.js: colors the flame graph of one trace by its difference from another trace. Nodes of the two traces are matched by the names on
-// their paths. The label of a node begins with the signed change, so that the change is readable without colors.
+// their paths. The label of a node begins with the change and its sign, so that the change is readable without colors.
 import { callees, callers } from "./tree.js";
 import { shortName, signed } from "./quantity.js";
 import { Range } from "./range.js";

@@ -1,5 +1,5 @@
-// findings.js: the findings at the top of the page. They are those of `allogram report`, with the same lines and words: the command that
-// wrote the page computed them (src/model/answers/findings.c).
+// findings.js: the findings at the top of the page, with the lines and words of `allogram report`. `allogram view` computes them when it
+// writes the page (src/model/answers/findings.c).
 import { shortName } from "./quantity.js";
 import { shellWord } from "./shell.js";
 import { baseName } from "./trace.js";

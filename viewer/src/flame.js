@@ -10,8 +10,8 @@ const LEAST_WIDTH = 0.5;
 const TEXT_FROM = 26; // pixels; narrower boxes have no text
 
 export class Flame {
-  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called when the node below the pointer changes,
-  // onPoint at each movement of the pointer, also with its place in the window, { x, y }.
+  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called when the node below the pointer changes and
+  // when an arrow key moves the focus to another node, onPoint at each movement of the pointer, also with its place in the window, { x, y }.
   constructor(host, { onHover, onPoint, onSelect, onOpen, describe }) {
     this.host = host;
     Object.assign(this, { onHover, onPoint, onSelect, onOpen, describe });
@@ -222,7 +222,7 @@ export class Flame {
     return length > 1 ? `${text.slice(0, length)}…` : "";
   }
 
-  // The visible part as indented text, for the clipboard.
+  // The nodes below the zoomed one as indented text, for the clipboard: at most LIMIT lines.
   text(limit = 200) {
     const lines = [];
     const walk = [[this.zoomed, 0]];

@@ -1,5 +1,5 @@
 // histogram.js: histograms of sizes and lifetimes by powers of two, as bars with numbers; the tab Lifetimes
-// shows them.
+// and the page of a function show them.
 import { fill, make } from "./elements.js";
 import { bytes, count, inUnit, share, short, time, trim } from "./quantity.js";
 

@@ -1,6 +1,6 @@
 // labels.js: the tab Labels. A program sets a label to name its current work (a request, a phase); each block
 // has the label that was set when it was allocated. The tab is a table of all labels in the range. Choosing a
-// label limits all other views to its blocks.
+// label limits the other views of blocks, except Threads, to the blocks with this label.
 import { fill, make } from "./elements.js";
 import { interval, weightsOf } from "./estimate.js";
 import { METRICS } from "./range.js";

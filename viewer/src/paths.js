@@ -44,8 +44,8 @@ export class Paths {
     this.trees = {};
   }
 
-  // SIDE is the side at which the root is. "callers": from the outermost functions down to their callees.
-  // "callees": from the counted functions up to their callers.
+  // SIDE says which functions are next to the root. "callers": the outermost functions; their callees follow.
+  // "callees": the counted functions; their callers follow.
   tree(side) {
     this.trees[side] ??= side === "callees" ? this.callees() : this.callers();
     return this.trees[side];

@@ -1,6 +1,6 @@
 // stacks.js: the tabs Stacks and Leaks: whole stacks, the largest first. Leaks shows the stacks whose blocks
-// were never freed. Blocks that the C or C++ runtime keeps until the end (src/model/answers/known_blocks.def) are left out of Leaks; a line says
-// how much that is.
+// were never freed. Blocks that the C or C++ runtime keeps until the end (src/model/answers/known_blocks.def) are left out of Leaks; a line at
+// the end of the tab says how much that is.
 import { fill, make } from "./elements.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
@@ -37,8 +37,8 @@ function stack(app, group, value, blocks, whole) {
   const frames = app.trace.framesOf(group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  // Shows at least the frames up to the program's own line. The functions of libraries and the wrappers before it were called from that
-  // line.
+  // Shows at least the frames up to the program's own line, unless these are more than FRAMES_MOST. The frames before that line are
+  // functions of libraries and wrappers, which that line called.
   const own = frames.indexOf(app.trace.groups.line[group]);
   const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));
   const list = make("ol", {}, ...frames.slice(0, shown).map((frame) => frameLine(app, frame)));

@@ -8,7 +8,7 @@ function classOf({ isName, isText }) {
   return isName ? "name" : isText ? "text" : "";
 }
 
-// COLUMNS: { id, label, text(row), value(row)?, title?(row), isName?, isText?, note?(row), bar?(row) 0..1 }.
+// COLUMNS: { id, label, hint?, text(row), value(row)?, title?(row), isName?, isText?, note?(row), bar?(row) 0..1 }.
 // The name column takes the remaining width; other text columns are as wide as their text. Name and text
 // columns are aligned left.
 export class Table {

@@ -9,8 +9,8 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// The points of the curves. Each slice (one of up to 256 equal parts of the recording) has two points: at the time of its peak and at
-// its end. The resident memory at a point is the last value known at that time.
+// The points of the curves. Each slice (one of up to 256 equal parts of the recording) has up to two points: at the time of its peak and
+// at its end. The resident memory at a point is the last value known at that time.
 function curve(facts) {
   const { slices, summary, timeline } = facts;
   const points = { ns: [0], rate: [null], inUse: [0], resident: [null] };

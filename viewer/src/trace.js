@@ -19,9 +19,10 @@ const CONTROLS =
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// The number of an owner of code: a library, or the runtime of a language. The number 1 stands for an unknown owner, and 2 for the
+// The number of one of the owners of code: a library, or the runtime of a language. The number 1 stands for an unknown owner, and 2 for the
 // profiled program itself, whose code the reader of the page can change.
 export const LIBRARY = 0;
+// The numbers of two entries of Trace.functions that are not functions of the program: the root of all stacks, and the sum of small stacks.
 export const ROOT = 0;
 export const OTHER = 1;
 
@@ -166,7 +167,7 @@ export class Trace {
   }
 
   // Numbers the functions. Two frames are of one function if they have the same name and image (loaded file).
-  // Function 0 is the root, function 1 is the sum of all functions that are too small to be listed.
+  // Function 0 is the root, function 1 stands for all frames of small stacks that the page leaves out.
   nameFunctions() {
     const { frames, names } = this;
     const known = new Map();

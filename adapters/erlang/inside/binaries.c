@@ -2,16 +2,17 @@
  * than 64 bytes; processes share them by a reference count), as blocks of the heap "binaries".
  *
  * 1. The emulator has an allocator for each kind of data, and calls each allocator through a table
- * of functions. binary_alloc is the allocator of all binaries, and of nothing else:
+ * of functions. binary_alloc is the allocator of all binaries, and of nothing else. Its row in the
+ * table is
  *
  *     alloc, realloc, free, extra      8 bytes each; extra is passed to the three functions
  *
- * The three addresses in its row are replaced by functions of this file, which call the emulator's
+ * The three addresses in the row are replaced by functions of this file, which call the emulator's
  * own and record the event. So nothing is missed: the table is the only way to the allocator.
  *
  * 2. Some emulators do not export the table. But every emulator exports driver_alloc_binary and
  * driver_realloc_binary for drivers, and both call through the row. Their instructions contain the
- * addresses of its words, relative to the next instruction:
+ * addresses of the row's words, relative to the next instruction:
  *
  *     48 8b 35 D    mov  D(%rip), %rsi      extra
  *     bf T          mov  $T, %edi           T: the type of drivers' binaries
@@ -25,7 +26,7 @@
  *
  * 4. The size of a block is that of the allocator's own accounting, with the block's header and
  * rounded up, because erlang:memory(binary) is the sum of these sizes. The word before the block
- * contains it:
+ * contains the size:
  *
  *     bit 63        a flag
  *     40 to 62      the place in the carrier (the mapping that contains the block), if the carrier
@@ -33,7 +34,8 @@
  *     3 to 39       the size; if the block has a carrier of its own (bit 0 is set), 3 to 62
  *     0 to 2        flags
  *
- * If the word and the requested size do not agree, the requested size is recorded.
+ * If the word and the requested size do not agree, the requested size, rounded up to 8 bytes, is
+ * recorded.
  *
  * Which Erlang function made a binary is known to the tracer, which supplies the Erlang frames of
  * the stacks (tracer.c). */
@@ -92,7 +94,7 @@ static allogram_type type_of(uint64_t type) {
     return (uint32_t)type == binaries.driver_type ? binaries.driver_binary : binaries.binary;
 }
 
-/* Where the function was called. */
+/* The frame that called the current function. */
 #define CALLER()                                                                       \
     (&(struct ag_host_caller){.sp = (const uintptr_t *)__builtin_frame_address(0) + 1, \
                               .rbp = *(const uintptr_t *)__builtin_frame_address(0)})
@@ -108,7 +110,7 @@ static void *allocate(uint64_t type, void *extra, uint64_t bytes) {
     return block;
 }
 
-/* The emulator's function reallocates NULL, too. */
+/* Like the emulator's function, accepts NULL as the block. */
 static void *reallocate(uint64_t type, void *extra, void *block, uint64_t bytes) {
     if (block == NULL) {
         return allocate(type, extra, bytes);
@@ -229,8 +231,8 @@ void ag_binaries_watch(const void *inside) {
     struct ag_symbol_place create;
     void *unused;
     binaries.row = find_row(inside, &binaries.driver_type);
-    /* The word in the emulator's table is not the function if the loader binds it at the first
-     * call; so the function is searched. */
+    /* The emulator's import slot does not contain the function's address if the loader binds it at
+     * the first call, so the function is looked up by name. */
     if (binaries.row != NULL &&
         ag_symbol_find(name, AG_SYMBOL_FIRST, (const void *)&binaries, &create)) {
         binaries.create = (create_fn *)create.address;

@@ -4,10 +4,10 @@
  * A node boots by a script: a file whose name ends in .boot. Its instructions load modules, start
  * the processes of the kernel, and start the applications. All other ways by which a command line
  * can name a function (-eval, -s, -run) act when the script has ended. So the emulator's call of
- * open is replaced, and for the first file *.boot it gets the descriptor of a changed copy, which
- * is only in memory. init:restart() boots the node again by the same file, which is then changed
- * again. No file is written, and it does not matter by which of the several options and rules the
- * emulator found the name.
+ * open is replaced. For the first file whose name ends in .boot, the call returns the descriptor of
+ * a changed copy, which is only in memory. init:restart() boots the node again by the same file,
+ * which is then changed again. No file is written, and it does not matter by which of the several
+ * options and rules the emulator found the name.
  *
  * The file has Erlang's external term format, {script, {Name, Version}, [Instruction]}:
  *
@@ -20,7 +20,7 @@
  *     {apply, {allogram_boot, start, [Folder]}}
  *
  * Lengths in the file are checked, and a script of another form (or a compressed one) is left as it
- * is. Then the node begins to count when the script has ended (erlexec.c). */
+ * is. In that case the counting begins when the script has ended (erlexec.c). */
 #include "boot_script.h"
 
 #include <fcntl.h>
@@ -281,7 +281,7 @@ static bool read_module(struct contents *ret) {
     return is_read;
 }
 
-/* The descriptor of a new file in memory with these contents, at its begin; negative: failed. */
+/* Returns the descriptor of a new memfd with these contents, at offset 0; negative: failed. */
 static long memory_file(const uint8_t *bytes, size_t n) {
     enum { CLOSE_ON_EXEC = 1 }; /* MFD_CLOEXEC */
     const long fd = ag_syscall2(SYS_memfd_create, (long)"boot", CLOSE_ON_EXEC);
@@ -342,8 +342,8 @@ static int watched_open(const char *path, int flags, unsigned mode) {
     return fd;
 }
 
-/* The emulator uses one of the two names. The word in its table is not the function if the loader
- * binds it at the first call; so the function is searched. */
+/* The emulator imports open or open64. Its import slot does not contain the function's address if
+ * the loader binds it at the first call, so the function is looked up by name. */
 void ag_boot_script_watch(const void *inside, const char *folder) {
     static const char *const names[] = {"open", "open64"};
     struct ag_symbol_place place;

@@ -3,15 +3,15 @@
  * 1. If only some functions are traced, no event says which function called them. The caller's
  * return address is on the stack of the process: at the event of a call it is the innermost word
  * that is a continuation pointer (its two low bits are zero, as in no term) and lies in a function.
- * Frames of the tracing itself, which may lie above it, return to code of the emulator that is in
- * no function.
+ * Frames of the tracing itself may be further inside; they return to code of the emulator that is
+ * in no Erlang function.
  *
  * 2. Many emulators export their function erts_find_function_from_pc, which searches the tables of
  * the loaded code for an address, in some 50 ns. Only normal schedulers may read the tables without
  * a lock.
  *
- * 3. Other emulators (Debian's OTP 29) export only the functions for native code. But in the code
- * that the JIT makes, each function is preceded by a description:
+ * 3. Other emulators (Debian's OTP 29) export only the functions of erl_nif.h. But in the code that
+ * the JIT makes, each function is preceded by a description:
  *
  *     instruction or data   8 bytes
  *     breakpoint            8 bytes, an address or 0
@@ -41,7 +41,7 @@ enum { TAG_MASK = 3, WORDS_MOST = 16 };
 
 bool ag_callers_are_known;
 
-/* As in the emulator; the same from OTP 25 to 29. */
+/* The layout of the emulator's ErtsCodeMFA, from OTP 25 to 29. */
 struct code_mfa {
     ERL_NIF_TERM module, function;
     uint64_t arity;
@@ -56,7 +56,7 @@ void ag_callers_start(void) {
 /* ---- descriptions in the code ---- */
 
 enum {
-    PAGES = 16, /* a function is searched in at most 16 pages of code */
+    PAGES = 16, /* a function's start is searched in the address's page and 16 pages before it */
     PAGE_WORDS = AG_PAGE_BYTES / 8,
     ATOM_MASK = 0x3f,
     ATOM = 0x0b,

@@ -21,7 +21,7 @@ bool ag_caller_find(const struct ag_process_heap *heap, struct ag_mfa *ret_mfa);
 
 struct ag_caller {
     struct ag_mfa mfa;
-    uint32_t stack_words; /* from the return address to this function to the end of the stack */
+    uint32_t stack_words; /* from the return address into this function to the stack's end */
 };
 /* Like ag_caller_find, for all return addresses, the innermost first. Returns the number of
  * functions; more than MOST: there are more than were written. */

@@ -14,7 +14,8 @@
  *
  * That call is made when the boot script has ended. To trace also what the boot script starts, the
  * adapter changes the boot script in the emulator's process (boot_script.c); the added call then
- * finds that tracing has begun.
+ * finds that tracing has begun. In the same process, the adapter has the binaries recorded
+ * (binaries.c).
  *
  * The agent starts before the libc has set the environment (adapters/libc/start.c), so the variable
  * is changed when erlexec first calls getenv. The agent's memory for the variable stays valid until
@@ -54,7 +55,8 @@ static bool is_program(const char *name) {
     return slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0;
 }
 
-/* A string of at most TEXT_BYTES; appending more than fits makes it unusable. */
+/* A string. If more is appended than fits, the string is cut at TEXT_BYTES - 1 and must not be
+ * used. */
 struct text {
     char bytes[TEXT_BYTES];
     size_t length;

@@ -16,15 +16,15 @@
  *
  * 3. The pace. The same work takes 140 ns at one time and 210 ns at another, depending on what the
  * other thread of the core does (measured with OTP 25 on a virtual machine with two cores). So the
- * costs are measured, and subtracted, in units of a piece of work that the emulator does at each
- * call: from its first question whether the call is wanted to the event. Each thread keeps a moving
- * average of the time of this work, its pace.
+ * costs are measured, and subtracted, in units of the time that the emulator needs at each call
+ * from its first question, whether the call is wanted, to the event. Each thread keeps a moving
+ * average of this time, its pace.
  *
  * 4. The rate of the clock. A thread can be preempted between reading the clock and reading
  * CLOCK_MONOTONIC. So each reading of the clock is enclosed by two readings of CLOCK_MONOTONIC,
  * whose distance limits the error, and the best of many such readings is used at both ends of the
- * window. If the limit of the error is too large, the window is made longer. If it remains too
- * large, the report says so. */
+ * window, the time (2 to 100 ms) over which the rate is measured. If the limit of the error is too
+ * large, the window is made longer. If it remains too large, the report says so. */
 #include "event_clock.h"
 
 #include <cpuid.h>

@@ -2,7 +2,7 @@
  * allogram.h gives them, for the tracer (tracer.c). Lookups take no lock.
  *
  * The table is a hash table with open addressing, in memory that never moves. A thread fills a slot
- * under the lock and stores the handle last, so a thread that reads a handle also reads the rest of
+ * under the lock and stores the handle last, so a thread that reads a handle also sees the rest of
  * the slot. Entries are never removed. They contain atoms, which the emulator never frees
  * either. */
 #include "function_handles.h"

@@ -1,5 +1,5 @@
 /* selection.h: which functions and processes of a node are counted, if `allogram run --trace` or
- * `--process` selects them (tracer.c). Nothing is selected: all are counted. */
+ * `--process` selects them (tracer.c). If neither option is given, all are counted. */
 #ifndef AG_BEAM_SELECTION_H
 #define AG_BEAM_SELECTION_H
 

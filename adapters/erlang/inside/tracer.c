@@ -26,9 +26,9 @@
  * a loop of tail calls has one level for each of its functions.
  *
  * If only some functions are traced, or a function was called before it was traced, the function
- * with the next smaller depth is not the caller. Then the caller is read from the process' stack
- * (callers.h). It gets a level of the same depth as the function that it called: no event says when
- * the caller began, and its words are not counted.
+ * with the next smaller depth is not the caller. In these cases the caller is read from the
+ * process' stack (callers.h). It gets a level of the same depth as the function that it called: no
+ * event says when the caller began, and its words are not counted.
  *
  * 3. Words that no function allocated. The emulator makes a tuple on the process' heap for each
  * event: the words of the tuple are counted as the profiler's own. Messages are counted when they
@@ -37,8 +37,10 @@
  * of messages. Copies by collections are no growth.
  *
  * 4. Concurrency. Events of one process come one after the other, whichever thread runs it. Each
- * process has an entry of its own (traced_processes.h), and the only shared data are tables that
- * are read without a lock. No event allocates memory from the emulator. */
+ * process has an entry of its own (traced_processes.h). Locks are taken only to find the entry when
+ * a thread runs another process than at its last event, to add or remove an entry, at the first
+ * call of a function, and for some searches of a caller (callers.c). No event allocates memory from
+ * the emulator. */
 #include <dlfcn.h>
 #include <erl_nif.h>
 #include <errno.h>
@@ -98,8 +100,8 @@ static ERL_NIF_TERM kept_pid; /* 0: none */
 /* Whether the library may be unmapped when the module is unloaded, because no thread is in an
  * event, and no thread can begin an event. */
 static bool may_unmap;
-/* A reference that keeps the library mapped. It is taken when the module is unloaded and the
- * library must not be unmapped yet. NULL: none. */
+/* A reference that keeps the library mapped. It is taken when the module is unloaded while
+ * may_unmap is false. NULL: none. */
 static void *kept_library;
 
 /* ---- parts of an event ---- */
@@ -165,8 +167,8 @@ static _Thread_local struct {
     bool has_walk;
 } running;
 
-/* Number of times that tracing has ended. Then no event says any more which process a thread runs,
- * so what the threads noted before is void. */
+/* Number of times that tracing has ended. After that, no event says which process a thread runs, so
+ * what the threads noted before is invalid. */
 static _Atomic uint32_t n_eras;
 
 static void add_frame(struct allogram_frame *frames, size_t most, size_t *n,
@@ -237,9 +239,9 @@ AG_COLD static void skip_spawn_reply(struct ag_traced_process *process,
     process->spawned = 0;
 }
 
-/* The words that the process allocated since the last event. Negative if a function gives back
- * words of which it did not need all and which were counted when the process was scheduled out (at
- * most returnable_words). The result is then modulo 2^64, as the counters' sums are. */
+/* The words that the process allocated since the last event. If a function gives back words that
+ * were counted when the process was scheduled out (at most returnable_words), the result is
+ * negative: a number modulo 2^64, as the counters' sums are. */
 static uint64_t words_of(const struct event *event) {
     struct ag_traced_process *process = event->process;
     if (!process->growth.has_begun) {
@@ -648,7 +650,8 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
 
 /* Whether a message has the form of those about the ends of other processes and ports, which are
  * {Tag, Reference, process, Pid, Reason} and {'EXIT', Pid, Reason}, or of the replies to
- * spawn_request, which are {Tag, Reference, ok, Pid}. The program chooses the tags. */
+ * spawn_request, which are {Tag, Reference, ok, Pid} and {Tag, Reference, error, Reason}. The
+ * program chooses the tags. */
 static bool is_of_emulator(ErlNifEnv *env, ERL_NIF_TERM message) {
     const ERL_NIF_TERM *parts;
     int n_parts;
@@ -664,7 +667,7 @@ static bool is_of_emulator(ErlNifEnv *env, ERL_NIF_TERM message) {
 
 /* Called when a message moves to the queue of the process. A process makes some messages itself, on
  * its own heap, while it runs: those about the ends of other processes (DOWN, EXIT) and the replies
- * to spawn_request. These words are new on the heap since the last event, and no function has
+ * to spawn_request. Their words are new on the heap since the last event, and no function has
  * allocated them. Any other message that is new on the heap is one that the process has sent to
  * itself: the emulator does not copy it, and its words are those of the function that made it. */
 static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
@@ -685,7 +688,7 @@ static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     return atoms.ok;
 }
 
-/* The first elements of a list, at most N. Returns how many there are. */
+/* Stores the first elements of a list, at most N. Returns the number of stored elements. */
 static unsigned first_of(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM *ret_elements,
                          unsigned n) {
     unsigned count = 0;
@@ -782,7 +785,7 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
 
 /* Called when the process spawned another one. The words of the event's tuple on the spawning
  * process' heap are counted as the profiler's. ENV is not the environment of that process, but the
- * place of its heap is known from its last event. */
+ * addresses of its heap are known from its last event. */
 static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM child, ERL_NIF_TERM options) {
     struct ag_traced_process *process = ag_traced_process_find(pid);
     const ERL_NIF_TERM *parts;
@@ -1221,7 +1224,7 @@ static void note_add(char *note, size_t bytes, const char *sentence) {
 }
 
 /* Records the lines about the runtime at the top of a report: report_runtime(Release, IsCounted,
- * Note). IsCounted: whether all functions are counted from now on. */
+ * Note). IsCounted: the member is_hooked of allogram_runtime_options. */
 static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     enum { WRONG_PPM = 10 * 1000, A_PERCENT_PPM = 10 * 1000 };
     char release[64], note[512], clock[128];
@@ -1285,7 +1288,8 @@ static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return atoms.ok;
 }
 
-/* Writes one line to standard error itself: Erlang's io would send it to a group leader. */
+/* Writes one line to standard error, not by Erlang's io, which would send it to a group
+ * leader. */
 static ERL_NIF_TERM say(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char text[1024], line[1100];
     (void)argc;

@@ -126,7 +126,8 @@ int ag_node_connect(struct ag_node_connection *connection, const char *node, con
     (void)snprintf(alive, sizeof alive, "allogram_%d", own_number(&connection->number_fd));
     (void)snprintf(own, sizeof own, "%s@%s", alive, host);
     (void)snprintf(name, sizeof name, "%s", node);
-    (void)ei_init(); /* for locks; fails only if out of memory, and connecting fails then */
+    (void)ei_init(); /* initializes locks; fails only if out of memory, in which case connecting
+                      * fails as well */
     if (ei_connect_xinit(&connection->self, host, alive, own, NULL, cookie,
                          (short)(time(NULL) & 0x7fff)) < 0) {
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: begin to connect: %s", node,

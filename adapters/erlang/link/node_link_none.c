@@ -1,5 +1,5 @@
 /* node_link_none.c: used in place of node_link.c if allogram was built without OTP's C library.
- * Each attempt to attach to a node by name fails with a message. */
+ * Each attempt to connect to a node by its name fails with a message. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,17 +9,18 @@
  * process that the scheduler runs. node_kernel.c writes the address of that word for each thread
  * into the map `current_of`.
  *
- * A collection is seen at the entry of its function. Most collections are not reported if there are
- * many (node_pace.h decides by the bytes allocated), so the code up to that decision is kept short:
- * two lookups, one copy of the process. A reported collection is captured at the entry, and becomes
- * a record when its function returns; until then it is kept in the map `watched`, by thread. If the
- * kernel has uprobe sessions (Linux 6.13), `node_collection` is called at the entry and at the
- * return, and its result at the entry decides whether it is called at the return. Otherwise there
- * are two programs, and the program at the return always runs.
+ * A collection is noticed at the entry of the emulator's function that collects. Most collections
+ * are not reported if there are many (node_pace.h decides by the bytes allocated), so the code up
+ * to that decision is kept short: three lookups, one copy of the process. A reported collection is
+ * captured at the entry, and becomes a record when its function returns; until then it is kept in
+ * the map `watched`, by thread. If the kernel has uprobe sessions (Linux 6.13), `node_collection`
+ * is called at the entry and at the return, and its result at the entry decides whether it is
+ * called at the return. Otherwise there are two programs, and the program at the return always
+ * runs.
  *
- * Collections do not nest, but their functions call each other. So a call inside of a reported
- * collection increments the collection's depth. If a call has the same heap as the thread's call
- * before it, both belong to the same collection.
+ * Collections do not nest, but the functions that collect call each other. So a call inside of a
+ * reported collection increments the collection's depth. If a call finds the heap in the same state
+ * as the thread's previous call, both belong to the same collection.
  *
  * No value that is read is trusted: the length of a stack is limited to the size of a record, and a
  * read that fails leaves an empty stack. Records that find no room in the ring are counted in
@@ -153,8 +154,8 @@ static __always_inline void look_at_heap(const struct node_process_copy *copy,
 }
 
 /* Copies the stack from TOP on, as far as the record has room. While a collection changes from one
- * heap to the other, TOP may be outside of the heap; then as much as fits is copied, and the reader
- * finds the end of the stack. */
+ * heap to the other, TOP may be outside of the heap; then NODE_EVENT_FEW_WORDS are copied, and
+ * node_stacks.c finds the end of the stack. */
 static __always_inline void copy_stack(struct node_event *event, __u64 top) {
     __u64 n_bytes = event->before.heap_end - top;
     const __u64 few_bytes = NODE_EVENT_FEW_WORDS * 8, most_bytes = NODE_EVENT_WORDS * 8;
@@ -205,9 +206,9 @@ static __always_inline int is_generated(const struct node_bpf_settings *at, __u6
     return 0;
 }
 
-/* Whether the write to a watched word was that of a new object: not a write to the stack, to an
- * older object or by a collection. Generated code has the top of the heap in r15, and writes an
- * object before or after it moves the top. */
+/* Whether the watched word was written because a new object was made there, and not by a write to
+ * the stack or to an older object, nor by a collection. Generated code has the top of the heap in
+ * r15, and writes an object before or after it moves the top. */
 static __always_inline int is_new_word(const struct bpf_perf_event_data *sample,
                                        const struct node_event *event,
                                        const struct node_bpf_settings *at) {
@@ -316,8 +317,8 @@ static __always_inline __u64 allocated_bytes(const struct node_process_copy *cop
     return n_bytes < 1ull << 46 ? n_bytes : 0; /* else the copy is not that of a process */
 }
 
-/* Whether the thread's last call had the same heap. If so, this call is part of the same
- * collection. */
+/* Whether the thread's previous call had the same process, with its heap in the same state. If so,
+ * this call is part of the same collection. */
 static __always_inline int is_same_call(struct node_watched *now,
                                         const struct node_bpf_settings *at) {
     const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),

@@ -20,7 +20,8 @@
 #include "node_kernel.h"
 #include "node_stacks.h"
 
-enum { CATCH_UP_NS = 100 * 1000 * 1000 }; /* minimum time between two readings of the code map */
+/* minimum time between two checks of the code map by node_code_catch_up */
+enum { CATCH_UP_NS = 100 * 1000 * 1000 };
 
 static const struct node_layout layouts[] = {
 #define AG_NODE_LAYOUT(version, ...) {.erts_version = version, __VA_ARGS__},

@@ -41,7 +41,7 @@ struct node_layout {
     uint32_t process_old_heap, process_old_top, process_old_end; /* the heap of older survivors */
     uint32_t process_minor_count; /* 16 bits: minor collections since the last major one */
     uint32_t process_off_heap;    /* the list of terms that refer to memory outside of the heap */
-    uint32_t process_writable;    /* the same list of binaries that are being appended to */
+    uint32_t process_writable;    /* such a list for binaries that are being appended to */
     uint32_t process_fragments;   /* the list of heap fragments (parts of the heap outside of
                                       * its block) that the process owns */
     uint32_t process_fragment_words; /* words of these fragments */

@@ -14,8 +14,8 @@
  *                            0x160 of single-block ones, 0x1c8 pooled bytes of blocks by
  *                            allocator, 0x288 pooled bytes of carriers, 0x440 single-block, 0x6d0
  *                            multi-block counters
- *     counters               0 {number, bytes} from mseg, 16 from malloc, 48 most,
- *                            80 {number, bytes} x {now, most, most ever} by allocator
+ *     counters               0 {number, bytes} from mseg, 16 from malloc, 48 maximum,
+ *                            80 {number, bytes} x {now, maximum, all-time maximum} by allocator
  *     carrier                0 bytes, flags in the low bits, 8 -> next, 16 -> previous
  *
  * The offsets are the same in OTP 25 and 27 (erl_alloc.h, erl_alloc_util.h). All values that

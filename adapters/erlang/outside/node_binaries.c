@@ -8,12 +8,12 @@
  *     OTP 27     header, binary, next                  binary: flags, .., references, size, bytes
  *
  * Binaries that are being appended to are in a list of their own, and each heap fragment (a piece
- * of the heap that is outside of its block) has a list, too. A binary to which several references
- * exist counts once for each, in one process or in several, as in process_info.
+ * of the heap that is outside of its block) has a list, too. As in process_info, a binary counts
+ * once for each reference to it, also if one process has several references.
  *
  * The lists are read word by word, through a small cache of pages, since neighbors in a list are
- * mostly neighbors in memory. If the process has run or was collected meanwhile, the list is read
- * again. */
+ * mostly neighbors in memory. If the heap or the lists of the process have changed meanwhile, all
+ * its lists are read again, up to TRIES times altogether. */
 #include <errno.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@
 enum {
     PAGE_BYTES = 4096,
     CACHED_PAGES = 16,
-    BINARIES_MOST = 1 << 22, /* so that a list that is changed into a circle ends */
+    BINARIES_MOST = 1 << 22, /* so that the walk ends if the list becomes circular while it is
+                              * read */
     FRAGMENTS_MOST = 1 << 16,
     NEXT = 16, /* in all versions: offset of the next term of the list */
     FRAGMENT_OFF_HEAP = 8,

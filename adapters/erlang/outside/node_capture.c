@@ -15,8 +15,9 @@
 
 enum {
     KEPT = 4096,
-    APART_NS = 300 * 1000, /* longest time between sample and capture of an interrupt: some us, more
-                            * when the hypervisor takes the CPU away between them */
+    APART_NS = 300 * 1000, /* maximum time between the sample and the capture of one interrupt:
+                            * usually some us, more when the hypervisor takes the CPU away between
+                            * them */
     DISORDER_NS = 20 * 1000 * 1000, /* for the same reason, a later record in the ring may have an
                                      * earlier time, by at most this difference */
 };

@@ -7,7 +7,7 @@
  * repeats a round of allocations whose bytes are as many as the free bytes of its heap, the same
  * function finds the heap full in each round. So this file also chooses random words in the free
  * parts of heaps, for the observer to watch: a word is written by the function that allocates it.
- * The probability of a heap is its share of all allocated bytes.
+ * The probability that a heap is chosen is its share of all allocated bytes.
  *
  * Up to MANY_PER_SECOND collections per second, all of them are reported. If there are more, the
  * kernel half (node.bpf.c) gets a period in bytes, so that about WANTED_PER_SECOND are reported,
@@ -34,7 +34,8 @@ enum {
     WAITING_MOST = 4096, /* heaps given up to a dirty scheduler and not yet collected */
     NOTED_MOST = 1 << 16,
     MANY_PER_SECOND = 2000,
-    WANTED_PER_SECOND = 1000,    /* then shares of functions are exact to 1 % after ten seconds */
+    WANTED_PER_SECOND = 1000,    /* with this rate, shares of functions are exact to 1 % after ten
+                                  * seconds */
     PACE_NS = 100 * 1000 * 1000, /* interval at which the rate is checked */
     SECOND_NS = 1000 * 1000 * 1000,
 };
@@ -255,7 +256,8 @@ static void report_noted(struct node *node, struct noted *noted, struct allogram
     free(noted);
 }
 
-/* The period that leaves WANTED_PER_SECOND of the collections since the check before. */
+/* The period with which WANTED_PER_SECOND collections would have been reported since the previous
+ * check; 0: there were few collections. */
 static uint64_t wanted_period(const struct pace_look *before, const struct pace_look *now) {
     const double seconds = (double)(now->time_ns - before->time_ns) / SECOND_NS;
     if ((double)(now->n_seen - before->n_seen) <= MANY_PER_SECOND * seconds) {

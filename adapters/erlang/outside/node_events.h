@@ -45,11 +45,12 @@ struct node_heap_state {
 };
 struct node_event {
     __u32 kind, thread;
-    __u64 start_ns, end_ns; /* CLOCK_MONOTONIC; a sample: both the same */
-    __u64 process, id, instruction;
-    __u64 needed_words;
+    __u64 start_ns, end_ns;         /* CLOCK_MONOTONIC; a sample: both the same */
+    __u64 process, id, instruction; /* address and identifier of the process; where it continues */
+    __u64 needed_words;             /* requested words that caused the collection; 0: unknown */
     __u64 weight_bytes; /* of a collection: allocated bytes that it stands for (node_pace.h); 0: an
-                         * earlier call began this collection */
+                         * earlier call began this collection, or it is reported only because of
+                         * a write to a watched word */
     __u64 state;        /* low 32 bits: flags */
     __u64 n_written;    /* of a collection: number of the process's writes to watched words since
                          * its previous collection */
@@ -65,7 +66,7 @@ struct node_written { /* writes to watched words; used only in the kernel */
 struct node_process_copy {
     __u64 words[NODE_PROCESS_WORDS];
 };
-struct node_watched { /* a thread that collects; used only in the kernel */
+struct node_watched { /* a thread that collects; node_kernel.c reads only n_seen */
     struct node_pace pace;
     __u64 n_seen;                          /* collections, reported or not */
     __u64 depth;                           /* number of nested calls of the collector since the

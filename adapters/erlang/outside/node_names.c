@@ -1,8 +1,8 @@
 /* node_names.c: converts process identifiers and atoms in an Erlang node's memory to the texts that
  * Erlang prints.
  *
- * The table of atoms (erts_atom_table, an IndexTable) has segments of 1024 pointers; an atom is its
- * index there, tagged:
+ * The table of atoms (erts_atom_table, an IndexTable) has segments of 1024 pointers; the term of an
+ * atom is an index in this table, tagged:
  *
  *     table + 120 -> segments[i >> 10] -> atoms[i & 1023] -> + 24: u16 length in bytes
  *                                                            + 32: pointer to the UTF-8 text

@@ -67,8 +67,9 @@ NODE_PACE_INLINE __u64 node_pace_distance(__u64 period_bytes, __u32 random) {
     return (period_bytes * factor >> 16) + 1;
 }
 
-/* The weight of a collection that is reported; 0: it is not reported after all, because the period
- * has changed. FIRST and SECOND: random bits. Periods are below 4 GiB. */
+/* Called if node_pace_passes returned 0, or was not called. Returns the weight of the collection;
+ * 0: no point lies among its bytes (the period has changed, or node_pace_passes was not called).
+ * FIRST and SECOND: random bits. Periods are below 4 GiB. */
 NODE_PACE_INLINE __u64 node_pace_weight(struct node_pace *pace, __u64 bytes, __u64 period_bytes,
                                         __u32 first, __u32 second) {
     if (pace->period_bytes != period_bytes) {

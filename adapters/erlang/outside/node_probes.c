@@ -1,6 +1,5 @@
 /* node_probes.c: attaches the programs of node.bpf.c that watch collections: breakpoints (uprobes)
- * at the start of the emulator's functions that collect and, for the collections that node.bpf.c
- * chooses to report, at their return.
+ * at the start and at the return of the emulator's functions that collect.
  *
  * The kernel executes the instruction at a breakpoint itself. It emulates a push, which takes 0.6
  * us in a virtual machine. It may have to execute other instructions out of line, which takes 20

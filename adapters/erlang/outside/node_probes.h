@@ -17,9 +17,9 @@ struct node_probes {
     size_t n;    /* number of attached probes; if session is 0, also of links */
     int session; /* descriptor of a uprobe session + 1; 0: none */
 };
-/* HAS_SESSIONS: OBJECT contains the program node_collection; otherwise it contains
- * node_collection_begins and node_collection_ends. Returns 0; or a negative errno with the reason
- * in RET_PROBLEM, and nothing is attached. */
+/* HAS_SESSIONS: the program node_collection of OBJECT is loaded and is tried first. Otherwise, or
+ * if it cannot be attached, node_collection_begins and node_collection_ends are attached. Returns
+ * 0; or a negative errno with the reason in RET_PROBLEM, and nothing is attached. */
 int node_probes_attach(struct node *node, struct bpf_object *object, bool has_sessions,
                        struct node_probes *probes, char *ret_problem, size_t problem_bytes);
 void node_probes_detach(struct node_probes *probes);

@@ -3,8 +3,8 @@
  *
  * 1. An Erlang stack. It grows down inside the process' heap block: [top, heap end). Its words are
  * terms, whose two low bits are never both zero, and continuation pointers: return addresses, which
- * are aligned so that their two low bits are zero. Nothing else marks a frame. So each word with
- * two low zeros that lies in generated code is a frame. When frame pointers are on
+ * are aligned so that their two low bits are zero. Nothing else marks a frame. So each word whose
+ * two low bits are zero and that points into generated code is a frame. When frame pointers are on
  * (erts_frame_layout is 1, after +JPperf or +JPfp), saved frame pointers lie between these words;
  * they point into no code. The outermost word returns to code that ends the process. The next frame
  * inward is the process' first function.
@@ -14,17 +14,18 @@
  * return address need not be aligned. A process that does not run continues at its saved
  * instruction, which is not on the stack.
  *
- * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample there
- * has the stack in its copy. For native code the scheduler switches to the thread's own stack,
- * where unwinding ends at generated code, which keeps the process in r13. The top of the Erlang
- * stack is saved either in the process or in rbp. The instruction that restores the stack shows
- * which of these two is valid; the other one is an old value. A dirty scheduler never runs
- * generated code: its process is in the scheduler's structure, which is found by the thread's name.
+ * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample that
+ * was taken in generated code has a copy of the Erlang stack. For native code the scheduler
+ * switches to the thread's own stack, where unwinding ends at generated code, which keeps the
+ * process in r13. The top of the Erlang stack is saved either in the process or in rbp. The
+ * instruction that restores the stack shows which of these two is valid; the other one is an old
+ * value. A dirty scheduler never runs generated code: its process is in the scheduler's structure,
+ * which is found by the thread's name.
  *
- * 4. Time. Words that are not in the sample were captured in the interrupt if the kernel allows
- * that (node_capture.c). Otherwise they are read later than the sample. A stack that was read later
- * is used if the process has the same state before and after reading, and refused as stale
- * otherwise. */
+ * 4. Time. Words that are not in the sample were captured in the interrupt that took the sample, if
+ * the kernel allows that (node_capture.c). Otherwise they are read later. Words that were read
+ * later are used if the process still has the same heap after the reading; otherwise the stack ends
+ * where the known words end. */
 #include "node_stacks.h"
 
 #include <stdio.h>
@@ -41,7 +42,8 @@ enum {
 };
 
 /* A scheduler runs a process for about a millisecond at a time. If a sample waited for the observer
- * many times longer, it is refused, because the thread may run another process by then. */
+ * many times longer, no words are read for it later, because the thread may run another process by
+ * then. */
 static const uint64_t late_most_ns = 50 * 1000 * 1000;
 
 static bool is_word_address(uint64_t address) {
@@ -62,7 +64,7 @@ static const struct node_function *caller_at(const struct node *node, uint64_t w
     return (word & TAG_MASK) == 0 && word != 0 ? node_code_find(&node->code, word - 1) : NULL;
 }
 
-/* Reports the function in which a process that does not run will continue. */
+/* Reports the function that contains the instruction at which a process will continue. */
 static void report_instruction(const struct node *node, uint64_t instruction,
                                struct allogram_stack *stack) {
     const struct node_function *function = node_code_find(&node->code, instruction);
@@ -127,8 +129,8 @@ enum allogram_stack_verdict node_report_moment(struct node *node, const struct n
     return has_frame ? ALLOGRAM_STACK_INCOMPLETE : ALLOGRAM_STACK_STALE;
 }
 
-/* Reads the words of [top, heap end) that are needed, as they are in memory now; the caller frees
- * them. */
+/* Reads the words of [top, heap end), at most WORDS_MOST, as they are in memory now; the caller
+ * frees them. */
 static int read_words(struct node *node, struct node_moment *moment, uint64_t **ret_words) {
     const uint64_t n_all = (moment->heap_end - moment->top) / 8;
     const size_t n = n_all < WORDS_MOST ? (size_t)n_all : WORDS_MOST;
@@ -375,8 +377,8 @@ static bool is_scheduling(const struct node_function *fragment) {
            strncmp(fragment->name, "global::do_schedule", 19) == 0;
 }
 
-/* Generated code that returns from native code restores its stack by one of two instructions, after
- * at most a few others: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
+/* When native code has returned to generated code, that code restores its stack by one of two
+ * instructions, after at most a few others: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
 enum stack_keeper { KEPT_NOWHERE, KEPT_BY_PROCESS, KEPT_IN_RBP };
 
 static enum stack_keeper stack_keeper_at(struct node *node, uint64_t return_address) {

@@ -13,7 +13,7 @@ enum node_top {
     NODE_TOP_CALLED,
     NODE_TOP_RESTS, /* the process does not run; it will continue at `instruction` */
 };
-/* Part of a process at one moment. */
+/* The state of a process at one moment, as far as it is needed for the stack. */
 struct node_moment {
     uint64_t process; /* its address */
     uint64_t heap, heap_end;

@@ -6,8 +6,8 @@
  * program. If the stack has no such frame, the blamed line is the innermost frame outside of the C
  * library, the language's library and the runtime. If all frames are in these libraries, the blamed
  * line is the innermost frame of the stack. But if the stack is cut (deeper than --depth), the
- * program's frames are missing, and the innermost frame of the language's library says more than a
- * function of the runtime.
+ * program's frames are missing, and the innermost frame of the language's library is more useful to
+ * the reader than a function of the runtime.
  *
  * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
  * the reader; the lines of its callers are. A function is skipped if it has several callers, and
@@ -22,9 +22,9 @@
  * stack begins at its blamed line, and a code address whose frames are all of libraries (the _start
  * before main, std::thread's functions, the runtime) is not shown. A code address is left out of
  * all stacks or of none. The code addresses of a stack that has only frames of libraries are shown
- * in all stacks. Sums are those of the same rows; only the frames of the rows change. The types of
- * blocks are found in whole stacks (std::vector's functions name the type), so they are determined
- * before the folding. */
+ * in all stacks. The sums of the rows stay the same; only the frames of the rows change. The types
+ * of blocks are found in whole stacks (std::vector's functions name the type), so they are
+ * determined before the folding. */
 #include "model/answers/blamed_lines.h"
 
 #include <errno.h>
@@ -445,7 +445,7 @@ static int decide(struct walk *walk) {
 }
 
 /* Whether a shown frame called the code of NODE. The frames outside of main, such as _start, have
- * no such caller; that they are left out need not be reported. */
+ * no such caller; leaving them out need not be reported. */
 static bool has_shown_caller(const struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
     do {
@@ -454,7 +454,7 @@ static bool has_shown_caller(const struct ag_profile *profile, uint32_t node) {
     return !AG_IS_ROOT(node);
 }
 
-/* Begins each stack at its blamed line. Returns whether a stack begins elsewhere now. */
+/* Begins each stack at its blamed line. Returns whether this changed the beginning of any stack. */
 static bool fold_starts(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     bool is_folded = false;
@@ -544,7 +544,7 @@ static int blamed_lines_make(struct ag_profile *profile, bool *folded) {
     return r;
 }
 
-/* Forgets the blamed lines, and the answers that folding changes. */
+/* Frees the blamed lines, and the cached results that folding changes. */
 static void forget_answers(struct ag_profile *profile) {
     static const enum ag_site_key changed[] = {AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE,
                                                AG_BY_STACK};

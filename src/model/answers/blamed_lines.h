@@ -23,13 +23,14 @@ int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_l
 const struct ag_frame *ag_profile_blamed_frame(struct ag_profile *profile,
                                                const struct ag_stack_row *row);
 
-/* Folds the stacks of a profile for people: from now on each stack begins at its blamed line,
- * without the frames of wrappers and libraries further in; and no stack shows code addresses whose
- * frames (one, or several inlined functions) are all of the C library, of a language's library or
- * of a runtime, unless the stack has no other frames. Sums of the profile do not change; the own
- * sums of sites and trees (without callees) are then those of the blamed lines. What earlier
- * queries about stacks, sites, trees and lines returned becomes invalid. *ret_is_folded: whether a
- * frame was left out that a shown frame called. Returns 0 or a negative errno. */
+/* Shortens ("folds") the stacks of a profile for people. From now on each stack begins at its
+ * blamed line; the frames that this line called (wrappers and libraries) are left out. A code
+ * address is also left out if all of its frames (one, or several inlined functions) belong to the C
+ * library, to a language's library or to a runtime, unless a stack has no other frames. The sums of
+ * the profile do not change; the own sums of sites and trees (without callees) are then those of
+ * the blamed lines. The results of earlier queries about stacks, sites, trees and lines become
+ * invalid. *ret_is_folded: whether a frame was left out that a shown frame called. Returns 0 or a
+ * negative errno. */
 int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded);
 
 /* Returns which frames ag_profile_fold leaves out, without leaving them out: by place (places.h),

@@ -33,13 +33,14 @@
 struct verdict { /* result for a stack or a function */
     uint32_t cause_frame;
     bool is_kept;
-    /* any frame is of the runtime of --runtime; if that is `c`, any frame is of a runtime */
+    /* whether any frame belongs to the runtime that --runtime names; with --runtime=c, whether any
+     * frame belongs to a runtime */
     bool has_frame;
 };
 struct gathering {
     struct ag_profile *profile; /* the profile that gets the collections */
-    /* the profile whose trace is read: `profile`, or if that is merged from several, the profile of
-     * one process */
+    /* the profile whose trace is read: `profile` or, if `profile` is merged from several processes,
+     * the profile of one of them */
     struct ag_profile *source;
     uint64_t offset_ns; /* time from the start of `profile` to the start of `source` */
     /* of `source`: stack id, or (id of a FRAME record) << 32 -> index in `verdicts` */

@@ -28,8 +28,9 @@ struct ag_collection_row {
                                * this collection represents */
     uint64_t promoted_bytes;
     uint32_t thread_id;
-    /* The collection ran within another one of the same thread and runtime: a whole cycle consists
-     * of recorded slices. The pause of the outer collection contains its pause. */
+    /* The collection ran within another collection of the same thread and runtime, such as a slice
+     * within a cycle that is recorded, too. The pause of the outer collection includes that of the
+     * nested one. */
     bool is_nested;
     /* The bytes that the collection freed. Promoted blocks left the collected generation, but live
      * on, so they do not count. The bytes of a nested collection count once, in the outer one. 0 if
@@ -68,7 +69,7 @@ int ag_profile_collections(struct ag_profile *profile,
                            const struct ag_collections **ret_collections);
 
 /* Whether a garbage collector frees the blocks of rows[ROW] of ag_profile_stacks (model/profile.h).
- * Such blocks in use at the end need not be reachable: they were not collected before the end. */
+ * Such blocks that are in use at the end may be garbage that was not collected before the end. */
 bool ag_profile_row_is_collected(const struct ag_profile *profile, size_t row);
 
 #endif

@@ -9,7 +9,7 @@ struct ag_difference_row {
     struct ag_frame frame;    /* NULL members: the site has no function, file or image; frame.label
                                * is NULL in all rows */
     const char *label;        /* if sites are heaps, types or labels: the name of the site; NULL:
-                               * unknown type */
+                               * unknown type, or no label */
     bool is_before, is_after; /* whether the site occurs in the first profile, and in the second */
     struct ag_metrics before, after; /* the site's own metrics, without those of its callees */
 };

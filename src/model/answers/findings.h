@@ -34,7 +34,8 @@ struct ag_finding {
      * of `mappings`. */
     uint32_t frame;
     const struct ag_profile *mappings; /* mapped: the profile of the mappings; otherwise NULL */
-    uint64_t part, whole;              /* the share part / whole of the line */
+    /* the line has the share part / whole of the bytes or blocks that the rule counts */
+    uint64_t part, whole;
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
      * Leak: in use at the end; if is_collected, those of them that survived the last collection.
@@ -50,11 +51,12 @@ struct ag_finding {
     uint64_t merged_lines, merged_part, merged_blocks, merged_bytes;
     bool is_collected; /* leak, growth: a garbage collector frees the blocks */
     bool knows_half_way;
-    /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were
-     * allocated; valid if knows_half_way */
+    /* leak, growth: the part of `bytes` that was allocated before half of all blocks of the
+     * recording were allocated; valid if knows_half_way */
     uint64_t half_way_bytes;
-    /* resident: the resident memory; the blocks in it; free bytes on pages with blocks; free bytes
-     * on the pages of `blocks`; free pages; and what malloc_trim(0) would give back */
+    /* resident, in bytes, in the order of the members: the resident memory; the blocks in it; the
+     * free bytes on pages with blocks; those on the pages of `blocks`; free pages; what
+     * malloc_trim(0) would give back */
     uint64_t resident_bytes, live_bytes, pinned_bytes, line_pinned_bytes, free_page_bytes,
         trim_bytes;
     /* steps: bytes by which each reallocation enlarges the block */

@@ -1,6 +1,6 @@
 /* functions.c: merges the call trees of a trace into one tree and sums it by function, for the
- * functions view, the page and exports. A call tree contains the call paths, with counts, of one
- * thread or process of a runtime (a virtual machine). A snapshot is a call tree as the trace
+ * functions view, the HTML page and exports. A call tree contains the call paths, with counts, of
+ * one thread or process of a runtime (a virtual machine). A snapshot is a call tree as the trace
  * contains it. A node of the merged tree is called a place: a function as reached through certain
  * callers. The rows of the result are functions.
  *
@@ -35,8 +35,8 @@
 
 struct builder {
     struct ag_profile *profile; /* the profile that gets the functions */
-    /* the profile whose trees are read: `profile`, or if that is merged from several, the profile
-     * of one process */
+    /* the profile whose trees are read: `profile` or, if `profile` is merged from several
+     * processes, the profile of one of them */
     struct ag_profile *source;
     struct ag_functions *functions;
     struct ag_index_map rows; /* frame of `profile` -> row */
@@ -427,9 +427,9 @@ static int add_up_groups(struct ag_functions *functions) {
     return 0;
 }
 
-/* Returns an array with the place of the caller of each place. If the function of a place calls
- * itself directly, the caller is the function that made the outermost of these calls. NULL: out of
- * memory. */
+/* Returns an array with the place of the caller of each place. A place whose parent has the same
+ * function (direct recursion) gets the caller of its parent, so all places of such a chain have the
+ * caller of the outermost one. NULL: out of memory. */
 static uint32_t *find_outer_callers(const struct ag_functions *functions) {
     uint32_t *callers = calloc(functions->n_nodes + 1, sizeof(*callers));
     for (size_t i = 1; callers && i < functions->n_nodes; i++) {

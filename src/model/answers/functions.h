@@ -58,6 +58,8 @@ struct ag_functions {
     size_t n_nodes;
     struct ag_call_counts total; /* sum over all functions; own_ and acc_ counts are equal */
     enum ag_call_group group;
+    /* allocations for messages between processes, for the arguments of new processes, and by the
+     * counting itself */
     struct ag_apart messages, spawn_arguments, profiler;
     size_t n_trees; /* number of threads and processes that counted */
     /* number of these threads and processes for which the trace has no complete copy of the call
@@ -80,12 +82,12 @@ struct ag_caller_row {
     uint64_t calls, words, bytes, ns;
 };
 /* Returns the callers of the function NAME ("[runtime] " may precede the name). A caller row has
- * the own counts of the function for the calls by this caller. If the function calls itself, the
- * caller is the one that made the outermost of these calls. If several functions have the name
- * NAME, their counts are merged; the name of a row ("new list.vm:7") denotes one function. NAME may
- * be shortened as in reports ("a_long…name/2"), if only one function has that shortened name. The
- * caller of ag_profile_callers frees *ret_rows. Returns 0, -ENOMEM, or -ENOENT: no function has
- * that name. */
+ * the own counts of the function for the calls by this caller. If the function calls itself
+ * directly, the nested calls count for the caller of the outermost one. If several functions have
+ * the name NAME, their counts are merged; the name of a row ("new list.vm:7") denotes one function.
+ * NAME may be shortened as in reports ("a_long…name/2"), if only one function has that shortened
+ * name. The caller of ag_profile_callers frees *ret_rows. Returns 0, -ENOMEM, or -ENOENT: no
+ * function has that name. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count);
 
@@ -100,8 +102,8 @@ int ag_profile_function_counts(struct ag_profile *profile, const char *name,
                                struct ag_call_counts *ret_counts);
 
 /* A pair of a calling and a called function, with the callee's counts summed over all paths on
- * which this caller called it. In calls and own_*, as in ag_profile_callers, the caller of a
- * function that calls itself is the one that made the outermost of these calls. acc_* includes all
+ * which this caller called it. In calls and own_*, as in ag_profile_callers, the nested calls of a
+ * function that calls itself directly count for the caller of the outermost one. acc_* includes all
  * functions that the callee called. A call of the callee is left out of acc_* if the caller is on
  * its path more than once. So the acc_* of all callees of a function, together with the function's
  * own counts, add up to the acc counts of the function. */

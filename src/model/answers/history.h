@@ -34,8 +34,10 @@ struct ag_history_entry {
     /* change of what the group has in use, from the start of the slice to the slice's peak */
     int64_t rise_blocks, rise_bytes;
 };
+/* Returns 0; or a negative errno, which ag_history_make returns after its pass, without further
+ * visits. */
 typedef int ag_history_visit(void *context, size_t slice, const struct ag_history_entry *entries,
-                             size_t count); /* returns 0, or a negative errno that ends the pass */
+                             size_t count);
 
 struct ag_history_count {
     uint64_t blocks, bytes;

@@ -11,8 +11,9 @@ struct ag_known_blocks { /* an entry of known_blocks.def */
 /* Returns all entries, and stores their number. */
 const struct ag_known_blocks *ag_known_blocks(size_t *ret_count);
 
-/* Finds the known blocks of a profile. Call the function before ag_profile_fold
- * (model/answers/blamed_lines.h), which removes the frames that it needs. 0 or a negative errno. */
+/* Finds the known blocks of a profile. Call this function before ag_profile_fold
+ * (model/answers/blamed_lines.h), which removes frames that are needed to recognize the blocks. 0
+ * or a negative errno. */
 int ag_profile_find_known(struct ag_profile *profile);
 /* The entry for the blocks of rows[ROW] of ag_profile_stacks (model/profile.h), as 1 + its number;
  * 0: none, or ag_profile_find_known was not called. */

@@ -1,5 +1,5 @@
-/* memory_rows.h: shows which parts of a process its memory belongs to: malloc, memory that the
- * program mapped, and the heaps of runtimes. The total counts each byte once. */
+/* memory_rows.h: attributes the memory of a process to malloc, to mappings that the program made,
+ * and to the heaps of runtimes, for the heaps view. The total counts each byte once. */
 #ifndef AG_MEMORY_ROWS_H
 #define AG_MEMORY_ROWS_H
 

@@ -54,13 +54,14 @@ struct cutting {
     /* place << 32 | frame -> place; the frame has the bit LEFT_OUT if folding leaves it out */
     struct ag_index_map by_step;
     struct ag_index_map by_via; /* place << VIA_BITS | via (allocation function) -> a number */
-    /* (number of the row from by_via) << 32 | frame of the blamed line -> another number; the frame
-     * has the bit IS_KNOWN if the group is of known blocks */
+    /* (number that by_via has for the row) << 32 | frame of the blamed line -> another number; the
+     * frame has the bit IS_KNOWN if the group is of known blocks */
     struct ag_index_map by_line;
-    /* for rows with a label: (number of the row from by_line) << 32 | label -> another number */
+    /* for rows with a label: (number that by_line has for the row) << 32 | label -> another
+     * number */
     struct ag_index_map by_label;
-    /* number << 32 | text of the type -> group. The number is from by_label; for a row without a
-     * label, it is from by_line. */
+    /* number << 32 | text of the type -> group. The number is the one that by_label has for the row
+     * or, for a row without a label, the one that by_line has. */
     struct ag_index_map by_group;
     uint32_t n_numbers;
 };

@@ -56,8 +56,8 @@ struct ag_outline {
 int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_groups,
                     struct ag_outline *ret_outline);
 /* Returns the node at which ag_profile_fold (blamed_lines.h) would begin the stacks of GROUP: the
- * node of the blamed line. 0: the outline has no such node, because the blamed line is a part of
- * what a node "other" represents. */
+ * node of the blamed line. 0: the outline has no such node, because the blamed line is in the part
+ * of a stack that a node "other" stands for. */
 uint32_t ag_outline_folded_start(const struct ag_outline *outline,
                                  const struct ag_outline_group *group);
 void ag_outline_done(struct ag_outline *outline);

@@ -29,10 +29,10 @@ struct ag_place {
     const uint32_t *frames; /* innermost first */
     size_t n_frames;
 };
-/* Returns a stack as an array of the numbers of its places, innermost first, and their count. Equal
- * numbers are the same place; all numbers are below ag_profile_place_limit. ROW: index of the stack
- * in the result of ag_profile_stacks (model/profile.h). RET_PLACES must have room for
- * AG_PLACES_MOST numbers. */
+/* ag_profile_stack_places returns a stack as an array of the numbers of its places, innermost
+ * first, and their count; ag_profile_place returns the place with a number. Equal numbers are the
+ * same place; all numbers are below ag_profile_place_limit. ROW: index of the stack in the result
+ * of ag_profile_stacks (model/profile.h). RET_PLACES must have room for AG_PLACES_MOST numbers. */
 enum { AG_PLACES_MOST = 65536 };
 uint32_t ag_profile_place_limit(const struct ag_profile *profile);
 size_t ag_profile_stack_places(struct ag_profile *profile, uint32_t row, uint32_t *ret_places);

@@ -17,17 +17,18 @@
 struct ag_process_tree;
 
 struct ag_process {
-    /* of the trace, without the members `filter`, `undecided` and `damage.what` */
+    /* of the trace, without the members `host`, `filter`, `undecided` and `damage.what` */
     struct ag_profile_identity identity;
     uint64_t recording_ns;             /* duration of the recording of this process */
     uint64_t rss_peak_bytes;           /* 0: not known */
     uint64_t lost_events, lost_stacks; /* lost by the recorder, for any cause */
     struct ag_metrics own;             /* the sums of this process */
     struct ag_metrics all;             /* the sums of this process and of all its descendants */
-    /* The process has executed another program. The trace of that program is a child of this
-     * one. */
+    /* The process has executed another program. The entry of that program is a child of this
+     * entry. */
     bool has_executed;
-    /* The process is the one that its parent in the tree is: the parent executed this program. */
+    /* The parent in the tree is an earlier program of the same process, which executed this
+     * program. */
     bool was_executed;
     /* Another trace that was added is of the same process and program, and is longer (a snapshot
      * that was taken during the recording, or the same file again). Such a trace is not in the
@@ -37,13 +38,14 @@ struct ag_process {
     uint32_t parent, first_child, next_sibling;
 };
 #define AG_PROCESS_NONE UINT32_MAX
-enum { AG_PROCESS_ROOT = 0 }; /* the parent of the processes without a parent; it is no process */
+/* entry 0 is the parent of all processes whose parent is not among the traces; it is no process */
+enum { AG_PROCESS_ROOT = 0 };
 
 struct ag_process_tree *ag_process_tree_new(void); /* NULL: out of memory */
 struct ag_process_tree *ag_process_tree_free(struct ag_process_tree *tree);
 /* Adds the process of the trace; of a merged profile, all its processes. 0 or -ENOMEM. */
 int ag_process_tree_add(struct ag_process_tree *tree, struct ag_profile *profile);
-/* Finds the parents, and sums. 0 or -ENOMEM. */
+/* Finds the parent of each process, and computes the sums `all`. 0 or -ENOMEM. */
 int ag_process_tree_link(struct ag_process_tree *tree);
 /* Returns the number of entries. Entry AG_PROCESS_ROOT has the sums of all processes in `all`; the
  * others are the processes in the order in which they were added. */

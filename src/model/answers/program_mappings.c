@@ -18,9 +18,9 @@
  * mappings of its own, and the rule never holds.
  *
  * Virtual machines map memory without access (PROT_NONE), and make parts of it accessible with
- * mprotect, which is not recorded. Such mappings count only if the other mappings do not suffice,
- * and only those of stacks that have no more bytes than the resident memory: larger ones are
- * reservations of addresses that cannot be resident as a whole. */
+ * mprotect, which is not recorded. Such mappings count only if the other mappings do not suffice.
+ * They are summed by call stack. A sum that is larger than the resident memory does not count: it
+ * is a reservation of addresses, which cannot be resident as a whole. */
 #include "model/answers/program_mappings.h"
 
 #include <errno.h>
@@ -41,8 +41,8 @@
 
 static int open_mappings(const struct ag_profile *profile, struct ag_profile **ret_mappings,
                          char message[512]) {
-    /* The trace is opened by the descriptor of PROFILE, because its name may be that of another
-     * file by now. */
+    /* The trace is opened again through the descriptor of PROFILE, because its path may name
+     * another file by now. */
     char contents[64];
     struct ag_profile_options options = profile->options;
     (void)snprintf(contents, sizeof(contents), "/proc/self/fd/%d",

@@ -15,9 +15,9 @@ int ag_profile_mappings(struct ag_profile *profile, struct ag_profile **ret_mapp
                         char ret_message[512]);
 
 struct ag_mapping_facts {
-    bool knows_growth;   /* half_way_bytes of struct ag_metrics */
-    bool knows_resident; /* resident_bytes and untouched_bytes */
-    /* when the resident memory was looked at, since the start of the recording; UINT64_MAX: not
+    bool knows_growth;   /* half_way_bytes of struct ag_metrics is known */
+    bool knows_resident; /* resident_bytes and untouched_bytes are known */
+    /* when the writer read the resident memory, since the start of the recording; UINT64_MAX: not
      * known, or several processes */
     uint64_t moment_ns;
 };

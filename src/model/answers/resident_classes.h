@@ -28,7 +28,8 @@ enum ag_resident_class {
     AG_CLASS_UNKNOWN,
     AG_RESIDENT_CLASSES
 };
-/* The name in JSON ("private_file_copies"), and what the class contains in a few words. */
+/* Return the name of the class in JSON (such as "private_file_copies"), and a short description of
+ * the class for reports. */
 const char *ag_resident_class_name(enum ag_resident_class resident_class);
 const char *ag_resident_class_words(enum ag_resident_class resident_class);
 

@@ -9,11 +9,15 @@
 /* A line of the program (a blamed line) with its share of a class. */
 struct ag_resident_site {
     const struct ag_frame *frame;
-    uint32_t frame_number; /* of the frame, for ag_profile_frame */
-    uint64_t bytes;        /* of the class */
-    uint64_t blocks;      /* number of the blocks of this line that have bytes in the class, or that
-                           * pin them; or of mappings */
-    uint64_t block_bytes; /* resident bytes of these blocks */
+    /* number of the frame, for ag_profile_frame; of AG_CLASS_PROGRAM_MAPPINGS, in the profile of
+     * the mappings (program_mappings.h) */
+    uint32_t frame_number;
+    uint64_t bytes; /* of the class */
+    /* AG_CLASS_LIVE: number of the line's blocks in resident memory. AG_CLASS_PINNED_FREE: number
+     * of its blocks on pages with free bytes. AG_CLASS_PROGRAM_MAPPINGS: number of the ranges that
+     * the line mapped. */
+    uint64_t blocks;
+    uint64_t block_bytes; /* resident bytes of these blocks, or of the mappings */
 };
 struct ag_resident_parts {
     uint64_t moment_ns;                                   /* since the start of the recording */
@@ -22,15 +26,16 @@ struct ag_resident_parts {
     uint64_t bytes[AG_RESIDENT_CLASSES];
     uint64_t
         trim_bytes; /* the part of AG_CLASS_RETURNABLE that glibc's malloc_trim(0) gives back */
-    /* largest first; only of blocks, free bytes on their pages, and program mappings */
+    /* by class, the largest first; only for AG_CLASS_LIVE, AG_CLASS_PINNED_FREE and
+     * AG_CLASS_PROGRAM_MAPPINGS */
     struct ag_resident_site *sites[AG_RESIDENT_CLASSES];
     size_t n_sites[AG_RESIDENT_CLASSES];
 };
 /* The moments that a trace may have: the latest at which the resident memory was within a sixteenth
- * of its largest size, and the last one at which the writer looked. */
+ * of its largest size, and the last at which the writer read the resident memory. */
 enum ag_resident_moment { AG_RESIDENT_AT_PEAK, AG_RESIDENT_AT_END };
-/* Whether the trace and the options of the profile permit the division, and whether the two moments
- * are different. */
+/* ag_profile_has_resident_parts returns whether the trace and the options of the profile permit the
+ * division; ag_profile_has_resident_end, whether the two moments are different. */
 bool ag_profile_has_resident_parts(const struct ag_profile *profile);
 bool ag_profile_has_resident_end(const struct ag_profile *profile);
 /* Reads all events of the trace. The caller calls ag_resident_parts_done. Returns 0, or a negative

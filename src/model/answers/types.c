@@ -1,6 +1,7 @@
 /* types.c: determines the type of the blocks of each stack, for views by type. If the program or a
- * runtime (virtual machine) reported the type, the trace contains it, as a leaf of the stack tree.
- * Otherwise the type is read from the function names of the innermost frames (type_names.c).
+ * runtime (virtual machine) reported the type, the trace contains it, as a leaf of the stack tree
+ * or in a stack_type record. Otherwise the type is read from the function names of the innermost
+ * frames (type_names.c).
  *
  * The innermost pc of most stacks is enough to find the type, because the functions of the standard
  * library are inlined there. Many stacks have the same innermost pc. So the result is cached by
@@ -29,22 +30,22 @@
  * finds the name of the type. The place of a stack is its innermost frame, as the runtime's decoder
  * (the code that decodes its symbol names) classifies it (enum ag_decoded_place).
  *
- * A frame such as "Point.new" with a line makes a Point, whatever number was recorded, because the
- * symbol contains the name of the type. If the compiler inlined the function, the name of the frame
- * is only "new"; then the number determines the type. The name of a number is in the file that the
- * user gave, or is learned from other stacks of the trace. If the name is not known, the type is
- * shown as the number with the place.
+ * If the source line of a frame such as "Point.new" is known, the frame makes a Point, whatever
+ * number was recorded, because the symbol contains the name of the type. If the compiler inlined
+ * the function, the name of the frame is only "new"; then the number determines the type. The name
+ * of a number is in the file that the user gave, or is learned from other stacks of the trace. If
+ * the name is not known, the type is shown as the number with the place.
  *
- * If there are no lines, inlined calls are not visible: a call that was inlined into "Point.new",
- * such as the "Mutex.new" of a member, looks like "Point.new". So without lines the number
- * determines the type. But the block may be a buffer for elements, whose first element looks like a
- * number. So the number of a stack counts only if the code of the place stores this number in the
- * block, if all objects with the number have the same size, and if the file of names, if there is
- * one, contains it. Otherwise only the place is shown. These conditions do not apply to numbers
- * that have the same name in all programs, such as that of strings: strings differ in size, and the
- * recorder inside the process has checked that the block is a string. A number is learned as the
- * number of Point if it is the only number seen in "Point.new", or the only one that remains after
- * the numbers known from other stacks are removed.
+ * If no source lines are known (there is no debug information), inlined calls are not visible: a
+ * call that was inlined into "Point.new", such as the "Mutex.new" of a member, looks like
+ * "Point.new". So without lines the number determines the type. But the block may be a buffer for
+ * elements, whose first element looks like a number. So the number of a stack counts only if the
+ * code of the place stores this number in the block, if all objects with the number have the same
+ * size, and if the file of names, if there is one, contains it. Otherwise only the place is shown.
+ * These conditions do not apply to numbers that have the same name in all programs, such as that of
+ * strings: strings differ in size, and the recorder inside the process has checked that the block
+ * is a string. A number is learned as the number of Point if it is the only number seen in
+ * "Point.new", or the only one that remains after the numbers known from other stacks are removed.
  *
  * The type of a buffer for elements is the type of the pointer to the buffer, if the function's
  * name contains this type. A number recorded for a buffer is the number of an element type, so it
@@ -389,8 +390,9 @@ static const char *name_of_number(struct ag_profile *profile, const struct ag_de
     return name ? name : text != AG_INDEX_NONE ? ag_text(&profile->definitions.texts, text) : NULL;
 }
 
-/* Returns the innermost frame of the program outside of FRAME, which is one of NODE's; NULL: there
- * is none, or FRAME belongs to the program itself, or has no line. */
+/* Returns the innermost caller of FRAME, a frame of NODE, that is in the program's own code. NULL:
+ * there is no such caller, or FRAME is itself in the program's own code, or the line of FRAME is
+ * unknown. */
 static const struct ag_frame *find_caller(struct ag_profile *profile, uint32_t node,
                                           const struct ag_frame *frame) {
     if (frame->line == 0 || ag_frame_owner(profile, frame) != AG_OWNER_SYSTEM) {
@@ -418,7 +420,7 @@ static int write_frame(const struct ag_frame *frame, char *text, size_t capacity
 }
 
 /* Writes the text that is shown for a type without a name: the number of the type and the place. If
- * the place is in the language's library, which many types share, the text also has the place of
+ * the place is in the language's library, which many types share, the text also has the frame of
  * the program that called the library. */
 static int label_of(struct ag_profile *profile, uint32_t node, const struct place *place,
                     uint32_t number, char *text, size_t capacity) {
@@ -468,7 +470,10 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
     return ag_text_id(&profile->definitions.texts, name, strlen(name));
 }
 
-enum { TYPE_BYTES = 1024, GOES_ON = 1, KNOWN = 2 /* KNOWN + id of the text */ };
+/* GOES_ON, KNOWN: values of profile->site_types. 0: the site was not read yet. GOES_ON: the type
+ * depends on the callers of the site. KNOWN + N: the name of the type is the text with the id N (0:
+ * the type is unknown). */
+enum { TYPE_BYTES = 1024, GOES_ON = 1, KNOWN = 2 };
 
 /* Reads the frames of a node. Returns false if no more frames should be read. */
 static bool read_node(struct ag_profile *profile, uint32_t node, struct ag_type_reading *reading) {
@@ -536,7 +541,7 @@ static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t nod
     const bool has_node = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type != 0;
     if (reported && ag_text(&profile->definitions.texts, reported->name)[0] == '#' &&
         (!has_node || decoder_of(profile, reported->runtime))) {
-        reported = NULL; /* a runtime's own number, for which only runtime_type knows a name */
+        reported = NULL; /* a runtime's own number, which only runtime_type can convert to a name */
     }
     *ret_runtime = reported && reported->runtime[0] ? reported->runtime : "c";
     const uint32_t text = runtime_type(profile, stack, node, ret_runtime);

@@ -15,7 +15,8 @@
 #include "table/text_store.h"
 
 struct ag_call_row {
-    /* numbers of the call path, of its caller's path and of a FRAME record; not checked */
+    /* numbers of the call path, of its caller's path and of a FRAME record, as in the trace; the
+     * path or the record may not exist */
     uint32_t node, parent, frame;
     uint64_t calls, own_words, own_ns;
 };

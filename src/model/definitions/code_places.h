@@ -8,7 +8,8 @@
 #include "format/decode.h"
 #include "table/index_map.h"
 
-/* the most places of one pc: the innermost function and the functions into which it is inlined */
+/* A place is a function with a line at a pc: the innermost function at the pc, or one into which it
+ * is inlined. This is the largest number of places of one pc. */
 enum { AG_CODE_PLACES_MOST = 256 };
 
 struct ag_code_place {

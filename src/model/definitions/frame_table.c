@@ -1,6 +1,5 @@
 /* frame_table.c: converts the code addresses of stacks (sites) to frames as users see them, for all
- * queries of the model. The table calls the symbolizer once for each site, and stores equal frames
- * once.
+ * queries of the model. The table looks up each site once, and stores equal frames once.
  *
  * Each pc is a return address, or one more than the address of an instruction that a signal
  * interrupted. So pc - 1 is looked up. One frame is different: a signal handler "returns" to the

@@ -17,7 +17,7 @@
 #include "format/decode.h"
 #include "table/index_map.h"
 
-/* Deeper nodes are dropped, so the frames further in than this depth are missing from the stack. */
+/* Nodes deeper than this are dropped, so a deeper stack lacks its innermost frames. */
 enum { AG_STACK_DEPTH_MOST = 65536 };
 
 /* A parent is the number of a node, or AG_NODE_ROOT(root). If the parent is AG_NODE_ROOT(root), the
@@ -96,8 +96,8 @@ struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uin
 /* Hides, in every stack that contains a node of IS_SHOWN (by node), all nodes that are not in
  * IS_SHOWN. Stacks without such a node stay whole. Call it at most once. Returns 0 or -ENOMEM. */
 int ag_stack_nodes_show_only(struct ag_stack_nodes *nodes, const bool *is_shown);
-/* Returns how the walk of the stack that ends in NODE ended: one of enum ag_root. NODE may be
- * AG_NODE_ROOT(...). */
+/* Returns how the walk of the stack with the innermost node NODE ended: one of enum ag_root. NODE
+ * may be AG_NODE_ROOT(...). */
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node);
 
 #endif

@@ -41,8 +41,8 @@ struct ag_pass_options {
     bool counts_older;
     ag_block_visit *visit_block; /* NULL: the ledger does not report single blocks */
     ag_ghost_visit *visit_ghost;
-    /* called for each MAP and UNMAP record that is not before the window, in the order of time;
-     * NULL: none */
+    /* called for each MAP and UNMAP record up to the end of the window, in the order of time;
+     * without counts_older not for those before the window; NULL: none */
     void (*visit_map)(void *context, const struct ag_feed_map *map);
     void *visit_context;
     /* For a sampled trace: groups of samples with equal weight (see weights.h), which the ledger
@@ -54,8 +54,8 @@ struct ag_pass_options {
     const struct ag_index_map *groups;
     /* The ends of n_periods periods in session time, in rising order. When the pass reaches the end
      * of a period, it calls end_period, except for the last period, which ends when the ledger is
-     * closed. With from_ns, all ends must be later than from_ns, and end_period must not call
-     * ag_ledger_end_period. */
+     * closed. If from_ns is not 0, all ends must be later than from_ns, and end_period must not
+     * call ag_ledger_end_period. */
     const uint64_t *period_ends_ns;
     size_t n_periods;
     void (*end_period)(void *context, size_t period, struct ag_ledger *ledger);
@@ -72,7 +72,7 @@ int ag_pass_group(struct ag_index_map *groups, const struct ag_stack_nodes *node
  * AG_INDEX_NONE: these blocks have no group. */
 uint32_t ag_pass_group_of(const struct ag_index_map *groups, uint32_t stack, uint32_t via);
 /* Applies the events to LEDGER, which must be new, and closes LEDGER. Stores damage of the trace in
- * DEFINITIONS. Returns 0 or -ENOMEM. */
+ * DEFINITIONS. Returns 0, -ENOMEM, or the errno of a step visitor of LEDGER. */
 int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                   const struct ag_pass_options *options, struct ag_ledger *ledger);
 

@@ -44,7 +44,7 @@ typedef void ag_mapped_range_visit(void *context, uint64_t low, uint64_t high,
                                    uint32_t recorded_stack, uint32_t via);
 void ag_mapped_memory_ranges(const struct ag_mapped_memory *memory, ag_mapped_range_visit *visit,
                              void *context);
-/* What else is known of the mappings of a stack and via. */
+/* Further sums over the mappings of a stack and via. */
 struct ag_mapped_sum {
     uint64_t half_way_bytes;  /* mapped at ag_mapped_memory_note_half_way */
     uint64_t resident_bytes;  /* mapped and resident at ag_mapped_memory_note_resident */

@@ -1,10 +1,12 @@
 /* mapped_residency.c: walks through the runs of resident pages and through mapped ranges at the
  * same time; both are sorted by address.
  *
- * Of writable anonymous memory, the look has the resident pages, so the result is exact to a page.
- * Of other mappings, and if the list of pages was too long, it has only the number of resident
- * bytes. Such a mapping is one run, and a range that covers a part of it gets resident bytes in
- * proportion to its size. Usually one call made the whole mapping; then this is exact, too. */
+ * For writable anonymous memory, the look (one reading of the resident memory) lists the resident
+ * pages, so the result is exact to a page. For other mappings, and if the list of pages was too
+ * long, the look has only the number of resident bytes. Such a mapping is treated as one run, and a
+ * range that covers a part of the mapping gets resident bytes in proportion to the size of the
+ * part. Usually one call made the whole mapping; then the range covers all of it, and the result is
+ * exact, too. */
 #include "model/pass/mapped_residency.h"
 
 struct ag_mapped_residency ag_mapped_residency_of(const struct ag_resident_look *look) {

@@ -1,5 +1,5 @@
-/* mapped_residency.h: how many bytes of mapped ranges were resident at the moment of a look at the
- * resident memory (schema/resident_mapping.h). */
+/* mapped_residency.h: computes how many bytes of mapped ranges were resident at the time of a look,
+ * which is one reading of a process's resident memory (schema/resident_mapping.h). */
 #ifndef AG_MAPPED_RESIDENCY_H
 #define AG_MAPPED_RESIDENCY_H
 
@@ -12,9 +12,10 @@
 
 struct ag_mapped_residency { /* start with ag_mapped_residency_of */
     const struct ag_resident_look *look;
-    size_t next;              /* the first mapping of the look that was not begun */
-    uint64_t reached;         /* mappings that begin below it are left out: the trace is damaged */
-    struct ag_page_runs runs; /* of the current mapping; its list has ended if it has none */
+    size_t next; /* index of the first mapping of the look that was not read yet */
+    /* mappings that begin below this address are left out: they occur only in a damaged trace */
+    uint64_t reached;
+    struct ag_page_runs runs; /* the runs of the current mapping that are left; may be empty */
     uint64_t low, high; /* the current run: [low, high), of which `bytes` bytes are resident */
     uint64_t bytes;
 };

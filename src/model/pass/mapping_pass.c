@@ -2,19 +2,20 @@
  * of mapped_memory.h.
  *
  * 1. Which mappings count. The heaps of allocators that allogram records have mappings, too. Other
- * views show their memory, as blocks, and no byte may count twice. The Boehm collector reports its
- * mappings as those of its heap. The program's own mappings are those of a heap that holds other
- * heaps (is_backing). A mapping of another heap only ends what was mapped at its addresses before.
+ * views show their memory, as blocks, and no byte may count twice. Each record of a mapping names a
+ * heap. Only mappings of a heap whose blocks contain other heaps (is_backing) count as the
+ * program's own. A mapping of another heap, such as the Boehm collector's, only ends what was
+ * mapped at its addresses before.
  *
  * An allocator in a library (jemalloc, mimalloc, tcmalloc) or in the program calls mmap as any
- * other code does. It is recognized by its blocks: at three moments (half-way, at the look at the
- * resident memory, and at the end), each block in use that lies in a mapped range shows that the
- * stack that mapped the range belongs to an allocator. If the block is of malloc, so do all other
- * stacks on which the same library called mmap, because the mappings of an allocator's own tables
- * contain no block; this does not apply to the program's own file, which contains more than an
- * allocator. If such stacks are found, the pass is made again without their mappings. The search
- * is made only at these moments, because only then are the events of blocks and the records of
- * mappings applied up to the same time.
+ * other code does. It is recognized by its blocks: at three times (in the middle of the reported
+ * time, when the writer read the resident memory, and at the end), each block in use that lies in a
+ * mapped range shows that the stack that mapped the range belongs to an allocator. If the block is
+ * one of malloc, all other stacks on which the same library called mmap belong to the allocator,
+ * too, because the mappings of an allocator's own tables contain no block. This rule is not applied
+ * to the program's own file, because it contains more than an allocator. If such stacks are found,
+ * the pass is made again without their mappings. The search is made only at these moments, because
+ * only then are the events of blocks and the records of mappings applied up to the same time.
  *
  * 2. Kinds. A file that is mapped, and addresses that are only reserved (PROT_NONE), are not memory
  * that the program uses like that of malloc. They get vias (allocation functions) of their own, so
@@ -120,8 +121,8 @@ static uint32_t stack_of(const struct mapping_pass *pass, const struct ag_feed_m
 
 /* ---- allocators ---- */
 
-/* Returns the id of the library that called mmap on this stack; 0: it was called by no library, but
- * by the program's file, or the caller is unknown. */
+/* Returns the id of the library that called mmap on this stack; 0: the program's own file called
+ * it, or the caller is unknown. */
 static uint32_t library_of(const struct ag_definitions *definitions, uint32_t stack) {
     const struct ag_stack_nodes *nodes = &definitions->nodes;
     const uint32_t node = ag_stack_nodes_find_recorded(nodes, stack);
@@ -158,7 +159,8 @@ static void visit_live(void *context, uint64_t address, uint8_t via) {
     struct mapping_pass *pass = context;
     const struct ag_model_heap *heap = ag_definitions_heap_of_via(pass->definitions, via);
     const uint64_t place = AG_EVENT_PLACE(address);
-    size_t low = 0, high = pass->n_ranges; /* the first range that ends after PLACE is between */
+    /* the index of the first range that ends after PLACE is in [low, high] */
+    size_t low = 0, high = pass->n_ranges;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (pass->ranges[middle].high <= place) {
@@ -191,8 +193,8 @@ static void find_allocators(struct mapping_pass *pass, const struct ag_ledger *l
 
 /* ---- records ---- */
 
-/* Called with the time of each record. If the time window (--from, --to) counts older mappings, the
- * counts are restarted when the window begins; what is mapped at that time stays mapped. */
+/* Called with the time of each record. If mappings from before the time window (--from, --to)
+ * count, too, the counts are restarted when the window begins; what is mapped then stays mapped. */
 static void restart_at(struct mapping_pass *pass, uint64_t time_ns) {
     const struct ag_pass_options *options = pass->options;
     if (options->counts_older && options->from_ns > 0 && !pass->has_restarted &&
@@ -202,9 +204,9 @@ static void restart_at(struct mapping_pass *pass, uint64_t time_ns) {
     }
 }
 
-/* Returns the time at which the recorded call began; UINT64_MAX: MAP does not contain this time. An
- * UNMAP record with a via was written after the call; its flags are the lower 32 bits of the time
- * at which the call began. */
+/* Returns the time at which the recorded call began; UINT64_MAX: the record does not contain this
+ * time. An UNMAP record with a via was written after the call; its flags are the lower 32 bits of
+ * the time at which the call began. */
 static uint64_t call_time(const struct ag_feed_map *map) {
     if (map->kind != AG_RECORD_UNMAP || map->via == 0) {
         return UINT64_MAX;
@@ -240,8 +242,8 @@ static void visit_map(void *context, const struct ag_feed_map *map) {
 
 /* ---- moments ---- */
 
-/* Chooses the moments: the middle of the time that is shown, and the look at the resident memory.
- * If both are the same, there is one moment. */
+/* Chooses the moments: the middle of the reported time, the time of the look at the resident memory
+ * unless it is the same, and the end. */
 static void choose_moments(struct mapping_pass *pass) {
     const struct ag_definitions *definitions = pass->definitions;
     const struct ag_pass_options *options = pass->options;

@@ -19,8 +19,9 @@ int ag_mapping_pass(const struct ag_trace_file *file, struct ag_definitions *def
                     const struct ag_pass_options *options, struct ag_ledger *ledger,
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,
                     struct ag_live_sum **ret_live);
-/* Visits the ranges that are mapped at AT_NS (in session time), with the stacks and vias of
- * ag_mapping_pass. Returns 0 or -ENOMEM. */
+/* Visits the ranges that are mapped at AT_NS (in session time), with their recorded stacks and the
+ * vias of ag_mapping_pass. The mappings that ag_mapping_pass leaves out because an allocator made
+ * them are included. Returns 0 or -ENOMEM. */
 int ag_mapping_pass_at(const struct ag_trace_file *file, struct ag_definitions *definitions,
                        const struct ag_pass_options *options, uint64_t at_ns,
                        ag_mapped_range_visit *visit, void *context);

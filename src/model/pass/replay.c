@@ -3,9 +3,10 @@
  *
  * 1. Steps wait in a ring of a quarter of a million entries. When the ledger undoes a step, the
  *    newest equal step in the ring is found by a hash of its contents and removed. The oldest step
- *    of a full ring is delivered. The ledger undoes only steps of the last milliseconds, so the
- *    step is normally still in the ring. If it is not, a step of the opposite kind is delivered, so
- *    that the sums remain correct.
+ *    of a full ring is delivered. The ledger undoes steps of the last milliseconds, which are
+ *    normally still in the ring, and births of blocks whose types become known. If the ring does
+ *    not contain the step, a step of the opposite kind is delivered, so that the sums remain
+ *    correct.
  *
  * 2. A step belongs to a row of the profile (step_rows.h). Steps that the filters exclude have no
  *    row and are skipped.
@@ -41,7 +42,8 @@ struct replay {
     void *context;
     struct held *ring;
     uint64_t first, end; /* steps are numbered; the ring contains those from `first` to `end` - 1 */
-    /* by hash: 1 + number of the newest step; 0: none. Allocated when the first step is undone */
+    /* by hash of a step: 1 + number of the newest step with this hash; 0: none. NULL until the
+     * first step is undone. */
     uint64_t *newest;
     struct ag_step_rows rows;
     struct ag_weights weights; /* of a sampled trace: the ledger's stacks are groups of samples */

@@ -4,9 +4,10 @@
  * 1. A group (weights.h) contains samples with equal weight, the number of blocks (or bytes) that
  * one sample represents. If a group has n samples of weight w, the estimate is n * w, and the
  * estimated variance is n * spread, where spread is the variance of one sample. Blocks are chosen
- * independently, so both estimates and variances are added. These formulas also apply to every part
- * of a group that does not depend on the choice of samples: the freed blocks, the blocks in use,
- * the blocks of one thread. Sums are computed as doubles and rounded once.
+ * independently, so the variance of a sum of estimates is the sum of their variances. These
+ * formulas also apply to every part of a group that does not depend on the choice of samples: the
+ * freed blocks, the blocks in use, the blocks of one thread. Sums are computed as doubles and
+ * rounded once.
  *
  * 2. The ledger (the code that computes sums from events) has a sum for each group; these are
  * converted to sums by stack and by heap. The ledger's sums of threads and of pairs of threads
@@ -158,7 +159,7 @@ static void visit_block(void *context, const struct ag_block *block) {
     struct sampling *sampling = context;
     const struct ag_weight *weight = ag_weights_of(&sampling->weights, block->stack);
     if (!weight) {
-        return; /* cannot happen: the ledger's stacks are groups */
+        return; /* cannot happen: the ledger has the number of a group in place of a stack */
     }
     count_block(sampling, block, weight);
     if (sampling->options->visit_block) {
@@ -233,8 +234,9 @@ static int take_step(void *context, const struct ag_step *step) {
 /* Finds the moment that belongs to a point of the ledger's timeline. Returns 1 + index of the
  * moment; 0: nothing had been sampled at this time. FIRST is the result for the previous point;
  * moments after UNTIL_NS are not considered. The point and its moment may have different times, but
- * have equal bytes in use. So the nearest moment with the bytes of the point is returned. If there
- * is none, the last moment that is not later than the point is returned. */
+ * have equal bytes in use. So the last moment at or before the point that has the bytes of the
+ * point is returned; if there is none, the first later one. If no moment has these bytes, the last
+ * moment that is not later than the point is returned. */
 static size_t moment_of(const struct sampling *sampling, const struct ag_timeline_point *point,
                         uint64_t until_ns, size_t first) {
     const struct moment *moments = sampling->moments;
@@ -317,7 +319,7 @@ static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sum
         const struct ag_stack_sum sum = sums->stacks[i];
         const struct ag_weight *weight = ag_weights_of(weights, sum.stack);
         if (!weight) {
-            continue; /* cannot happen: the ledger's stacks are groups */
+            continue; /* cannot happen: the ledger has the number of a group in place of a stack */
         }
         const uint64_t key = weight->stack | (uint64_t)sum.via << 32;
         uint32_t at;

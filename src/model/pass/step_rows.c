@@ -1,4 +1,4 @@
-/* step_rows.c: finds the row of a profile for a step of the ledger, for the replay and the history.
+/* step_rows.c: finds the row of a profile for a step of the ledger, for replay.c and findings.c.
  * The ledger has a numbered sum for each pair of a stack and a via (allocation function). The row
  * of a pair is found once in a hash map by stack and via, and later in an array by the number of
  * the sum. */

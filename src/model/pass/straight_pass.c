@@ -5,7 +5,7 @@
  *
  * The decoder and the ledger both branch on the kind of each event, which depends on the program's
  * data. This file executes the branch, and mispredicts it, once instead of twice. No event is
- * written to memory and then read by another part of the code, possibly on another CPU. An
+ * written to memory by one thread and then read by another thread, possibly on another CPU. An
  * allocation in a chunk contains the number of a tuple of stack, size and via (allocation
  * function). The number of the ledger's sum is stored in the tuple (ag_decoder_tuple.mark), so that
  * the sum is looked up once for each tuple.

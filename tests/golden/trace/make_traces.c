@@ -78,8 +78,8 @@ static int make_free_stacks(void) {
     return write_one_chunk("trace-v1-free-stacks", events, AG_ARRAY_SIZE(events));
 }
 
-/* A sampled trace: an interval that changes, an interval of 0, blocks that are freed and blocks
- * that stay in use. */
+/* The next three functions make a sampled trace: an interval that changes, an interval of 0,
+ * blocks that are freed and blocks that stay in use. */
 static int add_sampling(struct ag_event_encoder *encoder, uint64_t interval_bytes) {
     const struct ag_record record = {
         .kind = AG_RECORD_SAMPLING,

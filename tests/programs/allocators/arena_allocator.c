@@ -1,6 +1,6 @@
 /* arena_allocator.c: an allocator that has, besides malloc, functions whose first argument is an
- * arena, as mozjemalloc has. Its functions call each other by their public names, and all use the
- * internal function take. free frees blocks of malloc and blocks of any arena. */
+ * arena, as mozjemalloc has. Its functions call each other by their public names, and those that
+ * allocate use the internal function take. free frees blocks of malloc and blocks of any arena. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

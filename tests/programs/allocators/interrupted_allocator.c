@@ -1,9 +1,8 @@
 /* interrupted_allocator.c: an allocator without locks. A signal handler that interrupts one of its
  * functions may call the allocator, and may leave the interrupted function by longjmp. Threads are
  * cancelled at any instruction of the allocator. Prints how many blocks of each size must be
- * recorded, independent of what was interrupted.
- *
- * @threads one at a time */
+ * recorded. These numbers do not depend on what was interrupted. Beside main, at most one thread
+ * runs at a time. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -18,8 +17,8 @@
 enum { HANDLERS = 1500, JUMPS = 300, CANCELLED = 60, AFTER = 500 };
 enum {
     NESTED_MOST = 100
-}; /* beside other work a handler may last longer than the timer's period:
-                             * then handlers interrupt handlers until the stack is full */
+}; /* on a loaded machine a handler may last longer than the timer's period; without a limit,
+    * handlers would interrupt handlers until the stack is full */
 enum { IN_HANDLER = 333, AFTER_JUMP = 555, AT_THE_END = 777 }; /* bytes */
 
 static _Alignas(16) char arena[1 << 30];

@@ -1,10 +1,10 @@
 /* other_entries.c FAMILY: allocates with functions that only one allocator has, and frees with that
  * allocator's functions and with free.
  *
- * FAMILY is moz_arena, jemalloc, mimalloc or tcmalloc. Each of 100 rounds allocates and frees five
- * blocks by FAMILY's own functions (1010 bytes; 3 * 707 bytes; 4040 bytes, which are resized to
- * 9090; 6464 aligned bytes) and one block of 3333 bytes by malloc. The functions are looked up by
- * name, so any allocator may be linked or preloaded. Exit status 77: the functions were not
+ * FAMILY is moz_arena, jemalloc, mimalloc or tcmalloc. Each of 100 rounds allocates five blocks by
+ * FAMILY's own functions (1010 bytes; 3 * 707 bytes; 4040 bytes, which are resized to 9090; 6464
+ * aligned bytes) and one block of 3333 bytes by malloc, and frees all. The functions are looked up
+ * by name, so any allocator may be linked or preloaded. Exit status 77: the functions were not
  * found. */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* collected_wild.c: programs that use more of the Boehm collector than its allocation functions:
  * callbacks and weak links of the program, threads that the collector creates, incremental
- * collections, and trackers of allogram.h whose callbacks allocate and collect. Each function
- * prints how many blocks and bytes it got, as in collected.c. A line that begins with # has further
- * numbers, which the test of the case compares.
+ * collections, and trackers of allogram.h whose callbacks allocate and collect. The cases
+ * callbacks, steps and tracked print how many blocks and bytes a function got, as in collected.c. A
+ * line that begins with # has further numbers, which the test of the case compares.
  *
  *     collected_wild CASE: callbacks, threads, steps, tracked, sizes */
 #define GC_THREADS

@@ -322,7 +322,7 @@ static _Atomic int has_ended;
 
 static void *allocate_until_stopped(void *number) {
     const uint64_t base = (uint64_t)(uintptr_t)number << 32;
-    for (uint64_t i = 1; !has_ended; i++) { /* at most one block lives at any time */
+    for (uint64_t i = 1; !has_ended; i++) { /* at most one block of this thread lives at any time */
         allogram_alloc(heap, base + i % 512 * 16, 8, kind);
         allogram_free(heap, base + i % 512 * 16);
         if (i % 1000 == 0) {

@@ -3,9 +3,9 @@
  * calls of allogram.h (tracker_blocks.c), and a script of Lua whose blocks allogram's adapter for
  * Lua reports (tracker_blocks_lua.c).
  *
- * A rule gives each block a name, IN(place, n). A place is one Lua state in tracker_blocks_lua.c.
- * Only one thread at a time uses a place. While a callback for a block of a place runs, no other
- * block of this place is allocated or freed. */
+ * A rule gives each block a name, IN(place, n). A place is a group of blocks, for which
+ * tracker_blocks_lua.c has a Lua state of its own. Only one thread at a time uses a place. While a
+ * callback for a block of a place runs, no other block of this place is allocated or freed. */
 #ifndef TRACKER_BLOCKS_H
 #define TRACKER_BLOCKS_H
 
@@ -45,8 +45,8 @@ void block_grow(uint64_t name, uint64_t new_name);
 uint64_t blocks_new_periodic(size_t n, size_t one, size_t other);
 void block_promote(uint64_t name);
 void block_complete(uint64_t name);
-/* Discards the live blocks of the place without reporting their frees. The next block has the
- * address of the place's first block. */
+/* Discards the live blocks of a place, which is given by the name of one of them, without reporting
+ * their frees. The next block has the address of the place's first block. */
 void blocks_start_over(uint64_t place);
 /* Leaves a callback by longjmp, or by an error of Lua: the call that allocated or freed does not
  * return. Execution continues at BLOCKS_CATCH, which then returns 1. */

@@ -1,6 +1,6 @@
 /* tracker_blocks_lua.c: the blocks of tracker_blocks.h, allocated by a script of Lua: its tables
- * (and for blocks that grow, their arrays), which Lua's collector frees. Works only under `allogram
- * run`, where allogram's adapter for Lua reports the blocks.
+ * (for blocks that grow, their arrays; in blocks_new_periodic, userdata), which Lua's collector
+ * frees. Works only under `allogram run`, where allogram's adapter for Lua reports the blocks.
  *
  * A place is a group of blocks: bits 32 to 39 of a block's name are the number of its place. Each
  * place has a Lua state of its own with an allocator of its own, which takes nothing from malloc.
@@ -187,8 +187,8 @@ void blocks_begin(void) {
                                       * same */
     table = allogram_type_new("table", "lua");
     vector = allogram_type_new("vector", "lua");
-    for (uint64_t i = 0; i < 16; i++) { /* creates the Lua states now, because their allocations
-                                         * would disturb a rule */
+    for (uint64_t i = 0; i < 16; i++) { /* creates the first Lua states now, because their
+                                         * allocations would disturb a rule */
         (void)place_of(IN(i, 0));
     }
 }

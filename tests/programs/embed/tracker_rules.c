@@ -1,6 +1,7 @@
 /* tracker_rules.c CASE: each case tests the rule of trackers (allogram.h) that it is named after,
  * with the blocks of tracker_blocks.h. If the rule holds, it prints nothing and ends with status 0;
- * otherwise it prints the condition that does not hold. */
+ * otherwise it prints the condition that does not hold. Without an argument the program prints the
+ * names of the cases. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -276,7 +277,7 @@ static void *wait_inside(void *context, const struct allogram_sample *sample) {
     if (is_named(sample, 0x5002)) {
         waiting_for = sample->address;
         go_to(1);
-        wait_for(2); /* meanwhile other threads run callbacks, and free this block */
+        wait_for(2); /* meanwhile another thread runs callbacks, and frees this block */
         REQUIRE(seen.last_free != 0x5002);
     }
     return keep(context, sample);
@@ -484,7 +485,7 @@ static void longjmp_out_of_an_alloc(void) {
     track_with(jump_out, ALLOGRAM_EVERY_BLOCK);
     for (i = 1; i <= 20; i++) {
         if (BLOCKS_CATCH() == 0) {
-            /* each call is deeper than the one before, which was left */
+            /* each call is deeper on the stack than the previous one, which ended by longjmp */
             alloc_deeper(i << 4, (int)i);
             REQUIRE(!"comes back");
         }

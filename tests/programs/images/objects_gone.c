@@ -5,7 +5,7 @@
  *     objects_gone plugins ROUNDS THREADS FILE...
  *         loads, runs and unloads the plugins in turn; ROUNDS 0: until standard input ends
  *     objects_gone keep ROUNDS 0 FILE...
- *         loads all plugins and keeps them, then calls one function of each
+ *         loads all plugins and keeps them, then calls one function of each, ROUNDS times
  *
  * THREADS further threads allocate all the time. */
 #include <dlfcn.h>

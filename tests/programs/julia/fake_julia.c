@@ -1,6 +1,7 @@
-/* fake_julia.c: exports names of Julia's functions without their implementation, and the version in
- * FAKE_JULIA. So it looks like a release of Julia that allogram does not support. Each of the
- * functions prints that it was called; allogram must call none of them. */
+/* fake_julia.c: looks like a release of Julia that allogram does not support. It exports
+ * jl_ver_string, which returns the version in the environment variable FAKE_JULIA, and the names of
+ * allocation functions of Julia without their implementation. Each of these allocation functions
+ * prints that it was called; allogram must call none of them. */
 #include <stdio.h>
 #include <stdlib.h>
 

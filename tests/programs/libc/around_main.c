@@ -1,4 +1,4 @@
-/* around_main.c: allocations before main, in main, at its end and after it. Each place has a size:
+/* around_main.c: allocations before main, in main, at its end and after it. COUNT x BYTES of each:
  *
  *   constructor of priority 101     3 x 101        atexit handler                  5 x 105
  *   constructor of priority 200     2 x 102        thread-specific destructor      6 x 106

@@ -1,7 +1,7 @@
-/* endings.c: ends in the way that its argument names, after allocating 1000 x 10 bytes of which 400
- * blocks are freed. An atexit handler (run only by exit and by return) allocates a block of 7
- * bytes, an at_quick_exit handler a block of 13 bytes. In the counts below, `handler` is 1 if such
- * a handler runs, otherwise 0.
+/* endings.c: ends in the way that its argument names, after allocating 1000 blocks of 10 bytes, and
+ * freeing 400 of them. An atexit handler (run by exit, by return, and when pthread_exit has ended
+ * the last thread) allocates a block of 7 bytes, an at_quick_exit handler a block of 13 bytes. In
+ * the counts below, `handler` is 1 if such a handler runs, otherwise 0.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *

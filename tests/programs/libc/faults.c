@@ -4,10 +4,11 @@
  * The program keeps 64 blocks of 4, 5 and 6 KiB, each size allocated on a source line of its own,
  * and replaces the oldest of them in each of 20000 rounds. So no block is temporary (freed before
  * the next allocation), no line has half of the peak (960 KiB), and all blocks are freed in the
- * end. These arguments are no faults, although they leave blocks in use:
+ * end. These arguments plant no fault:
  *
  *   cache      2000 blocks of 64 bytes are allocated before the first round
  *   newest     one block of 64 bytes each round, of which the newest 10000 are kept
+ *   older      after the rounds, a child frees 20000 blocks that its parent allocated
  *
  * The faults:
  *
@@ -21,8 +22,7 @@
  *   outsized   a line that has made 500 blocks of 32 bytes makes one of 4 MiB
  *   unseen     each round allocates 3 blocks by a name of malloc that is not recorded, and frees
  *              them: 60000 ghosts (frees of unknown blocks); the first ghost at an address does not
- *              count as evidence
- *   older      a child frees 20000 blocks that its parent allocated: ghosts, but no fault */
+ *              count as evidence */
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>

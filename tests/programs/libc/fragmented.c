@@ -1,7 +1,8 @@
 /* fragmented.c SECONDS: a program most of whose resident memory is free. keep_small makes small
  * blocks that live on, between blocks of fill_page that are freed: each small block pins nearly a
  * page. fill_more makes blocks that are all freed again, below one block that prevents malloc from
- * giving them back by itself. map_some maps memory without malloc.
+ * giving them back by itself. keep_large makes a large block that lives on. map_some maps memory
+ * without malloc.
  *
  * It waits SECONDS, and then prints by how much malloc_trim(0) decreases its resident memory. */
 #include <malloc.h>

@@ -1,6 +1,6 @@
 /* mappings.c: memory directly from the kernel: mmap, mremap, munmap, sbrk. Such memory is no block:
- * only the two mallocs of 5 bytes are counted. Three places are still mapped at the end: the memory
- * of sbrk, and the old and the new place, of 32768 bytes each, of a mapping that was moved with
+ * only the two mallocs of 5 bytes are counted. Three ranges are still mapped at the end: the memory
+ * of sbrk, and the old and the new range, of 32768 bytes each, of a mapping that was moved with
  * MREMAP_DONTUNMAP.
  *
  * @allocated_blocks 2

@@ -1,11 +1,15 @@
 /* own_mappings.c SEED STEPS: maps and unmaps memory at random, and counts for each of its functions
  * how many mappings it made, their bytes, how many of the bytes are mapped at the end, and how many
- * were mapped at the peak. own_mappings.c threads SEED STEPS: four threads do this at the same
- * time, so the kernel may give a thread addresses that another thread has just unmapped.
+ * were mapped at the peak. own_mappings.c threads SEED STEPS: four threads map and unmap at the
+ * same time, so the kernel may give a thread addresses that another thread has just unmapped. With
+ * threads, only the mappings that were made are counted for each function, and the last line has
+ * the mappings that are left.
  *
- * The count is made page by page: a table has the mapping of each page, as the manual pages of
- * mmap, munmap and mremap describe the effect of a call. It is compared with /proc/self/maps.
- * Prints a line of JSON for each function, and then a line with the result of the comparison. */
+ * Without threads, memory from mmap and mremap is counted page by page: a table has the mapping to
+ * which each page belongs. Each call changes it as mmap(2), munmap(2) and mremap(2) describe, and
+ * at the end it is compared with /proc/self/maps. Memory from sbrk is counted in bytes, and is not
+ * compared. Prints a line of JSON for each function, and then a line with the result of the
+ * comparison. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -260,12 +264,13 @@ static void one_step(char *arena, struct place *places, int fd) {
     case 3:
         note_map(FILES, map_file(bytes, fd), bytes);
         break;
-    case 4: /* pages in the middle, which may belong to several mappings or to none */
+    case 4: /* a range of the arena, whose pages may belong to several mappings or to none */
         if (is_ours(in_arena, bytes) && munmap(in_arena, bytes) == 0) {
             note_unmap(in_arena, bytes);
         }
         break;
-    case 5: { /* a part of a mapping; then a call that must fail, because the address is odd */
+    case 5: { /* from within a mapping, maybe beyond its end; then an unaligned address, which must
+               * fail */
         char *at = place->address + below(&state, 1 + place->bytes / PAGE) * PAGE;
         if (place->bytes > 0 && is_ours(at, bytes) && munmap(at, bytes) == 0) {
             note_unmap(at, bytes);
@@ -277,8 +282,9 @@ static void one_step(char *arena, struct place *places, int fd) {
     }
     case 6:
     case 7: {
-        /* A mapping that becomes shorter stays what it was; one that grows is a new mapping. The
-         * call fails if it has to enlarge a range that is no longer one mapping of the kernel. */
+        /* A mapping that becomes shorter still belongs to the function that made it; one that grows
+         * is a new mapping of resize. The call fails if it has to enlarge a range that is no longer
+         * one mapping of the kernel. */
         p = place->bytes > 0 && is_ours(place->address, place->bytes)
                 ? resize(place->address, place->bytes, bytes)
                 : MAP_FAILED;

@@ -5,9 +5,10 @@
  * `heavy` (many small and few very large blocks: size = 64 / u^(1/1.5) with a random u), `huge`
  * (one of 50 MB, after a while 2000 of 100 bytes from the same function). The others: `odd`
  * (realloc, calloc, aligned, size 0, usable size), `threads` (one allocates, another frees),
- * `handler` (allocates in a signal handler), `fork`, `stopped` (a child, in which the recorder has
- * stopped, uses and frees the sampled blocks of its parent), `busy` (three seconds of CPU time).
- * Prints for each function: blocks, bytes, freed blocks, freed bytes. */
+ * `handler` (allocates in a signal handler), `fork` (a child frees blocks of its parent and
+ * allocates), `stopped` (a child, which is not recorded with --follow=none, uses and frees the
+ * sampled blocks of its parent), `busy` (three seconds of CPU time). Prints for each function:
+ * blocks, bytes, freed blocks, freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* lua_guest.c SCRIPT CASE: Lua embedded in a program, with an allocator of the program that counts
  * Lua's blocks by type. Calls the function CASE of the script and prints the counts as JSON, for
- * the conformance tests of adapters (tests/conformance/adapter_kit.py). */
+ * the conformance tests of adapters (tests/conformance/adapter_kit.py). CASE `threads` calls the
+ * function `counts` in four threads, each with a Lua state of its own. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>

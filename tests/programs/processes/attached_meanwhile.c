@@ -5,8 +5,9 @@
  *                                          the wait must not end with EINTR
  *     attached_meanwhile calls SECONDS     calls on sockets with a timeout, and io_uring_enter:
  *                                          they must end by their timeout, and not with EINTR
- *     attached_meanwhile writes SECONDS    writes to a full pipe, which last 20 ms and more: they
- *                                          must write all bytes
+ *     attached_meanwhile writes SECONDS    writes to a full pipe, which last 20 ms and more: a
+ *                                          write must write all bytes, unless it lasts longer
+ *                                          than PROTECTED_MS
  *     attached_meanwhile clones SECONDS    children of clone with CLONE_VM allocate in the memory
  *                                          of this process: each must exit with MEANT_STATUS
  *

@@ -1,6 +1,6 @@
-/* daemon.c: detaches as daemons do (fork, setsid, fork, descriptors closed, /), outlives its parent
- * by half a second, and allocates until its end. `allogram run` returns when the command ends,
- * before the daemon does; the daemon's trace must still be complete.
+/* daemon.c: detaches as daemons do (fork, setsid, fork, descriptors closed, chdir to /), outlives
+ * its parent by half a second, and allocates until its end. `allogram run` returns when the command
+ * ends, before the daemon does; the daemon's trace must still be complete.
  *
  * @exit             9
  * @process          command

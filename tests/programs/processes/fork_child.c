@@ -1,7 +1,7 @@
 /* fork_child.c: allocates 100 blocks of 32 bytes, then forks. The child has a trace of its own that
- * starts empty. It frees 40 of its parent's blocks (ghosts: frees of blocks that its trace does not
- * know), allocates 7 x 11 bytes and frees 3 of them. It forks a grandchild, which allocates 2 x 5
- * bytes and frees one block of the child's, and ends by _exit. The parent then frees 60 of its own
+ * starts empty. It frees 40 of its parent's blocks (inherited blocks), allocates 7 x 11 bytes and
+ * frees 3 of them. It forks a grandchild, which allocates 2 x 5 bytes, frees one block of the
+ * child's and ends by exit; then the child ends by _exit. The parent then frees 60 of its own
  * blocks and allocates 1 x 1 byte.
  *
  * @process          parent
@@ -14,6 +14,7 @@
  * @peak_blocks      100
  * @temporary_blocks 1
  * @ghost_frees      0
+ * @inherited_frees  0
  * @process          child
  * @allocated_blocks 7
  * @allocated_bytes  77
@@ -21,13 +22,15 @@
  * @in_use_bytes     44
  * @peak_bytes       77
  * @temporary_blocks 1
- * @ghost_frees      40
+ * @ghost_frees      0
+ * @inherited_frees  40
  * @process          grandchild
  * @allocated_blocks 2
  * @allocated_bytes  10
  * @freed_blocks     0
  * @peak_bytes       10
- * @ghost_frees      1
+ * @ghost_frees      0
+ * @inherited_frees  1
  */
 #include <sys/wait.h>
 

@@ -1,5 +1,5 @@
-/* fork_with_threads.c: three threads allocate and free without a pause while the main thread forks
- * 20 children, one after the other. Each child allocates 5 x 17 bytes, frees 2 of them and ends. A
+/* fork_with_threads.c: three threads allocate and free all the time while the main thread forks 20
+ * children, one after the other. Each child allocates 5 x 17 bytes, frees 2 of them and ends. A
  * lock that another thread holds at the fork would block the child forever. Children never free a
  * block of their parent.
  *

@@ -1,20 +1,21 @@
 /* hostile_host.c: between two batches of 500 blocks of 12 bytes (the first is freed at the end) the
- * program does one thing to its own process that could break a recorder. The argument names this
- * thing. Right after that it allocates and frees 20000 blocks of 10 bytes, which are more events
- * than fit into the recorder's current buffer.
+ * program changes its own process in a way that could break a recorder; the argument says how.
+ * Right after the change the program allocates and frees 20000 blocks of 10 bytes, which are more
+ * events than fit into the recorder's current buffer. The arguments:
  *
- *   descriptors  closes every descriptor above 2
- *   standard     closes 0, 1, 2 too and opens others in their places
- *   folder       changes to /
- *   root         chroot into an empty folder (needs root)
- *   file-size    RLIMIT_FSIZE 0
- *   space        RLIMIT_AS of what it has and 64 MiB more
- *   data         RLIMIT_DATA of what it has and 1 MiB more
- *   user         becomes nobody (needs root)
- *   umask        0777
- *   environment  cleared
- *   nofile       RLIMIT_NOFILE 3
- *   filter       a seccomp filter that refuses (EPERM) all but what malloc and this program need
+ *   descriptors  closes every descriptor from 3 on
+ *   standard     closes every descriptor and opens /dev/null as 0 to 19
+ *   folder       changes the current folder to /
+ *   root         makes an empty folder its root (needs root)
+ *   file-size    sets RLIMIT_FSIZE to 0
+ *   space        sets RLIMIT_AS to 64 MiB more than the address space that the process has
+ *   data         sets RLIMIT_DATA to 1 MiB more than the data that the process has
+ *   user         sets the user and the group to nobody, 65534 (needs root)
+ *   umask        sets the umask to 0777
+ *   environment  clears the environment
+ *   nofile       sets RLIMIT_NOFILE to 3
+ *   filter       sets a seccomp filter that refuses (EPERM) all system calls but those that malloc
+ *                and this program need
  *
  * @allocated_blocks 21000
  * @allocated_bytes  212000
@@ -41,7 +42,7 @@ static void limit(int what, rlim_t to) {
     }
 }
 
-static rlim_t pages_of(int column) /* a column of /proc/self/statm */
+static rlim_t pages_of(int column) /* bytes: a column of /proc/self/statm, in pages, x 4096 */
 {
     char text[256] = "";
     int fd = open("/proc/self/statm", O_RDONLY);

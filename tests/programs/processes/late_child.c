@@ -1,9 +1,9 @@
 /* late_child.c: a child that the writer (the process that writes the traces) notices only after
  * another process has taken the place of the child's parent in the recording's table of processes.
- * A executes itself as B. B forks C by a raw system call, which allogram does not see, and ends. C
- * does nothing until the table entry of B is free again and D, a fork of A, has taken this entry.
- * Then C allocates 10 x 13 bytes and frees 4 of them. C's stacks must be its own, although the
- * stack tree of B, which C would have used, is gone.
+ * A starts its program again, as B. B forks C by a raw system call, which allogram does not see,
+ * and ends. C does nothing until the table entry of B is free again and D, a fork of A, has taken
+ * this entry. Then C allocates 10 x 13 bytes and frees 4 of them. C's stacks must be its own,
+ * although the stack tree of B, which C would have used, is gone.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *

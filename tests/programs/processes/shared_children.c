@@ -4,9 +4,9 @@
  * CLONE_VM alone, after which the parent waits for the child. A child allocates 3 x 33 bytes and
  * frees one block, maps and unmaps a page, and raises a signal whose handler allocates 1 x 7 bytes.
  * Then its parent, in the same thread, allocates and frees 50000 x 16 bytes, and keeps 1 x 5 bytes.
- * Meanwhile main does the same with 50000 x 24 bytes. In the end main itself, which allocated
- * before, makes one child of each kind, and one whose thread-local memory is all zeros and which
- * only calls _exit (Chromium makes such a child for its sandbox).
+ * While the first of these threads runs, main allocates and frees 50000 x 24 bytes. In the end main
+ * itself, which allocated before, makes one child of each kind, and one whose thread-local memory
+ * is all zeros and which only calls _exit (Chromium makes such a child for its sandbox).
  *
  * In the counts below, `runtime` stands for further blocks that the C library or the language's
  * runtime allocates; the judge (counting_preload.c) counts them.

@@ -9,7 +9,7 @@
  *   none    no filter
  *   errno   the call fails with EPERM
  *   enosys  the call fails with ENOSYS
- *   trap    SIGSYS, whose handler counts the call and makes it fail with ENOSYS; prints these calls
+ *   trap    SIGSYS, whose handler makes the call fail with ENOSYS; prints these calls' numbers
  *   kill    the process is killed
  *   bare    as errno; calls that only the agent makes fail, too
  *   own     as trap; calls that only the agent makes are trapped and printed, too (used by hand,
@@ -21,12 +21,13 @@
  *   single   one thread: 20000 blocks of 10 bytes, freed; 5000 of 24, from new stacks, freed; 100
  *            mappings; exit
  *   _exit    as single, but ends by _exit
- *   threads  8 threads, first one after the other and then together, each with 4000 blocks of 40
+ *   threads  4 threads one after the other, then 4 at the same time, each with 4000 blocks of 40
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
  *   named    a thread that names itself "painter" and lives for 60 ms (without a filter only)
  *   kept     700000 blocks of 16 that are never freed
  *   late     6000000 blocks of 16, freed: over 64 MiB of events if the trace's writer is stopped
- *   jump     200 mappings that a handler leaves by longjmp, each followed by 10 blocks of 20
+ *   jump     200 times, a handler leaves a loop of mmap and munmap by longjmp, and 10 blocks of 20
+ *            follow
  *   raw      a child made by a raw system call, with 3000 blocks of 30; its parent has 10
  *   silent   10 blocks of 20; then a thread that allocates nothing calls _exit
  */
@@ -127,7 +128,7 @@ static void allow(const struct allowed *rows, size_t n_rows) {
 enum { TRAPPED_MOST = 64 };
 static volatile sig_atomic_t n_trapped;
 static volatile int trapped[TRAPPED_MOST]; /* numbers of the trapped system calls, each once */
-static volatile bool is_leaving;           /* the process calls _exit: nothing else is printed */
+static volatile bool is_leaving;           /* the process calls _exit; no say_trapped follows */
 
 static void on_trap(int number, siginfo_t *info, void *context) {
     ucontext_t *at = context;

@@ -62,7 +62,8 @@ static void body(void) {
     depth % 2 ? small_frames(depth) : large_frames(depth);
 }
 
-/* Makes [low, low + bytes) of the pool accessible, and nothing else. */
+/* Makes [low, low + bytes) of the pool accessible, and nothing else: by mprotect if by_guards is
+ * set, otherwise by a new mapping of the whole pool. */
 static void divide(size_t low, size_t bytes, int by_guards) {
     const size_t pool_bytes = (size_t)POOL_PAGES * PAGE;
     if (by_guards) { // the contents that older frames left there stay

@@ -1,7 +1,7 @@
 /* thread_turns.c: two threads take strict turns, so that the peak is known although two threads
  * make it. A allocates 1000 bytes, B frees them and allocates 500, A frees those, 20000 times.
- * Once, in the middle, B allocates 100 x 40 bytes before it frees A's block. If allogram gets the
- * order of the threads' events wrong by one event, the peak is 1500 bytes too high.
+ * Once, in the middle, B allocates 100 x 40 bytes before it frees A's block. If allogram orders the
+ * threads' events wrongly, the peak that it reports is another one.
  *
  * The threads hand over through memory, so their events are nanoseconds apart. The peak is 1000 +
  * 4000 bytes and what the C runtime keeps for the two threads.

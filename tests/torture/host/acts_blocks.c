@@ -1,6 +1,7 @@
 /* acts_blocks.c: acts (steps of torture programs, see nodes.h) that need neither threads nor
- * processes: random allocations and frees, values that live across calls, deep stacks, extreme
- * sizes, longjmp. The numbers in the comment before an act are its arguments (seed, n ...).
+ * processes: random allocations and frees, functions that compute the size themselves, values that
+ * live across calls, deep stacks, extreme sizes, longjmp. The numbers in the comment before an act
+ * are its arguments (seed, n ...).
  *
  * block_make and block_free (sites.h) allocate and free, and count both; allogram's trace is
  * compared with these counts. */
@@ -65,7 +66,8 @@ uint64_t act_churn(const struct node *node, uint64_t seed) {
 }
 
 /* odds(seed, n): allocates n blocks by functions that compute the size or alignment themselves
- * (strdup, pvalloc ...). The blocks are freed, reallocated, or reallocated to size 0. */
+ * (strdup, pvalloc ...). Some of the blocks are reallocated, and all are freed. In some steps
+ * another block, which is not counted, is reallocated to size 0. */
 uint64_t act_odds(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     void *kept[8] = {0};

@@ -35,8 +35,9 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     block_free(block_make(9, 99));
 }
 
-/* faults(seed, n): a child writes n times to pages that are protected, and handles the faults.
- * Faults at other addresses are counted as errors (n_strange). */
+/* faults(seed, n, ...): in each of n rounds a child protects some pages and writes to them five
+ * times, and handles the faults. Then it runs the inner acts. Faults at other addresses are counted
+ * as errors (n_strange). */
 uint64_t act_faults(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -107,7 +108,8 @@ uint64_t act_leave(const struct node *node, uint64_t seed) {
 
 extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *object);
 
-static int end_key_of_data; /* its address shows that the destructors are in the main program */
+static int end_key_of_data; /* the C library finds by its address the object (program or library)
+                             * to which the destructors belong */
 
 static void at_data_end(void *block) {
     block_free(block);

@@ -1,5 +1,6 @@
-/* acts_images.c: acts (steps of torture programs, see nodes.h) that load and unload shared objects:
- * plugins, and modules that the C library loads itself. */
+/* acts_images.c: acts (steps of torture programs, see nodes.h) that load and unload shared objects
+ * (plugins, and modules that the C library loads itself), and acts that call functions of the C
+ * library that allocate. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <grp.h>
@@ -98,8 +99,8 @@ uint64_t act_converters(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* names(seed, n): looks up users, groups and services by name; the C library loads modules for
- * this. */
+/* names(seed, n): n % 8 times, looks up a user, a group and a service by name; the C library loads
+ * modules for this. */
 uint64_t act_names(const struct node *node, uint64_t seed) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     uint64_t result = seed;

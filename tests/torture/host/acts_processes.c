@@ -86,7 +86,8 @@ static uint64_t result_of(pid_t child, unsigned result) {
 }
 
 /* fork(seed, how, ending, ...): a child runs the inner acts, and ends by process_end(ending). The
- * child is created by fork, _Fork, or the system calls clone or clone3. */
+ * child is created by fork (how is 0), by _Fork (1), or by the system call clone (2) or clone3
+ * (3). */
 uint64_t act_fork(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     pid_t child = -1;
@@ -375,7 +376,8 @@ static void watch_forks(void) {
     pthread_atfork(allocate_around_fork, allocate_around_fork, allocate_around_fork);
 }
 
-/* atforks(seed, ...): a child runs the inner acts. Handlers of pthread_atfork allocate. */
+/* atforks(seed, ...): a child runs the inner acts, with handlers of pthread_atfork that allocate
+ * whenever an inner act calls fork. */
 uint64_t act_atforks(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();

@@ -62,8 +62,9 @@ static void pool_make(struct pool *pool, int kind, int n, char *place) {
     pool->stack_bytes -= kind == 2 || kind == 3 ? PAGE_BYTES : 0;
 }
 
-/* Ends the use of a pool. Way 0 frees its memory; way 1 protects the mapping, way 2 keeps it.
- * Returns the mapping for the next pool, or NULL if it was freed. */
+/* Ends the use of a pool. Way 0 frees its memory, way 1 protects the mapping, way 2 keeps it. The
+ * memory of kinds 0 and 3 is freed in any case. Returns the mapping for the next pool, or NULL if
+ * it was freed. */
 static char *pool_end(struct pool *pool, int way) {
     if (pool->kind == 0) {
         for (int i = 0; i < pool->n; i++) {
@@ -111,8 +112,8 @@ static void context_body(unsigned low, unsigned high) {
 }
 
 /* contexts(seed, kind, n, turns, ...): contexts of makecontext run in turns, in three rounds. Their
- * stacks are from a pool of this kind. In each round the inner acts run on the stack of one
- * context. */
+ * stacks are from a pool of this kind. Their number depends on n and on the round. In round i the
+ * inner acts run on the stack of context i, if there are so many contexts. */
 uint64_t act_contexts(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int n = 1 + (int)(node->numbers[2] % MOST_COROUTINES);
@@ -153,8 +154,9 @@ uint64_t act_contexts(const struct node *node, uint64_t seed) {
 
 /* ---- hand-written coroutines ---- */
 
-/* Saves the callee-saved registers on the current stack, switches to the stack to_sp, restores the
- * registers that are saved on that stack, and returns to the caller that is on that stack. */
+/* Saves the callee-saved registers on the current stack, stores the stack pointer in *ret_from_sp,
+ * switches to the stack to_sp, restores the registers that are saved on that stack, and returns to
+ * the caller that is on that stack. */
 void coroutine_switch(void **ret_from_sp, void *to_sp);
 void coroutine_begin(void);
 __asm__(".text\n"
@@ -209,8 +211,8 @@ static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t s
 }
 
 /* coroutines(seed, kind, n, turns, ...): coroutines run in turns, in four rounds. Each round
- * divides the pool into another number of stacks. In each round the inner acts run on the stack of
- * one coroutine. */
+ * divides the pool into a random number of stacks (n is not used). In round i the inner acts run on
+ * the stack of coroutine i, if there are so many coroutines. */
 uint64_t act_coroutines(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     struct coroutine coroutines[MOST_COROUTINES];

@@ -56,7 +56,7 @@ uint64_t act_namespaces(const struct node *node, uint64_t seed) {
     if (kinds & 16) {
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     }
-    const pid_t first = fork(); /* process 1 of its namespace */
+    const pid_t first = fork(); /* process 1 of its pid namespace if that is new */
     if (first == 0) {
         block_free(block_make(7, 142));
         process_live(node, seed, result, 2);
@@ -86,9 +86,9 @@ uint64_t act_user(const struct node *node, uint64_t seed) {
     _exit(19);
 }
 
-/* The code ranges of this program and of the C library. If the filter traps a system call of this
- * code, nothing is wrong: the C library may open files of /proc or count processors, depending on
- * its state. */
+/* The code ranges of this program and of the C library (with its loader, libgcc_s and the vdso). If
+ * the filter traps a system call of this code, nothing is wrong: the C library may open files of
+ * /proc or count processors, depending on its state. */
 enum { OBJECTS = 16 };
 static struct objects {
     struct {

@@ -74,7 +74,9 @@ static void choose_stack(struct work *work, struct dice *dice, pthread_attr_t *a
     }
 }
 
-/* threads(seed, n, stack kind, ending, ...): each of n threads runs the inner acts. */
+/* threads(seed, n, stack kind, ending, ...): each of n threads runs the inner acts. If ending is 1,
+ * the threads end by pthread_exit; if it is 2, the destructors of their thread-specific data
+ * allocate. */
 uint64_t act_threads(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int n = (int)(node->numbers[1] % (THREADS + 1));

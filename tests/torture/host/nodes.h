@@ -7,7 +7,7 @@
  * The first number is the seed of the act's random numbers. The comment before each act (acts_*.c)
  * describes the other numbers and the inner acts. The result of an act depends on its numbers and
  * on the seed with which it is called, never on time, addresses or the order of threads. So every
- * round of a program gives the same results, with allogram and without. */
+ * run of a program gives the same results, with allogram and without. */
 #ifndef TORTURE_NODES_H
 #define TORTURE_NODES_H
 

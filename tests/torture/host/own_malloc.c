@@ -31,7 +31,8 @@ struct own_header {
 
 static char *arena;
 static _Atomic uint64_t arena_used;
-static _Atomic uint64_t freed[CLASSES]; /* the heads: a tag of 24 bits, then an offset of 40 bits */
+/* the heads: a tag of 24 bits, then an offset of 40 bits in units of 16 bytes */
+static _Atomic uint64_t freed[CLASSES];
 
 static __attribute__((constructor(101))) void make_arena(void) {
     if (arena == NULL) {

@@ -1,7 +1,7 @@
 /* plugin.c: a plugin of torture programs (act_plugins of acts_images.c), compiled once for each
  * plugin. PLUGIN_FIRST and PLUGIN_SECOND are the names of its two sites (functions that allocate),
- * PLUGIN_NUMBER is the number of the first, and PLUGIN_PADDING a number of bytes by which the
- * addresses of its functions differ from those of other plugins. */
+ * PLUGIN_NUMBER is the number of the first, and PLUGIN_PADDING a number of bytes by which its
+ * layout and its stack frames differ from those of other plugins. */
 #include "plugin.h"
 
 #include <stdlib.h>

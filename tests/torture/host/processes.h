@@ -14,7 +14,8 @@ void process_end(int kind);
 uint64_t process_wait(pid_t child);
 
 /* The code of a new child process: runs the inner acts of the node, stores their result in the slot
- * `result` of the file of counts (truth.h), and ends the process by process_end(ending). */
+ * `result` of the file of counts (truth.h), and ends the process by process_end(ending) or, if
+ * process_end returns, by _exit. */
 _Noreturn void process_live(const void *node, uint64_t seed, unsigned result, int ending);
 
 #endif

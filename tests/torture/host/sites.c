@@ -40,8 +40,8 @@ SITE_ATTRIBUTES void *site_19_posix_memalign(size_t n) {
     return block;
 }
 
-/* Returns a text of n bytes, for functions of the C library that copy a text to a new block
- * (strdup). */
+/* Returns a text that has n bytes with its terminator, for functions of the C library that copy a
+ * text to a new block (strdup). */
 static const char *text_of(size_t n) {
     static __thread char text[1024];
     memset(text, 'x', n - 1);

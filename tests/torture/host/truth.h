@@ -4,9 +4,9 @@
  * The counts are in a file that the driver creates. The program maps the file as shared memory, so
  * the counts survive every way in which a process can end. Each process has a record in the file.
  * The pointer to the record is on a page that the kernel clears when memory is copied to a child
- * (MADV_WIPEONFORK). So a child of fork or clone takes a new record at its first call, also if a
- * signal handler created the child. A child of vfork shares its parent's memory, so its calls count
- * for its parent, as in allogram.
+ * (MADV_WIPEONFORK). So a child that has a copy of the memory (fork) takes a new record at its
+ * first call, also if a signal handler created the child. A child that shares its parent's memory
+ * (vfork, CLONE_VM) counts its calls for its parent, as in allogram.
  *
  * A call is counted as begun before it begins, and as done when it returns. If a process was killed
  * during a call, the trace must have at least the calls that were done and at most those that were
@@ -123,7 +123,7 @@ static inline void truth_done(unsigned site, size_t n, void *block) {
 extern __thread volatile sig_atomic_t truth_is_choosing;
 
 /* Must be called before a block is freed. Returns the counters of the block's site, or NULL if
- * another process allocated the block. */
+ * another process allocated the block or the block was overwritten (then it complains). */
 struct truth_site *truth_free_begin(void *block);
 
 static inline void truth_free_done(struct truth_site *truth) {

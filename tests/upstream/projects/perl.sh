@@ -1,5 +1,5 @@
 #!/bin/sh
-# perl.sh: recipe of run_upstream.py for Perl's own tests of the language (t/base to t/uni), run by Debian's perl. Each test is a file.
+# perl.sh: recipe of run_upstream.py for Perl's own tests of the language (folders of t/), run by Debian's perl. Each test is a file.
 set -eu
 folder=$2
 case $1 in

@@ -9,7 +9,8 @@ prepare)
     made=$("$(dirname "$0")/../../../tools/debian_source.sh" tcl8.6 "$folder")
     ln -sfn "$made" "$folder/source"
     ;;
-list) (cd "$tests" && printf '%s\n' *.test | grep -v -e '^http' -e '^socket' -e '^winFCmd') ;; # tests of http and socket need a network
+# list: without tests of http and socket, which need a network, and without winFCmd, which needs Windows
+list) (cd "$tests" && printf '%s\n' *.test | grep -v -e '^http' -e '^socket' -e '^winFCmd') ;;
 run)
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT

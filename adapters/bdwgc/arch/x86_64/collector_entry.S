@@ -3,23 +3,25 @@
  * hooked function without its detour.
  *
  * The collector's functions call each other by their public names. So an entry jumps to the
- * original at once if the thread is inside of the collector already, except for the AG_BDWGC_ALWAYS
- * rows. Otherwise the entry saves all general registers (hook/kept_call.h) and calls ag_bdwgc_call
- * with the number of its row, which it gets from the detour. The entry saves vector registers only
- * if the collector is linked into the program: callers of a library's function do not rely on
- * vector registers, nor on rax, r10 and r11.
+ * original at once if the thread is inside of the collector already; the entries of AG_BDWGC_ALWAYS
+ * rows do not check this. Otherwise the entry saves all general registers (hook/kept_call.h) and
+ * calls ag_bdwgc_call with the number of its row. The entry saves vector registers only if the
+ * collector is linked into the program: callers of a library's function do not rely on vector
+ * registers, nor on rax, r10 and r11.
  *
  * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
- * its size from the bytes that the thread skips before its next sample; a free looks its block up
+ * its size + 1 from the bytes that the thread skips before its next sample; a free looks its block up
  * in the filter of the sampled blocks. If the block is no sample, the entry of a free jumps to the
  * original; the entry of an allocation marks the thread as inside of the collector and calls the
  * original. The mark is a stack address whose lowest bit is set. So ag_bdwgc_find_cause
- * (collector_calls.c) knows that the short path has pushed the arguments below this address. If the
- * recorder is off, the entry only compares the recorder's state and jumps to the original. A
- * tracker (callbacks of the program, allogram.h), or a Crystal object whose type number is not
- * written yet, has to see each call and disables the short path. The short path uses rax, r10, r11
- * and the flags. It saves them in the red zone, because it calls no function before the original.
- * The original finds the stack aligned as its caller left it. */
+ * (collector_calls.c) knows that the short path has pushed the size and rbp below this address. If the
+ * recorder is off, the entry only compares the recorder's state and jumps to the original. The
+ * short path is not taken while a tracker (callbacks of the program, allogram.h) is active, or for
+ * some calls after a sampled block if a language's adapter reads objects (LOOKS_MOST in
+ * collector_calls.c): both have to see each call. The
+ * short path uses rax, r10, r11 and the flags. It can save them in the red zone, because it calls
+ * no function before the original. The stack of the original has the same alignment as without the
+ * detour. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
@@ -140,7 +142,7 @@ enter_from_scratch:
     .endm
 
     /* Jumps to label 2 if the recorder is off. Jumps to label 1 if the recorder does not sample, or
-     * if ag_bdwgc_call has to see the call (for a tracker, or for a Crystal object). Otherwise
+     * if ag_bdwgc_call has to see the call (for a tracker, or for a language's adapter). Otherwise
      * continues. */
     .macro sampling_alone
     cmpq $0, %fs:ATTENTION(%r11)
@@ -164,8 +166,9 @@ enter_from_scratch:
     jne 1f
     .endm
 
-    /* Subtracts the size from the bytes that the thread skips before its next sample. Jumps to
-     * label 1 if a sample is due. The C function ag_skip_take_fast does the same. */
+    /* Subtracts SIZE + 1 from the bytes that the thread skips before its next sample. If a sample
+     * is due, changes nothing and jumps to label 1. The C function ag_skip_take_fast does the
+     * same. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r10

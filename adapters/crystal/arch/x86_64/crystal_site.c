@@ -1,5 +1,5 @@
-/* crystal_site.c: reads the machine code around a call that allocates, for reports: does this code
- * make an object of a certain type?
+/* crystal_site.c: reads the machine code around a call that allocates, to find out for reports
+ * whether this code makes an object of a certain type.
  *
  * The size of an object is a constant of the code, in edi before the call. After the call the
  * program stores the type number of the object's class, also a constant, in the first 32 bits. For

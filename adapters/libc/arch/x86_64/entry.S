@@ -1,21 +1,24 @@
 /* entry.S: the entries of the allocation functions that the agent (allogram's library in the
- * profiled program) exports. Each entry adds the caller's stack pointer and rbp, as they are on
- * entry, to the arguments, and jumps to the C function that implements it. So the unwinder starts
- * from the exact state of the call, without a frame of the agent, and needs no frame pointer.
+ * profiled program) exports. Each entry jumps to the C function that implements it. The entry of an
+ * allocation first adds the caller's stack pointer and rbp, as they are on entry, to the arguments.
+ * So the unwinder starts from the exact state of the call, without a frame of the agent, and needs
+ * no frame pointer.
  *
- * Before that jump, each entry decides whether the call has to be recorded. If the recorder (the
- * part of the agent that records) records everything, the entry continues in C. If the recorder is
- * off, the entry compares its state and jumps to the function of the host (the profiled program
- * with its libraries). If the recorder samples, the entry also looks for a sample: an allocation
- * subtracts its size from the bytes that the thread skips before its next sample, and a free looks
- * its block up in the filter of the sampled blocks. If the block is no sample, the entry jumps to
- * the host's function, and no conditional branch was taken.
+ * Before that jump, the entries of the often called functions decide whether the call has to be
+ * recorded. If the recorder (the code of the agent that records) records everything, the entry
+ * continues in C. If the recorder is off, the entry compares its state and jumps to the function of
+ * the host (the profiled program with its libraries). If the recorder samples, the entry also looks
+ * for a sample: an allocation subtracts its size, plus 1, from the bytes that the thread skips
+ * before its next sample, and a free looks its block up in the filter of the sampled blocks. If the block is
+ * no sample, the entry jumps to the host's function (operator new calls it), and no conditional
+ * branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, the table of the host's functions (asserted in start.c);
- *         SIZE is the register with the requested bytes
- *     entry_of_new, entry_of_delete: for a C++ operator. These entries call the host's malloc or free only if the field `kind` of
- *         BEHIND is OPERATOR_IS_MALLOC: the host's operator only calls malloc or free (operators.c). */
+ *         SIZE is the register with the requested bytes, or `product` for calloc: rdi * rsi. If that overflows, the entry continues in C.
+ *     entry_of_new, entry_of_delete: for a C++ operator. BEHIND (struct operator_behind, operators.c) describes the host's
+ *         operator. If its field `kind` is OPERATOR_IS_MALLOC, this operator does nothing but call malloc or free. Only then the
+ *         entry calls the host's malloc or free itself. */
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record everything, larger ones sample */
 #define OPERATOR_IS_MALLOC 1
 #define KIND 16             /* offset in struct operator_behind */
@@ -30,7 +33,7 @@
     .hidden ag_entry_\name
     .p2align 5
 \name:
-ag_entry_\name: /* a second name, which only the agent has: attached.c and foreign_allocator.c use it */
+ag_entry_\name: /* a second name, which only the agent has, for attached.c, foreign_allocator.c and symbol_lookup.c */
     .cfi_startproc
     endbr64
     .endm
@@ -58,8 +61,8 @@ ag_entry_\name: /* a second name, which only the agent has: attached.c and forei
     je 2f
     .endm
 
-    /* Subtracts SIZE from the bytes that the thread skips before its next sample; jumps to label 1
-     * if a sample is due. The C function ag_skip_take_fast does the same. rax and r11 are free
+    /* Subtracts SIZE + 1 (each block counts one byte more, see skip.h) from the bytes that the
+     * thread skips before its next sample. If a sample is due, changes nothing and jumps to label 1. The C function ag_skip_take_fast does the same. rax and r11 are free
      * here. A thread that the recorder does not know yet has no bytes left to skip. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax

@@ -8,8 +8,9 @@
  * rdx. The words above the caller's return address are copied, because a function that only has
  * the name of an allocator's function may have arguments on the stack.
  *
- * The entry calls one C function before the original function and one after it. No C function calls
- * the original, so the original finds the registers and the stack as its caller left them. */
+ * The entry calls ag_static_begin before the original and, if that returned true, ag_static_end
+ * after it; if it returned false, the entry jumps to the original. No C function calls the
+ * original, so the original finds the registers and the stack as its caller left them. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define STATIC_CALL_BYTES 32 /* offset of the kept registers in struct static_call */

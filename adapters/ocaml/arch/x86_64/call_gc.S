@@ -1,6 +1,6 @@
-/* call_gc.S: the code to which the detours (jumps at the start) of certain functions of the runtime
- * lead: those that are called when there is no room in the minor heap, or when a request such as a
- * signal is to be handled (allocation_path.c).
+/* call_gc.S: the code to which the detours (jumps at the start) of functions of the runtime lead:
+ * ag_ocaml_call_gc_enter_4 and _5 for caml_call_gc, ag_ocaml_hook_before and ag_ocaml_hook_around
+ * for the other functions that allocation_path.c hooks.
  *
  * OCaml code calls caml_call_gc with all its registers in use; r14 is the state of the domain (the
  * unit of parallelism of OCaml 5; OCaml 4 has one), r15 the young pointer. The code here saves the

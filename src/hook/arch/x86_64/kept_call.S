@@ -40,6 +40,7 @@ kept_call_datum:
     call ag_call_keeping_vectors
     .endm
 
+    /* makes the caller's rdx the second result, for functions that return at most one word */
     .macro second_is_callers
     mov OFFSET_RDX(%rbp), %rdx
     mov %rdx, OFFSET_RESULT_2(%rbp)

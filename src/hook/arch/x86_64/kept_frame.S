@@ -7,8 +7,8 @@
  * the compiler knows what the function does to registers and stack, and may rely on more than the
  * ABI guarantees:
  *
- *     -fipa-ra               a register that the function does not use keeps its value: argument registers, r10, r11, vector
- *                            registers; rax too if nothing is returned
+ *     -fipa-ra               a register that the function does not use keeps its value: argument
+ *                            registers, r10, r11, vector registers; rax too if nothing is returned
  *     -fipa-stack-alignment  the stack is aligned to 8 bytes if the function needs no more
  *
  * So all general registers and the flags are preserved, except those that the detoured function

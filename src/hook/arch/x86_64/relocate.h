@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 enum {
-    AG_JUMP_BYTES = 5,      /* jmp rel32, which is written over the start of a function that is
+    AG_JUMP_BYTES = 5,        /* jmp rel32, which is written over the start of a function that is
                              * hooked */
-    AG_FAR_JUMP_BYTES = 14, /* jmp *0(%rip), followed by the address */
-    AG_KEPT_FRAME_BYTES = 41,
-    AG_LANDING_BYTES = 4, /* endbr64, which CET requires at the target of an indirect branch */
+    AG_FAR_JUMP_BYTES = 14,   /* jmp *0(%rip), followed by the address */
+    AG_KEPT_FRAME_BYTES = 41, /* the code that ag_write_kept_frame writes */
+    AG_LANDING_BYTES = 4,     /* endbr64, which CET requires at the target of an indirect branch */
     AG_RELOCATED_BYTES =
         96 /* enough for the copies of the instructions that begin in AG_JUMP_BYTES bytes, in their
             * longest form, and a jump */
@@ -35,8 +35,8 @@ struct ag_relocation {
  * -ERANGE: an operand would be out of reach. */
 int ag_relocate(struct ag_relocation *relocation);
 
-/* Whether the function at CODE, after its endbr64, is only a return, followed by enough padding for
- * a jump. */
+/* Whether a function is only a return, followed by enough padding for a jump. CODE: the function's
+ * first instruction after its endbr64. */
 bool ag_is_empty_function(const uint8_t *code, size_t n_bytes);
 
 /* Returns the word of the GOT through which the function at CODE jumps, at once or through a stub

@@ -5,11 +5,10 @@
  *     void *implementation(size_t bytes, const uintptr_t *sp, uintptr_t rbp)
  *
  * A C function that is compiled without a frame pointer cannot get its caller's sp and rbp. So the
- * entry consists of three instructions in front of the function, which pass sp and rbp as
- * additional last arguments and jump to it. The implementation then returns directly to the caller.
- * The CFI (unwind information) of the entry is that of a function that has pushed nothing. The
- * entry begins with endbr64, because CET requires this of a function that is called through a
- * pointer. */
+ * entry is written in assembler: it passes sp and rbp as additional last arguments and jumps to the
+ * implementation in C. The implementation then returns directly to the caller. The CFI (unwind
+ * information) of the entry is that of a function that has pushed nothing. The entry begins with
+ * endbr64, because CET requires this of a function that is called through a pointer. */
 #ifndef AG_CAPTURE_ENTRY_H
 #define AG_CAPTURE_ENTRY_H
 

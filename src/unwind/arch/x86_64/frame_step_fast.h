@@ -52,9 +52,10 @@ enum ag_rule_other {
 enum {
     AG_RULE_SLOT_SAME = 0,
     AG_RULE_SLOT_AT_BP = 511,
-    /* in units of 8 bytes; for BP_DEREF, whose offset is signed, half of it in each direction */
+    /* the greatest offset, in units of 8 bytes; the signed offset of BP_DEREF is limited to half of
+     * this value above and below rbp */
     AG_RULE_OFFSET_MAX = (1 << 20) - 1,
-    /* if rbp is further away from sp, it is assumed to be data, not a frame pointer */
+    /* in code without a CFI row: if CFA - sp is greater, rbp is assumed to contain data */
     AG_GUESSED_FRAME_BYTES_MAX = 1 << 20,
     /* maximum number of words that one step reads besides the return address */
     AG_STEP_OTHER_WORDS_MAX = 2,
@@ -90,12 +91,12 @@ enum ag_step_result {
  * other words differently. */
 enum ag_word_role { AG_WORD_RETURN_ADDRESS, AG_WORD_OTHER };
 
-/* Reads one word of the stack; false: unreadable. In the recorded process, this function is a load
- * within verified bounds. An observer of another process supplies its own function. */
+/* Reads one word of the stack; false: unreadable. The functions of stack_walker.c load the word
+ * after they have checked that it can be read. */
 typedef bool ag_read_word_fn(void *context, uintptr_t address, enum ag_word_role role,
                              uintptr_t *ret_value);
 
-/* `read` is a constant at each use, so that it is inlined. */
+/* Every caller passes a constant as `read`, so that the compiler inlines it. */
 AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, uint32_t rule,
                                                ag_read_word_fn *read, void *context) {
     const uint32_t slot = AG_RULE_SLOT(rule);

@@ -6,8 +6,8 @@
  * So the walk ends in this function: its unwind table says that it has no caller. Its name,
  * Gc.Memprof, is the outermost frame in reports and shows the source of the block.
  *
- * The table at the end makes the linker take the library's members out of liballogram.a, because
- * all references in allogram.h are weak. */
+ * The table at the end makes the linker add the members of liballogram.a to the program: all
+ * references in allogram.h are weak, and a weak reference alone adds no member. */
         .text
         .globl "Gc.Memprof"
         .hidden "Gc.Memprof"
