@@ -23,6 +23,7 @@ all: | packages-build
 	@ln -sf src/cli/allogram $(BUILD)/allogram
 
 PACKAGES = packages-build packages-build-test packages-build-test-fuzz packages-build-test-fuzz-roots \
+           packages-build-test-fuzz-soak \
            packages-build-demo packages-build-bench packages-build-fuzz packages-docs
 .PHONY: $(PACKAGES)
 $(PACKAGES): packages-%:
@@ -34,7 +35,7 @@ check: | packages-build-test
 test: | packages-build-test-fuzz-roots
 	@tools/run_tests.sh $(BUILD)
 
-soak: | packages-build-test-fuzz
+soak: | packages-build-test-fuzz-soak
 	@tools/run_soak.sh $(BUILD)
 
 demo: all | packages-build-demo

@@ -1,12 +1,13 @@
 # bash completion for allogram.
 #
-# Commands and options come from allogram's own --help, and the values of options from --values-of=OPTION.
+# Reads the commands from `allogram --help`, the options of a command from `allogram COMMAND --help`, and the values of an option from
+# `allogram COMMAND --values-of=OPTION`.
 
 _allogram_complete_from() {
     mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
 }
 
-# The processes of this user.
+# Prints the pids of this user's processes.
 _allogram_pids() {
     local process
     for process in /proc/[0-9]*; do
@@ -23,7 +24,7 @@ _allogram() {
         return
     fi
 
-    # --option=value is three words: --option, =, value. The third is missing or empty if the value is.
+    # bash splits --option=value into three words: --option, =, value. If no value was typed yet, the third word is missing or empty.
     if [[ $current == = ]]; then
         option=${COMP_WORDS[COMP_CWORD - 1]} current=
     elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == = ]]; then

@@ -1,4 +1,5 @@
-# fish completion for allogram. Commands and options come from allogram's own --help, and the values of options from --values-of=OPTION.
+# fish completion for allogram. Reads the commands from `allogram --help`, the options of a command from `allogram COMMAND --help`,
+# and the values of an option from `allogram COMMAND --values-of=OPTION`.
 
 function __allogram_commands
     allogram --help 2>/dev/null | sed -n '/^commands/,/^$/s/^  \([a-z]*\)  *\(.*\)/\1\t\2/p'
@@ -9,7 +10,7 @@ function __allogram_options
     allogram $words[2] --help 2>/dev/null | sed -n -E 's/^  (-[a-z], )?(--[a-z-]+=?).*/\2/p'
 end
 
-# The processes of this user.
+# Prints the pids of this user's processes.
 function __allogram_pids
     for process in (string match -r '^/proc/[0-9]+$' -- /proc/*)
         test -O $process; and string replace /proc/ '' -- $process
@@ -22,7 +23,8 @@ complete -c allogram -n '__fish_seen_subcommand_from attach observe control' -f 
 complete -c allogram -n '__fish_seen_subcommand_from control' -f -a 'pause resume reset dump stop'
 complete -c allogram -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand)'
 
-# Options with a list of values. fish completes --option=VALUE only for options that it knows.
+# Prints the values of the option $argv[1]. fish completes the value of --option=VALUE only for options that are declared with
+# `complete -l`, so the loop below declares each option that has a list of values.
 function __allogram_values
     set -l words (commandline -opc)
     allogram $words[2] --values-of=$argv[1] 2>/dev/null

@@ -3,11 +3,11 @@
 #
 #     build   compile allogram             test    make test            fuzz    sanitizers, libFuzzer
 #     demo    make demo                    bench   make bench           roots   root folders of other Debian releases
-#     docs    make docs
+#     docs    make docs                    soak    make soak, in addition to test
 #
 # It uses apt-get, as root or through sudo. If a package that is required cannot be installed, the script ends with status 1. A package
-# marked with ? is optional: without it some tests are skipped with a message. (Without nodejs and npm, `allogram view` prints a message
-# instead of writing a page.)
+# marked with ? is optional: without it, what needs it is not built, or its tests are skipped. (Without nodejs and npm, `allogram view` prints
+# a message instead of writing a page.)
 set -eu
 
 node_packages() { # for the page of `allogram view` and tests of exports; not if an npm from another source is installed
@@ -27,7 +27,7 @@ packages_of() {
         ;;
     test)
         echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? procps? util-linux?
-        echo sqlite3? libxml2-utils? graphviz? redis-server? redis-tools? gdb? chromium? firefox-esr? linux-perf? heaptrack? heaptrack-gui? # programs that tests profile, and readers of exports
+        echo sqlite3? libxml2-utils? graphviz? redis-server? redis-tools? gdb? chromium-headless-shell? firefox-esr? linux-perf? heaptrack? heaptrack-gui? # programs that tests profile, and readers of exports
         echo libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev?
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev? lua5.3? liblua5.3-dev? lua5.2? liblua5.2-dev? lua5.1? liblua5.1-0-dev? lua5.5? liblua5.5-dev? luajit?
@@ -40,6 +40,7 @@ packages_of() {
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \
         redis-tools? z3? chromium? libgc-dev? crystal? ;;
     roots) echo debootstrap? ;;
+    soak) echo chromium? ;; # the browser itself, in its sandbox
     docs) echo mkdocs groff-base ;;
     *)
         echo "install_packages: no purpose is called $1" >&2

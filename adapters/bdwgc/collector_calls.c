@@ -1,33 +1,36 @@
 /* collector_calls.c: the hooks of the Boehm collector's functions. Each hook calls the original
- * function and records the event.
+ * function and records the event, except the hooks of the two functions for the listener: they only
+ * store or return the program's listener, because the adapter's listener has its place.
  *
  * 1. The collector's functions call each other by their public names, so only the outermost call of
  * a thread is recorded. Finalizers run inside of calls but are the program's code, so a thread that
- * runs finalizers is outside of the collector (SHAPE_LEAVES).
+ * runs finalizers counts as outside of the collector (SHAPE_LEAVES).
  *
  * 2. A batch is a list of blocks that the program gets from GC_malloc_many or
  * GC_generic_malloc_many (which the macros of gc_inline.h call). Each block of a batch is recorded
  * when the program gets the batch, even if the program keeps the block in a free list. In an exact
- * recording, GC_generic_malloc_many makes lists of one block, so that each block is recorded when
- * the program allocates it, with the stack of that moment. A sampling recorder leaves the lists
+ * recording, GC_generic_malloc_many makes lists of one block, if it can (single_block), so that
+ * each block is recorded when the program allocates it, with the stack of that moment. A sampling
+ * recorder leaves the lists
  * whole, because the additional calls would cost more time than the sampling.
  *
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
- * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
- * releases the collector's lock: until then no other thread can get the block's address. When a
+ * dies in a collection is recorded by the thread that collects (collector_cycle.c), before the
+ * collector's lock is released: until then no other thread can get the block's address. When a
  * free and a collection both find a block dead, the thread that clears the block's bit in the set
  * of live blocks (held_blocks.h) records the death.
  *
- * 4. Coverage. At the end the recorded bytes are compared with the collector's own counter
- * (GC_get_total_bytes), in bytes of the collector's blocks. That counter includes a list of blocks
+ * 4. Coverage. At the end of an exact recording the recorded bytes are compared with the
+ * collector's own counter (what GC_get_total_bytes returns; read by GC_get_prof_stats_unsafe), in
+ * bytes of the collector's blocks. That counter includes a list of blocks
  * when the collector puts it into a thread's free list (a refill), not when a block is handed out.
  * So the adapter keeps the blocks of a refill in a set of waiting blocks (held_blocks.h) until they
- * are handed out. At the end, a waiting block that still begins with a link to another block of a
- * list was never handed out, so it is not missing in the trace; a block that was handed out does
- * not begin with such a link. In some calls the collector allocates for itself (finalizers,
- * disappearing links; SHAPE_OWN). The growth of the counter in these calls is not missing in the
- * trace either, nor is the collector's record of a thread, which it allocates when the thread
- * starts. */
+ * are handed out. At the end, a waiting block that still begins with a link to another waiting
+ * block, or with the small number that ends a list, was never handed out, and its size is
+ * subtracted from the counter; a block that was handed out begins with neither. What the collector
+ * allocated for itself is subtracted as
+ * well: the growth of the counter in some calls (finalizers, disappearing links; SHAPE_OWN), and
+ * the collector's record of each thread, which it allocates when the thread starts. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -102,7 +105,8 @@ struct sum { /* one for each thread; the threads after the first SUM_SHARED shar
 };
 static struct sum *sums; /* mapped; zeroed in a forked child */
 static _Atomic uint32_t n_sums;
-static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* index + 1 */
+/* index in sums + 1; 0: none yet */
+static __thread uint32_t own_sum __attribute__((tls_model("initial-exec")));
 static _Atomic uint64_t own_bytes, left_bytes, listed_blocks;
 
 AG_COLD static uint32_t take_sum(void) {
@@ -158,8 +162,9 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
     return &call->return_address;
 }
 
-/* After a sampled block, this many calls of its thread go through ag_bdwgc_call, and not through
- * the short path of collector_entry.S, which calls no C function unless it samples. So a language's
+/* If a language's adapter reads objects (ag_object_reader): after a sampled block, this many calls
+ * of its thread go through ag_bdwgc_call, and not through the short path of collector_entry.S,
+ * which calls no C function unless it samples. So the
  * adapter can read the object's type number at these calls. The object is initialized long before
  * the last of these calls. */
 enum { LOOKS_MOST = 64 };
@@ -524,7 +529,7 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
     int r = start_sums();
     r = r < 0 ? r : ag_address_bits_start(&ag_held, AG_HELD_KINDS, /* forgets_on_fork= */ true);
     if (r < 0) {
-        *ret_reason = "there is no memory";
+        *ret_reason = "out of memory";
         *ret_name = "";
         return r;
     }

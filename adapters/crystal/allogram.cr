@@ -13,8 +13,8 @@
 #
 #     CRYSTAL_PATH=/usr/share/allogram/crystal:$(crystal env CRYSTAL_PATH) crystal build program.cr
 #
-# The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. These
-# functions are the tracker interface of allogram.h, whose rules apply.
+# The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. These functions are
+# the tracker interface of allogram.h, and the rules of allogram.h apply to the callbacks.
 #
 # When callbacks run. For a new object, a callback runs once the object's type number has been written, at the next call of the garbage
 # collector by the thread that made the object. The object's `initialize` may still be running, so a callback may use the address, but must
@@ -84,9 +84,9 @@ module Allogram
     !LibC.dlsym(Pointer(Void).null, "allogram_start_tracker").null?
   end
 
-  # Calls back from now on. Call this method once, before the objects are made. *interval_bytes*: the mean number of allocated bytes between
-  # two objects that are reported; by default every object is reported. Returns false if allogram does not record, or if a tracker runs
-  # already.
+  # Starts the tracking: from now on the callbacks are called. Call this method once, before the objects are made. *interval_bytes*: the mean number
+  # of allocated bytes between two objects that are reported; by default every object is reported. Returns false if allogram does not record, or if a
+  # tracker runs already.
   def self.track(interval_bytes : UInt64 = LibAllogram::EVERY_BLOCK, & : Watch ->) : Bool
     found = LibC.dlsym(Pointer(Void).null, "allogram_start_tracker")
     return false if found.null?

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_file.h"
+
 enum { NUMBERS_MOST = 1 << 16, STRING_NUMBER = 1 }; /* type String of every program, 1.0 to 1.14 */
 
 struct ag_decoder_types {
@@ -35,33 +37,33 @@ static bool read_line(const char *line, uint32_t *ret_number, const char **ret_n
     return true;
 }
 
-static int take_lines(FILE *file, struct ag_decoder_types *types, size_t *ret_count) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    int r = 0;
-    while (r == 0 && (length = getline(&line, &capacity, file)) >= 0) {
+static int take_lines(char *text, struct ag_decoder_types *types, size_t *ret_count) {
+    for (char *line; (line = strsep(&text, "\n")) != NULL;) {
         uint32_t number = 0;
         const char *name = NULL;
-        line[strcspn(line, "\r\n")] = '\0';
+        line[strcspn(line, "\r")] = '\0';
         if (read_line(line, &number, &name) && !types->names[number]) {
             types->names[number] = strdup(name);
-            r = types->names[number] ? 0 : -ENOMEM;
+            if (!types->names[number]) {
+                return -ENOMEM;
+            }
             (*ret_count)++;
         }
     }
-    r = r == 0 && ferror(file) ? -errno : r; /* such as EISDIR */
-    free(line);
-    return r;
+    return 0;
 }
 
 int ag_crystal_table_read(const char *path, struct ag_decoder_types **ret_types,
                           char ret_message[512]) {
     size_t count = 0;
-    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    int r = ag_text_file_read(path, &text, ret_message);
+    if (r < 0) {
+        return r;
+    }
     struct ag_decoder_types *types = calloc(1, sizeof(*types));
-    int r = !file ? -errno : types ? 0 : -ENOMEM;
-    r = r < 0 ? r : take_lines(file, types, &count);
+    r = types ? take_lines(text, types, &count) : -ENOMEM;
+    free(text);
     if (r < 0) {
         (void)snprintf(ret_message, 512, "%.300s: %s", path, strerror(-r));
     } else if (count == 0) {
@@ -70,9 +72,6 @@ int ag_crystal_table_read(const char *path, struct ag_decoder_types **ret_types,
                        "%.300s: has no line such as \"{187 - 187}: Point\"; write the file with "
                        "CRYSTAL_DUMP_TYPE_ID=1 crystal build PROGRAM.cr >FILE",
                        path);
-    }
-    if (file) {
-        (void)fclose(file);
     }
     if (r < 0) {
         ag_crystal_table_free(types);

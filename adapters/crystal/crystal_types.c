@@ -6,23 +6,24 @@
  * after the allocation and after the initializers of instance variables, which may allocate
  * themselves. The number of a String is written after the contents of the String. So each block is
  * read when its thread calls the collector again, and, if it had no number then, once more 32
- * blocks later. Until the second reading, the block's address is in a ring buffer of the thread.
+ * blocks later, or when the program frees it or ends. Until then the block's address is in a ring
+ * buffer of the thread.
  * The address is stored inverted, so that it does not keep the block alive. After a collection only
  * live blocks are read.
  *
- * 2. What is recorded. A piece of code makes objects of one type, so the type is recorded once for
- * a stack and holds for all blocks of the stack: an event needs no room for its type and never
- * waits for it. A block that deviates (compilers merge the allocations of two branches) gets a
- * stack of its own: in the tree of stacks, a child of the stack's node that names the type. The id
- * of that stack is written into the block's event, as long as the event's chunk (a part of the
- * shared memory with the writer) still belongs to the thread. If a stack has too many deviating
- * types, its blocks are not objects but buffers, whose first elements look like type numbers.
- * Reports recognize such a stack by its frames and ignore the numbers.
+ * 2. What is recorded. A call that allocates usually makes objects of one type. So the type is
+ * recorded once for a stack and holds for all blocks of the stack: an event needs no room for its
+ * type and never waits for the type. A block that deviates (compilers merge the allocations of two
+ * branches) gets a stack of its own: in the tree of stacks, a child of the stack's node that names
+ * the type. The id of that stack is written into the block's event, as long as the event's chunk (a
+ * part of the shared memory with the writer) still belongs to the thread. If a stack has too many
+ * deviating types, its blocks are not objects but buffers, whose first elements look like type
+ * numbers. Reports recognize such a stack by its frames and ignore the numbers.
  *
- * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
- * are not used, nor is the number of String if the block is not a String. Other numbers may be
- * recorded by mistake, but reports use a number only if the code that allocated the block stores
- * this number (crystal_site.c). */
+ * 3. A buffer may begin with a number that looks like a type number. Numbers from NUMBERS_MOST on,
+ * which no program has, are not used, nor is the number of String if the block is not a String.
+ * Other numbers may be recorded by mistake, but reports use a number only if the code that
+ * allocated the block stores this number (crystal_site.c). */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -53,15 +54,15 @@ enum {
 };
 
 struct pending {
-    uintptr_t hidden; /* the address, inverted; 0: none */
-    uint32_t stack, n_collections;
-    uint32_t bytes;          /* 0: unknown */
-    uint64_t *event, *words; /* the event's words, and the chunk that contains them */
-    uint64_t sequence;
+    uintptr_t hidden;              /* the address, inverted; 0: none */
+    uint32_t stack, n_collections; /* `n_collections` when the block was allocated */
+    uint32_t bytes;                /* 0: unknown */
+    uint64_t *event, *words;       /* the event's words, and the chunk that contains them */
+    uint64_t sequence;             /* number of the chunk */
 };
 struct ring {
     struct pending blocks[RING_BLOCKS];
-    uint64_t n;
+    uint64_t n;               /* blocks that were stored since the start */
     struct ag_thread *thread; /* owner of the chunk that contains the events */
 };
 
@@ -219,7 +220,8 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
 }
 
 /* Whether a block that begins with the number of String is one: after the number, a String has the
- * number of its bytes, the number of its characters or 0, and its text, which ends with a NUL. */
+ * number of its bytes, the number of its characters or 0, and its text, which ends with a NUL. A
+ * block of unknown size (block_bytes 0) counts as a String. */
 static bool is_string(uintptr_t address, uint32_t block_bytes) {
     enum { HEAD_BYTES = 12 };
     const volatile uint32_t *head = (const volatile uint32_t *)address;
@@ -228,8 +230,8 @@ static bool is_string(uintptr_t address, uint32_t block_bytes) {
             head[2] <= head[1] && ((const volatile char *)address)[block_bytes - 1] == '\0');
 }
 
-/* Returns the type number, or 0 if the program has not written it yet. If the block is dead,
- * removes it from the ring. */
+/* Returns the type number. Returns 0 if the block does not begin with one (the program has not
+ * written it yet), or if the block is dead; in the latter case also sets `hidden` to 0. */
 static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
@@ -256,7 +258,7 @@ static void report_type(const struct ring *ring, const struct pending *block, ui
     }
 }
 
-/* Reports the block's type if it is written, and removes the block from the ring. */
+/* If the block's type number is written, removes the block from the ring and reports its type. */
 static void settle(const struct ring *ring, struct pending *place) {
     const struct pending block = *place;
     const uint32_t number = read_number(place);
@@ -267,7 +269,7 @@ static void settle(const struct ring *ring, struct pending *place) {
 }
 
 /* A tracker of the program is called for each object while the object is live, so all waiting
- * blocks are read at each call. */
+ * blocks are read at each call of the collector. */
 AG_COLD static void look_at_all(struct ring *ring) {
     for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {
         if (ring->blocks[i].hidden != 0) {
@@ -392,7 +394,7 @@ static enum ag_adapter_answer crystal_start(struct ag_runtime_definition *ret_ru
     pairs = ag_own_memory_take_wiped(PAIRS * sizeof(*pairs));
     rings = ag_own_memory_take_wiped(RINGS_MOST * sizeof(*rings));
     if (!types_of_stacks || !types_of_numbers || !pairs || !rings) {
-        ret_runtime->note = "types are not known: there is no memory";
+        ret_runtime->note = "types are not known: out of memory";
         return AG_ADAPTER_REFUSED;
     }
     ag_object_reader = &reader;

@@ -53,8 +53,8 @@ static void find_version(const char *low, const char *high) {
     }
 }
 
-/* Reads the segments of libguile. CONTEXT: receives the address of the only thread-local variable
- * of the library, Guile's pointer to the thread. */
+/* Reads the segments of libguile, and the version from its constants. CONTEXT: receives the address
+ * of the only thread-local variable of the library, Guile's pointer to the thread. */
 static int read_library(struct dl_phdr_info *info, size_t size, void *context) {
     uintptr_t *ret_variable = context;
     if (!ag_object_contains(info, ag_guile.call_low)) {
@@ -105,7 +105,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ag_guile.is_initialized = initialized.address;
     }
     if (!ag_guile_code_start()) {
-        ret_runtime->note = "there is no memory";
+        ret_runtime->note = "out of memory";
         return AG_ADAPTER_REFUSED;
     }
     ag_guile_stacks_start(variable);

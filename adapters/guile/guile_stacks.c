@@ -120,7 +120,8 @@ static bool is_boot_code(uintptr_t pc) {
            instruction == 0; /* the instruction `halt` */
 }
 
-/* Compares the layout. Returns NULL, or what differs. */
+/* Compares the layout. Returns what differs, or NULL: then *ret_is_ready is false if Guile is still
+ * initializing the thread, whose stack could not be compared. */
 static const char *check(uintptr_t thread, bool *ret_is_ready) {
     uintptr_t words[2];
     *ret_is_ready = false;
@@ -130,11 +131,11 @@ static const char *check(uintptr_t thread, bool *ret_is_ready) {
         return NULL; /* Guile is initializing the thread */
     }
     if (!ag_readable_copy(words, handle, sizeof(words)) || words[1] != thread) {
-        return "the thread's object is not where it is expected";
+        return "the thread's object has another offset than in this release";
     }
     if (stack.high - stack.low != ag_guile_word(thread + AG_GUILE_STACK_WORDS) * WORD ||
         !ag_readable_word(stack.low) || !ag_readable_word(stack.high - WORD)) {
-        return "the VM stack is not where it is expected";
+        return "the VM stack has other offsets than in this release";
     }
     uintptr_t outermost = 0;
     while (has_frame(&stack)) {
@@ -168,9 +169,10 @@ AG_COLD static bool check_thread(uintptr_t thread) {
 
 /* ---- the walk ---- */
 
-/* The address for the frames of the next call of scm_call_n, from the native frame *INDEX outward.
- * The innermost frame of the VM is that of the compiled code, if it runs, and otherwise the
- * function that scm_call_n called. */
+/* Returns the `position` (record/managed_frames.h) of the frames that the next call of scm_call_n
+ * executes. Searches the native frames from *INDEX outward, and advances *INDEX. The innermost
+ * frame of the VM is that of the compiled code, if it runs, and otherwise the function that
+ * scm_call_n called. */
 static uintptr_t next_position(const struct ag_walked_frame *natives, uint32_t n_natives,
                                uint32_t *index) {
     uintptr_t compiled = 0;

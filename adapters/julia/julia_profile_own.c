@@ -82,7 +82,7 @@ int allogram_julia_prepare(char *ret_message) {
     }
     struct ag_julia_thread *thread = ag_julia_thread();
     if (!thread) {
-        return fail(ret_message, -ENOMEM, "there is no memory", "");
+        return fail(ret_message, -ENOMEM, "out of memory", "");
     }
     switch (state) {
     case UNKNOWN:

@@ -25,6 +25,14 @@ AG_EXPORT void *mremap(void *address, size_t bytes, size_t new_bytes, int flags,
 AG_EXPORT int brk(void *end);
 AG_EXPORT void *sbrk(intptr_t increment);
 
+/* Second names, which only the agent has: symbol_lookup.c uses them. */
+#define SECOND_NAME(second, name) \
+    __asm__(".globl " second "\n.hidden " second "\n.set " second ", " name)
+SECOND_NAME("ag_entry_mmap", "mmap");
+SECOND_NAME("ag_entry_mmap64", "mmap");
+SECOND_NAME("ag_entry_munmap", "munmap");
+SECOND_NAME("ag_entry_mremap", "mremap");
+
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
     ag_libc_start();
     void *mapped = ag_next.mmap(address, bytes, protection, flags, fd, offset);
@@ -53,7 +61,8 @@ void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     void *mapped = ag_next.mremap(address, bytes, new_bytes, flags, new_address);
     const size_t kept = ag_page_after(new_bytes), old = ag_page_after(bytes);
     if (mapped == address && kept <= old) {
-        /* A range that becomes shorter may consist of several mappings with holes. */
+        /* Only the end is recorded as unmapped: the range may consist of several mappings with
+         * holes. */
         if (kept < old) {
             ag_record_unmap_late(VIA_MREMAP, time_ns, (uintptr_t)address + kept, old - kept);
         }

@@ -8,8 +8,8 @@
  * instructions, the trampoline.
  *
  * 2. Allocators also have functions of their own (mallocx, mi_heap_malloc, moz_arena_malloc).
- * Programs free their blocks by free, so without hooks of the allocator's own functions the trace
- * would have frees of unknown blocks. Each loaded object is searched for the names of
+ * Programs free the blocks of these functions by free, so without hooks of these functions the
+ * trace would have frees of unknown blocks. Each loaded object is searched for the names of
  * static_functions.def after AG_STATIC_OTHERS.
  *
  * 3. Every row of static_functions.def has its own detour. One entry (static_entry.S) and two
@@ -26,9 +26,11 @@
  * (record/call_marks.h) leads to that call. Marks also work if a signal handler interrupts an
  * allocator, and if a call never returns. If an allocator has functions that only this file hooks,
  * foreign_allocator.c also marks the calls that the agent passes on to a library's allocator
- * (through ag_next, the table of the functions that the agent replaced). The C++ operators of the
- * program are hooked only if the program also defines malloc. Otherwise the operators are those of
- * a static libstdc++, and call the malloc that is hooked already. */
+ * (through ag_next, the table of the functions that the agent replaced). The functions of the C
+ * library and the C++ operators that the program defines are hooked only if the program also
+ * defines malloc.
+ * Otherwise a function with such a name is another function (remove_namesakes), and the operators
+ * are those of a static libstdc++, whose calls of malloc are recorded anyway. */
 #include "static_allocator.h"
 
 #include <link.h>
@@ -43,6 +45,7 @@
 #include "base/vector_state.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
+#include "hook/import_slot.h"
 #include "hook/kept_call.h"
 #include "hook/loaded_objects.h"
 #include "hook/next_symbol.h"
@@ -180,7 +183,8 @@ static size_t product(size_t count, size_t bytes) {
 }
 
 /* The requested size; SIZE_MAX if a product overflows. If a product overflows, the result must not
- * be 0: when realloc returns NULL for 0 bytes, ag_static_end records that the block was freed. */
+ * be 0: when realloc returns NULL for 0 bytes, ag_static_end does not take back the free that
+ * ag_static_begin recorded. */
 static size_t bytes_of(const struct ag_kept_call *call) {
     const enum shape shape = functions[call->datum].shape;
     const size_t bytes = call->arguments[shapes[shape].bytes];
@@ -215,8 +219,8 @@ static struct static_call *static_call_of(struct ag_kept_call *call) {
 
 /* The number of words above the caller's return address that are copied for the original. An
  * allocator's function has all its arguments in registers, but a function that only has the name of
- * one may have up to this number of words of arguments on the stack. The stack may end above the
- * return address. */
+ * one may have arguments on the stack. Fewer than STACK_WORDS words are copied if the stack ends
+ * before. */
 static size_t stack_words(const struct ag_kept_call *call) {
     enum { STACK_WORDS = 16 }; /* as in static_entry.S */
     const uintptr_t first = (uintptr_t)(&call->return_address + 1);
@@ -248,7 +252,7 @@ bool ag_static_begin(struct ag_kept_call *call) {
             first();
         }
     }
-    call->result = stack_words(call);
+    call->result = stack_words(call); /* static_entry.S copies this number of words */
     if (does == DOES_ALLOCATE_THROW) {
         noted->recorded = 0;
         ag_call_note(&operators, &noted->mark);
@@ -341,7 +345,10 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
     }
     const struct ag_symbol_name free_name = ag_symbol_name("free", 1U << STT_FUNC);
     const ElfW(Sym) *free_symbol = ag_symbol_tables_find(&tables, &free_name);
-    for (size_t i = first_row; i < N_FUNCTIONS; i++) {
+    const struct ag_symbol_name malloc_name = ag_symbol_name("malloc", 1U << STT_FUNC);
+    const bool is_allocator = free_symbol && ag_symbol_tables_find(&tables, &malloc_name);
+    const size_t first = first_row == FIRST_OTHER && !is_allocator ? ROW_mallocx : first_row;
+    for (size_t i = first; i < N_FUNCTIONS; i++) {
         const struct ag_symbol_name name = ag_symbol_name(functions[i].name, 1U << STT_FUNC);
         const ElfW(Sym) *symbol =
             entries->found[i].address ? NULL : ag_symbol_tables_find(&tables, &name);
@@ -351,6 +358,35 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
             entries->found[i] = (struct ag_elf_symbol){
                 .address = info->dlpi_addr + symbol->st_value, .size_bytes = symbol->st_size};
         }
+    }
+}
+
+/* Whether an object imports malloc, calloc, realloc or free from another object. */
+static bool imports_malloc(const struct dl_phdr_info *info) {
+    const void *const inside = (const void *)(uintptr_t)info->dlpi_phdr;
+    return ag_import_find(inside, "malloc") != 0 || ag_import_find(inside, "calloc") != 0 ||
+           ag_import_find(inside, "realloc") != 0 || ag_import_find(inside, "free") != 0;
+}
+
+/* Removes the functions that only have the name of one of the C library's: libraries and programs
+ * may use valloc, cfree and other names, which ISO C does not reserve, for functions of their own,
+ * and a source file may have a static malloc. The program defines the C library's functions only if
+ * malloc is among them. A static function is the C library's only if the program imports none of
+ * malloc, calloc, realloc and free. */
+static void remove_namesakes(const struct dl_phdr_info *info, struct entries *entries) {
+    enum { LAST = ROW_mallocx - 1 };
+    struct ag_elf_symbol *found = entries->found;
+    bool has_locals = false;
+    for (size_t i = 0; i <= LAST; i++) {
+        has_locals |= found[i].address != 0 && found[i].is_local;
+    }
+    if (has_locals && imports_malloc(info)) { /* few programs have any: a search takes time */
+        for (size_t i = 0; i <= LAST; i++) {
+            found[i].address = found[i].is_local ? 0 : found[i].address;
+        }
+    }
+    for (size_t i = 0; i <= LAST && found[ROW_malloc].address == 0; i++) {
+        found[i].address = 0;
     }
 }
 
@@ -369,11 +405,7 @@ static void look_into_program(const struct dl_phdr_info *info, struct entries *e
         }
     }
     look_into_tables(info, 0, entries);
-    for (size_t i = 0; i < FIRST_OTHER && !entries->found[ROW_malloc].address; i++) {
-        if (strncmp(functions[i].name, "_Z", 2) == 0) {
-            entries->found[i].address = 0; /* operators */
-        }
-    }
+    remove_namesakes(info, entries);
 }
 
 static int look_into_library(const struct dl_phdr_info *info, struct search *search) {

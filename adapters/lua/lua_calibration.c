@@ -5,23 +5,28 @@
  * recursive, variadic and tail calls, large distances between lines, and a coroutine. The C
  * function compares the calls that it reads from the fields with those of lua_getstack and
  * lua_getinfo: their number, their kind (Lua or C), the place of the definition, the line and the
- * source. The C function also compares Lua's count of bytes in use with the bytes that the
- * adapter's allocator gave out. A second script proves that a mark in a call's status stays until
- * the call returns, and that a new call begins without it (lua_call_memo.c).
+ * source. The C function also compares the names of the script's functions, and Lua's count of
+ * bytes in use with the bytes that the adapter's allocator gave out. A second script (not for 5.1)
+ * proves that a mark in a call's status stays until the call returns, and that a new call begins
+ * without it (lua_call_memo.c).
  *
- * 2. Functions without a name. The C function is called once directly and once by a script: the one
+ * 2. Functions without a name. A C function is called once directly and once by a script: the one
  * function that is on the stack of the second call and not on that of the first is luaV_execute. A
  * finalizer of the adapter is called by a full collection and by a step of the collector: the
  * function that lua_gc called is luaC_fullgc or luaC_step. A frame is identified by the address
  * where its function begins, according to .eh_frame.
  *
- * 3. The pc of luaV_execute (the address of the next bytecode instruction) where Lua does not save
- * it (lua_pcs.c). A chunk (a compiled file or string) that consists only of table constructors runs
- * from its first line to its last. Each constructor makes one table, so the n-th table is made by
- * the n-th OP_NEWTABLE. A vector (an array or hash part) is made by that OP_NEWTABLE if the
- * instruction contains the table's size, otherwise by the OP_SETLIST after it.
+ * 3. The pc. This file finds where luaV_execute holds its pc (the address of the next bytecode
+ * instruction) while Lua has not saved it (lua_pcs.c). A chunk (a compiled file or string) of table
+ * constructors, followed by constructors of closures, runs from its first line to its last. Each
+ * table constructor makes one table, so the n-th table is made by the n-th OP_NEWTABLE. A vector
+ * (an array or hash part) is made by that OP_NEWTABLE if the instruction contains the table's size,
+ * otherwise by the OP_SETLIST after it. In 5.1 an OP_CLOSURE makes a closure and its upvalue.
  *
- * The state's memory is an arena of the adapter, so no allocator of the program is called. */
+ * 4. Types. Lua 5.1 passes no types to its allocator. So before all this, a state of its own makes
+ * an object of each type, and lua_requests.c learns the return addresses of these requests.
+ *
+ * The states' memory is an arena of the adapter, so no allocator of the program is called. */
 #include "lua_calibration.h"
 
 #include <errno.h>
@@ -62,8 +67,8 @@ static struct { /* the calibration that is running */
     bool notes_requests;           /* requests are noted, so no address may be used twice */
     const lua_State *constructing; /* the state that runs the constructors; NULL: the constructors
                                     * are not running */
-    int n_constructed;             /* index of the instruction after the OP_NEWTABLE that
-                                    * made the last table; 0: no table was made */
+    int n_constructed;             /* index of the instruction after the OP_NEWTABLE (5.1: or
+                                    * OP_CLOSURE) that was found last; 0: none yet */
     struct ag_walker *walker;
     struct ag_walked_frame *frames;
 } own;
@@ -212,13 +217,13 @@ static void compare_calls(lua_State *L) {
         }
         if (!ci || call != ci || !ag_lua.api.lua_getinfo(L, "Sl", &debug) ||
             !is_same_call(L, ci, &debug)) {
-            complain("its CallInfo structures are not where this release has them");
+            complain("its CallInfo structures have other offsets than in this release");
             return;
         }
         ci = ag_lua_caller(L, ci);
     }
     if (!ci || ag_lua_caller(L, ci)) {
-        complain("the list of its CallInfo structures does not end where this release ends it");
+        complain("the list of its CallInfo structures does not end as in this release");
     }
     own.n_compared++;
 }
@@ -239,7 +244,7 @@ static void compare_names(const lua_State *L) {
         is_same = name && strcmp(name, names[i]) == 0;
     }
     if (!is_same || ag_lua_name_in(chunk, 4)) {
-        complain("the names of its functions are not where this release has them");
+        complain("the names of its functions have other offsets than in this release");
     }
 }
 
@@ -248,9 +253,9 @@ static void compare_state(const lua_State *L) {
     const uint16_t at = ag_lua.layout.global_allocator;
     if (ag_lua_pointer(global, at) != (void *)(uintptr_t)ag_lua_try ||
         ag_lua_pointer(global, at + sizeof(void *)) != (void *)&own) {
-        complain("its global state is not where this release has it");
+        complain("its global state has another offset than in this release");
     } else if (ag_lua_total_bytes(global) != own.in_use_bytes) {
-        complain("its count of bytes is not where this release has it");
+        complain("its count of bytes has another offset than in this release");
     }
 }
 
@@ -288,10 +293,10 @@ static int finalize(lua_State *L) {
     const char *global = ag_lua_pointer(L, ag_lua.layout.state_global);
     keep_stack(own.wanted);
     own.n_finalized++;
-    /* a step of 5.3 also calls finalizers in other states, if there are some left */
+    /* in 5.3, a step calls remaining finalizers also while the collector is in another state */
     if (own.wanted == &own.collected &&
         ag_lua_byte(global, ag_lua.layout.global_gc_state) != ag_lua.layout.gc_finalizes) {
-        complain("its collector's state is not where this release has it");
+        complain("its collector's state has another offset than in this release");
     }
     return 0;
 }
@@ -408,7 +413,7 @@ static void collect(lua_State *L) {
     const uint16_t kind = ag_lua.layout.global_gc_kind;
     if ((!is_stopped && ag_lua.layout.global_gc_stopped != 0) || ag_lua_gc_is_stopped(global) ||
         (kind != 0 && ag_lua_byte(global, kind) != INCREMENTAL)) {
-        complain("its collector's mode is not where this release has it");
+        complain("its collector's mode has another offset than in this release");
         return;
     }
     own.wanted = &own.collected;
@@ -472,7 +477,7 @@ static void find_types(void) {
 #define ITEMS "1,1,1,1,1,1,1,1,1,1,"
 #define ITEMS_100 ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS
 #define CLOSURES \
-    "do local u = 1 t = function() return u end end\n" /* line of a closure's upvalue */
+    "do local u = 1 t = function() return u end end\n" /* makes a closure and its upvalue */
 static const char constructors[] = "local t = {}\n"
                                    "t = { 1, 2, 3 }\n"
                                    "t = { x = 1 }\n"
@@ -512,7 +517,7 @@ static const uint32_t *find_instruction(const void *proto, size_t tag) {
     return at < n ? &code[at] : NULL;
 }
 
-/* Called for each block that is allocated while the constructors run. */
+/* Called for each new block that Lua requests while the constructors run. */
 static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
     const lua_State *L = own.constructing;
     const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
@@ -574,7 +579,7 @@ int ag_lua_calibrate(const char **ret_reason) {
     memset(&own, 0, sizeof(own));
     own.arena = ag_pages_map(ARENA_BYTES);
     if (!own.arena) {
-        *ret_reason = "there is no memory for a test state";
+        *ret_reason = "out of memory for a test state";
         return -ENOMEM;
     }
     if (ag_lua.layout.global_objects != 0) {

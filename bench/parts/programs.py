@@ -114,7 +114,7 @@ def counted_events(bench, program, plain):
     judge = os.path.join(bench.build, "tests/programs/libcounting_preload.so")
     measure(program.command, env=counted.environment(judge, folder), cwd=bench.folder)
     counts = counted.read(folder)[0]
-    return counts["allocated_blocks"] + counts["freed_blocks"] + counts["ghost_frees"]
+    return counts["allocated_blocks"] + counts["freed_blocks"] + counts["inherited_frees"] + counts["ghost_frees"]
 
 
 def peer_commands(bench, command):

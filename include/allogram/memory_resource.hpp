@@ -9,11 +9,12 @@
  *     struct frames { static constexpr const char *heap_name = "frames"; };
  *     std::vector<float, allogram::allocator<float, frames>> frame;
  *
- * Header-only, on top of allogram.h, whose rules apply: without the library and without the
- * profiler, the classes only forward calls. Each block of the heap has the size that the container
- * requested. Under `allogram run` the trace also contains the block that malloc or operator new
- * returned for the container's block, in the heap of malloc. `allogram report --view=heaps` shows
- * both heaps; do not add their bytes, because they are the same memory. */
+ * The classes need only this header and allogram.h, whose rules apply: without the library and
+ * without the profiler, the classes only forward calls. Each block of the heap has the size that
+ * the container requested. Under `allogram run` the trace also contains the block that malloc or
+ * operator new returned for the container's block, in the heap of malloc or of operator new.
+ * `allogram report --view=heaps` shows both heaps; do not add their bytes, because they are the
+ * same memory. */
 #ifndef ALLOGRAM_MEMORY_RESOURCE_HPP
 #define ALLOGRAM_MEMORY_RESOURCE_HPP
 
@@ -27,8 +28,8 @@
 
 namespace allogram {
 
-/* Returns the heap with this name, which the first call registers; the same name and allocator give
- * the same heap. Returns 0 without the library. */
+/* Returns the heap with this name and allocator; the first call registers the heap. Returns 0
+ * without the library. */
 inline allogram_heap heap_of(const char *name, const char *allocator) {
     allogram_heap_options options = {};
     options.size = sizeof(options);
@@ -73,8 +74,9 @@ private:
 };
 
 /* An allocator for containers without pmr. Heap: a type with a member heap_name. Upstream: the
- * allocator that allocates the memory; it must be default-constructible, and constructible from its
- * own template with another value type, as std::allocator<T> is from std::allocator<U>. */
+ * allocator that allocates the memory; it must be default-constructible, and constructible from the
+ * same allocator template with another value type, as std::allocator<T> is from
+ * std::allocator<U>. */
 template <class T, class Heap, class Upstream = std::allocator<T>> class allocator {
     using traits = std::allocator_traits<Upstream>;
 

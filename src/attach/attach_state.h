@@ -16,7 +16,7 @@
 /* The other threads are stopped so that a call proceeds (stop_the_world.c, section 3). */
 struct ag_attach_help {
     uint64_t since_ns; /* when they were stopped; 0: they are not stopped for this reason */
-    bool is_over;      /* the call gets no help any more */
+    uint64_t again_ns; /* they are not stopped again before this time (CLOCK_MONOTONIC) */
     struct ag_attach_times times;
 };
 
@@ -40,6 +40,11 @@ struct ag_attach {
     bool was_on;                     /* the jumps were written: threads may be inside the agent */
     bool is_learnt;                  /* a stack of the target was once found safe for loading the
                                       * agent (attaching.c, section 1) */
+    /* threads that had to leave code when they were checked last (leave_all in stop_the_world.c):
+     * how many, and one of them; 0: none */
+    size_t n_inside;
+    pid_t insider;
+    bool is_stuck; /* none of them moved, so the last try was in vain */
     struct ag_attach_help help;
     uint32_t random; /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;

@@ -13,8 +13,8 @@
  *
  * 2. The hooks are jumps at the start of functions. The jumps are written while all threads are
  * stopped, and no thread is in, or will return into, the bytes that are replaced. The bytes are
- * restored under the same conditions. Between these two steps a thread may be anywhere in the
- * agent, because its return addresses lead back to the program.
+ * restored under the same conditions. Threads may be inside the agent when the bytes are restored,
+ * because they return from the agent to other bytes of the program.
  *
  * 3. After the hooks are removed, no thread can enter the agent, because the program's data
  * contains no address of the agent. Threads inside the agent leave it before the others are resumed
@@ -137,6 +137,10 @@ static int attach_check(struct ag_attach *attach, char message[512]) {
 /* Does what ag_attach_prepare does, but accepts a process that has an agent already. */
 static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
                           char ret_message[512]) {
+    if (pid == getpid()) {
+        return ag_error_message(ret_message, -EINVAL,
+                                "%d is this command itself; name another process", pid);
+    }
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
         return ag_error_message(ret_message, -ENOMEM, "attach: out of memory");
@@ -197,6 +201,7 @@ const char *ag_attach_program(const struct ag_attach *attach) {
 
 /* ---- one thread at a safe point ---- */
 
+/* What a thread is doing. Threads are tried in the order of these values. */
 enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };
 
 /* Finds what a thread is doing. Reads only /proc, so the thread is not stopped. */
@@ -623,7 +628,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     if (r == 0) {
         ag_attach_unload(attach);
     }
-    if (attach->call.thread == &thread) {
+    if (attach->call.thread != NULL) { /* ag_attach_begin_call succeeded */
         ag_remote_call_end(&attach->call);
         r = (r == -EINTR || r == 0) && attach->call.is_abandoned ? -ETIMEDOUT : r;
     }

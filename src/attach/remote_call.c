@@ -116,6 +116,18 @@ static void unmap_stack(struct ag_remote_call *call) {
     }
 }
 
+/* Saves the signal mask of the thread, and blocks all signals but those that the thread causes
+ * itself. Returns 0, or a negative errno: the mask is unchanged. */
+static int block_signals(struct ag_remote_call *call) {
+    const pid_t tid = call->thread->tid;
+    uint64_t mask = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
+                      signal_bit(SIGFPE) | signal_bit(SIGTRAP));
+    const bool is_done =
+        ptrace(PTRACE_GETSIGMASK, tid, (void *)KERNEL_SIGSET_BYTES, &call->mask) == 0 &&
+        ptrace(PTRACE_SETSIGMASK, tid, (void *)KERNEL_SIGSET_BYTES, &mask) == 0;
+    return is_done ? 0 : -errno;
+}
+
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
                          const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
                          const struct ag_attach_end *end) {
@@ -128,16 +140,10 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
     call->errno_place = 0;
     call->stack = (thread->registers.rsp - RED_ZONE_BYTES) & ~(uint64_t)(ALIGNMENT - 1);
     int r = save_xstate(call);
+    r = r < 0 ? r : block_signals(call);
     if (r < 0) {
+        call->thread = NULL;
         return r;
-    }
-    if (ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)KERNEL_SIGSET_BYTES, &call->mask) < 0) {
-        return -errno;
-    }
-    uint64_t mask = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
-                      signal_bit(SIGFPE) | signal_bit(SIGTRAP));
-    if (ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)KERNEL_SIGSET_BYTES, &mask) < 0) {
-        return -errno;
     }
     r = save_errno(call, libc->errno_location);
     r = r == 0 && needs_stack ? map_stack(call, libc) : r;
@@ -315,9 +321,9 @@ void ag_remote_call_end(struct ag_remote_call *call) {
         repeat_own_call(&call->thread->registers);
     }
     unmap_stack(call);
+    /* if one of the following calls fails, the thread is gone */
     if (call->errno_place != 0) {
         (void)ag_attach_write_memory(call->thread->pid, call->errno_place, &call->errno_value,
-                                     /* here and below: on failure the thread is gone */
                                      sizeof call->errno_value);
     }
     (void)ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &piece);
@@ -328,4 +334,5 @@ void ag_remote_call_end(struct ag_remote_call *call) {
             (void)syscall(SYS_tgkill, call->thread->pid, tid, number);
         }
     }
+    call->thread = NULL;
 }

@@ -6,15 +6,18 @@
  * conditions:
  *
  *     condition                                          reason
+ *     the thread is not stopped by a signal              it would not execute the call
+ *     the innermost frame is in a mapped file            other code cannot be judged
  *     the walk ends at the thread's first frame          otherwise the stack has unknown code
- *     the stack is the thread's own, and has room        otherwise it may be a coroutine's: the
- *                                                        calls get a new stack (remote_call.c)
+ *     the stack has 4 KiB of room                        mmap is called on it; if the stack is a
+ *                                                        coroutine's, or short, the other calls
+ *                                                        use a new stack (remote_call.c)
  *     no signal interrupted a frame                      the interrupted code may hold such a lock
  *     no frame is in the loader, in the allocator, or    these functions hold locks
  *     in a function of the libc that is listed below
  *     the innermost frame is in the libc only during a   elsewhere in the libc, its state between
  *     system call that waits                             two calls of internal functions is unknown
- *     the thread is in no restartable sequence (rseq)    the kernel would not restart it
+ *     the thread is in no restartable sequence (rseq)    the kernel would not restart the sequence
  *     the thread does not intercept its own system       the program would intercept the system
  *     calls (syscall user dispatch)                      calls of dlopen, too
  *     the thread has no child or parent in the same      they may share its thread-local storage
@@ -354,9 +357,27 @@ static bool is_in(const struct ag_code_range *ranges, size_t n_ranges, uint64_t 
     return false;
 }
 
+/* Whether WORD, at address AT of the stack, may be a return address or the pc of code that a signal
+ * interrupted. Other addresses of code are pointers to functions: Erlang keeps pointers to its
+ * native functions on the stacks of its schedulers. */
+static bool is_way_back(const struct ag_traced_thread *thread, uint64_t at, uint64_t word) {
+    enum { PC_OFFSET = 176 }; /* of rip in the kernel's frame of a signal (struct rt_sigframe) */
+    /* mov rax, SYS_rt_sigreturn; syscall: what a signal's frame returns to */
+    static const uint8_t restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    uint8_t code[sizeof restorer];
+    uint64_t below = 0;
+    return ag_is_after_call(thread->pid, word) ||
+           (ag_remote_memory_read(thread->pid, at - PC_OFFSET, &below, sizeof below) == 0 &&
+            ag_remote_memory_read(thread->pid, below, code, sizeof code) == 0 &&
+            memcmp(code, restorer, sizeof code) == 0);
+}
+
+/* Whether the part of the stack that could not be walked contains a return address in the ranges.
+ * The frames that the last walk has found for certain are not searched: they may contain old return
+ * addresses in variables that were never set, and a thread may wait in such frames for ever. */
 static bool has_word_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                         const struct ag_code_range *ranges, size_t n_ranges) {
-    uint64_t at = thread->registers.rsp & ~(uint64_t)7;
+    uint64_t at = ground->frames[ground->walker.n_certain - 1].sp & ~(uint64_t)7;
     const uint64_t end = at + SCAN_BYTES;
     while (at < end) {
         const ssize_t n =
@@ -364,7 +385,7 @@ static bool has_word_in(struct ag_safe_ground *ground, const struct ag_traced_th
         for (ssize_t i = 0; i + 8 <= n; i += 8) {
             uint64_t word;
             memcpy(&word, ground->stack + i, sizeof word);
-            if (is_in(ranges, n_ranges, word)) {
+            if (is_in(ranges, n_ranges, word) && is_way_back(thread, at + (uint64_t)i, word)) {
                 return true;
             }
         }

@@ -3,29 +3,30 @@
  * in the agent, the loaded shared library that records allocations. attaching.c defines the order
  * of the steps.
  *
- * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is in them
- * or would return into them, all threads are resumed, and stopped again after a pause of random
- * length.
+ * 1. Code. No thread may be in the bytes that change, or return into them. When the jumps are
+ * removed, no thread can enter the agent any more, and the agent is unloaded when none is inside.
  *
- * 2. Leaving. When the jumps are removed, no thread can enter the agent any more. The threads that
- * are still inside leave it one after another, while all others stay stopped: each runs alone for
- * microseconds at a time (ag_stopped_threads_give_turn). If such a thread waits for a lock, the
- * holder of the lock gets turns. So the time to leave does not depend on how many threads of the
- * program want to run.
+ * 2. Leaving. The threads that are in such code leave it one after another, while all others stay
+ * stopped: each runs alone for microseconds at a time (ag_stopped_threads_give_turn). If such a
+ * thread waits for a lock, the holder of the lock gets turns. So the time to leave does not depend
+ * on how many threads of the program want to run. If they have not left after LEAVE_NS, all threads
+ * are resumed, and stopped again after a pause of random length.
  *
  * 3. Calls. A thread that calls a function for us waits for a CPU like any other thread, and for
  * locks whose holders wait for a CPU. So if more threads of the program want to run than the CPUs
  * can serve soon, all others stay stopped until the function returns; if they run when the call
- * begins, they are stopped when it has taken SLOW_CALL_NS. If the function waits for a lock, the
- * holder of the lock gets turns. If the function has not returned after HELP_NS, all threads are
- * resumed.
+ * begins, they are stopped when the call has taken SLOW_CALL_NS. If the function waits for a lock,
+ * the holder of the lock gets turns. If the function has not returned after HELP_NS, all threads
+ * are resumed, and stopped again after the same time.
  *
  * 4. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
- * are stopped and none is in that code. When the adapters are switched off, all threads stay
- * stopped until the agent is unloaded: a garbage collector may scan the data of every loaded
- * object, so the agent must not be unloaded during a collection. The unloading takes locks of the
- * libc and of the loader, so no stopped thread may hold one of them. */
+ * are stopped and none is in that code. The threads leave that code as they leave the agent; a
+ * garbage collector that stops its threads by signals goes on while it and they get turns. When the
+ * adapters are switched off, all threads stay stopped until the agent is unloaded: a garbage
+ * collector may scan the data of every loaded object, so the agent must not be unloaded during a
+ * collection. The unloading takes locks of the libc and of the loader, so no stopped thread may
+ * hold one of them. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -44,16 +45,21 @@ enum {
     TURN_NS = 20 * 1000,             /* the way out of the agent takes a microsecond or two */
     LEAVE_ONE_NS = 20 * 1000 * 1000, /* how long a thread may take to leave */
     LEAVE_NS = 150 * 1000 * 1000,    /* how long all threads together may take to leave */
-    HOLDER_STACK_BYTES = 1024, /* where a thread keeps the address of the lock that it holds */
+    STUCK_NS = 20 * 1000 * 1000,     /* a try ends if no thread has moved for this time */
+    STUCK_NAP_NS = 1000 * 1000,
+    /* the pause after such a try, so that the program runs most of the time */
+    STUCK_PAUSE_NS = 80 * 1000 * 1000,
+    /* the innermost part of a stack that is searched for the address of a lock */
+    HOLDER_STACK_BYTES = 1024,
     /* how long a call may take before all other threads are stopped for it */
     SLOW_CALL_NS = 30 * 1000 * 1000,
     CALL_NAP_NS = 10 * 1000 * 1000,
-    HELP_NS = 250 * 1000 * 1000, /* how long all other threads are stopped for calls */
+    HELP_NS = 250 * 1000 * 1000, /* how long all other threads are stopped for calls, at a time */
     /* how long a call waits for a lock before its holder gets a turn */
     ALONE_NS = 1000 * 1000,
 };
 static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = UINT64_C(1000000000);
-/* how long to wait for the last thread to leave the agent */
+/* how long to wait for the next thread to leave the agent */
 static const uint64_t inside_patience_ns = UINT64_C(5000000000);
 
 /* ---- stopping, and code ---- */
@@ -81,21 +87,6 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
         ret_ranges[i] = (struct ag_code_range){place + 1, place + AG_ATTACHMENT_CODE_BYTES};
     }
     return attachment->n_sites;
-}
-
-/* Whether the function IS_IN returns true for a thread. IS_IN is ag_thread_is_in_ranges or
- * ag_thread_is_busy_in. */
-static bool any_thread(struct ag_attach *attach,
-                       bool (*is_in)(struct ag_safe_ground *ground,
-                                     const struct ag_traced_thread *thread,
-                                     const struct ag_code_range *ranges, size_t n_ranges),
-                       const struct ag_code_range *ranges, size_t n_ranges) {
-    for (size_t i = 0; i < attach->threads.n; i++) {
-        if (is_in(&attach->ground, &attach->threads.items[i], ranges, n_ranges)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Writes code by ptrace, which ignores the protection of the pages and leaves it unchanged. */
@@ -156,32 +147,6 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
     return result;
 }
 
-static int at_beginning_error(const struct ag_attach *attach, char message[512]) {
-    return ag_error_message(message, -EAGAIN,
-                            "%d (%s): at each try a thread was at the beginning of an allocation "
-                            "function; try again",
-                            attach->process.pid, attach->process.name);
-}
-
-int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
-                               size_t n_ranges, struct ag_attach_times *times, char message[512]) {
-    for (int i = 0; i < STOP_TRIES; i++) {
-        const int r = ag_attach_stop_all(attach, message);
-        if (r == 0 && !any_thread(attach, ag_thread_is_in_ranges, ranges, n_ranges)) {
-            return 0;
-        }
-        ag_attach_release_all(attach, times);
-        if (r < 0 && r != -EAGAIN) {
-            return r;
-        }
-        if (ag_attach_end_is_due(&attach->end)) {
-            return ag_attach_interrupted(attach, message);
-        }
-        ag_attach_pause(attach);
-    }
-    return at_beginning_error(attach, message);
-}
-
 /* Finds the code of the agent and of its detours (the hooks' jumps). Returns the number of
  * ranges. */
 static size_t agent_ranges(const struct ag_attach *attach,
@@ -197,14 +162,29 @@ static size_t agent_ranges(const struct ag_attach *attach,
 
 /* ---- leaving ---- */
 
-/* Moves the threads that are inside the ranges to the front of the list, and returns how many they
- * are. Called while all threads are stopped. */
-static size_t put_insiders_first(struct ag_stopped_threads *threads, struct ag_safe_ground *ground,
-                                 const struct ag_code_range *ranges, size_t n_ranges) {
+/* Code that threads have to leave. */
+struct places {
+    const struct ag_code_range *ranges; /* no thread may be in them, or return into them */
+    size_t n_ranges;
+    const struct ag_code_range *runtimes; /* no thread may be busy in them (ag_thread_is_busy_in) */
+    size_t n_runtimes;
+};
+
+static bool is_inside(struct ag_attach *attach, const struct ag_traced_thread *thread,
+                      const struct places *places) {
+    return ag_thread_is_in_ranges(&attach->ground, thread, places->ranges, places->n_ranges) ||
+           (places->n_runtimes > 0 &&
+            ag_thread_is_busy_in(&attach->ground, thread, places->runtimes, places->n_runtimes));
+}
+
+/* Moves the threads that are inside to the front of the list, and returns how many they are. Called
+ * while all threads are stopped. */
+static size_t put_insiders_first(struct ag_attach *attach, const struct places *places) {
+    struct ag_stopped_threads *threads = &attach->threads;
     size_t n_inside = 0;
     for (size_t i = 0; i < threads->n; i++) {
         ag_attach_end_alive(threads->end);
-        if (ag_thread_is_in_ranges(ground, &threads->items[i], ranges, n_ranges)) {
+        if (is_inside(attach, &threads->items[i], places)) {
             const struct ag_traced_thread insider = threads->items[i];
             threads->items[i] = threads->items[n_inside];
             threads->items[n_inside++] = insider;
@@ -238,9 +218,10 @@ static bool lock_is_free(const struct ag_attach *attach, uint64_t lock) {
     return ag_remote_memory_read(attach->process.pid, lock, &word, sizeof word) < 0 || word == 0;
 }
 
-/* Gives turns to the stopped threads that may hold the lock, a futex, until it is free. A lock does
- * not say which thread holds it. But code that holds a lock has its address in a register or on the
- * stack, to release it. An allocator's lock is the first member of the arena. */
+/* Gives turns to the stopped threads that may hold the lock, a futex, until the lock is free. A
+ * futex does not contain the id of its holder. But a thread that holds a lock has the address of
+ * the lock in a register or on its stack, to release the lock. (The lock of an arena of malloc is
+ * the arena's first member, so the address of the arena is also that of the lock.) */
 static void free_lock(struct ag_attach *attach, uint64_t lock) {
     enum { TURNS_MOST = 8 };
     struct ag_stopped_threads *threads = &attach->threads;
@@ -264,23 +245,43 @@ static void free_lock(struct ag_attach *attach, uint64_t lock) {
     }
 }
 
-/* Lets one thread run until it is outside of the ranges, for at most LEAVE_ONE_NS. Returns 0 if it
- * is outside; 1: it is still inside; a negative errno: as ag_stopped_threads_give_turn. */
-static int leave_in_turns(struct ag_attach *attach, size_t i, const struct ag_code_range *ranges,
-                          size_t n_ranges) {
+static bool has_moved(const struct ag_traced_thread *thread,
+                      const struct user_regs_struct *before) {
+    return thread->registers.rip != before->rip || thread->registers.rsp != before->rsp ||
+           thread->registers.orig_rax != before->orig_rax;
+}
+
+enum leaving {
+    LEFT,    /* the thread is outside, or gone */
+    MOVED,   /* it is still inside, but has executed code */
+    WAITS,   /* it waits inside for something */
+    UNKNOWN, /* it did not stop again, so it is not known where it is */
+};
+
+/* Lets items[I] run until it is outside of the places, for at most LEAVE_ONE_NS. */
+static enum leaving leave_in_turns(struct ag_attach *attach, size_t i,
+                                   const struct places *places) {
+    enum { FUTILE_TURNS = 3 };
     struct ag_stopped_threads *threads = &attach->threads;
     const pid_t tid = threads->items[i].tid;
     const uint64_t begin_ns = ag_monotonic_ns();
+    enum leaving result = WAITS;
     uint64_t turn_ns = TURN_NS;
-    while (!threads->items[i].is_held && ag_monotonic_ns() - begin_ns < LEAVE_ONE_NS) {
+    int n_futile = 0;
+    while (!threads->items[i].is_held && n_futile < FUTILE_TURNS &&
+           ag_monotonic_ns() - begin_ns < LEAVE_ONE_NS) {
         const struct ag_traced_thread *thread = &threads->items[i];
+        const struct user_regs_struct before = thread->registers;
         const int r = ag_stopped_threads_give_turn(threads, i, turn_ns);
         if (r < 0) {
-            return r;
+            return r == -ETIMEDOUT ? UNKNOWN : LEFT;
         }
-        if (!ag_thread_is_in_ranges(&attach->ground, thread, ranges, n_ranges)) {
-            return 0;
+        if (!is_inside(attach, thread, places)) {
+            return LEFT;
         }
+        const bool waits = ag_traced_thread_call(thread) >= 0 && !has_moved(thread, &before);
+        result = waits ? result : MOVED;
+        n_futile = waits ? n_futile + 1 : 0;
         if (ag_traced_thread_call(thread) == SYS_futex) {
             free_lock(attach, thread->registers.rdi);
         } else {
@@ -290,35 +291,105 @@ static int leave_in_turns(struct ag_attach *attach, size_t i, const struct ag_co
             break; /* a thread has ended, and the order of the list has changed */
         }
     }
-    return 1;
+    return result;
 }
 
-/* Lets the first N_INSIDE threads of the list leave the ranges. Returns whether all have left. */
-static bool leave_all(struct ag_attach *attach, size_t n_inside, const struct ag_code_range *ranges,
-                      size_t n_ranges) {
+/* Gives a turn to each thread for which other threads may wait: a thread with a pending signal, or
+ * a thread in a futex call, which may have been woken. For example, a garbage collector stops the
+ * threads of its program by signals and waits for their handlers. Returns whether one of these
+ * threads has executed code. */
+static bool wake_waiting(struct ag_attach *attach) {
+    struct ag_stopped_threads *threads = &attach->threads;
+    bool have_moved = false;
+    for (size_t i = threads->n; i-- > 0;) {
+        struct ag_traced_thread *thread = &threads->items[i];
+        const struct user_regs_struct before = thread->registers;
+        if (!thread->is_held &&
+            (ag_traced_thread_call(thread) == SYS_futex || ag_traced_thread_has_signal(thread))) {
+            const int r = ag_stopped_threads_give_turn(threads, i, TURN_NS);
+            have_moved |= r < 0 || has_moved(thread, &before);
+        }
+    }
+    return have_moved;
+}
+
+/* Lets all threads leave the places. Called while all threads are stopped. Returns whether no
+ * thread is inside. */
+static bool leave_all(struct ag_attach *attach, const struct places *places) {
     struct ag_stopped_threads *threads = &attach->threads;
     const uint64_t begin_ns = ag_monotonic_ns();
-    size_t n_before = SIZE_MAX;
-    while (n_inside > 0 && n_inside < n_before) {
-        n_before = n_inside;
+    const struct timespec nap = {.tv_nsec = STUCK_NAP_NS};
+    uint64_t moved_ns = begin_ns;
+    for (;;) {
+        const size_t n_late = threads->n_late;
+        size_t n_inside = put_insiders_first(attach, places);
+        bool have_moved = false;
+        attach->insider = n_inside > 0 ? threads->items[0].tid : 0;
+        attach->n_inside = n_inside;
         for (size_t i = n_inside; i-- > 0;) {
             if (ag_monotonic_ns() - begin_ns > LEAVE_NS) {
                 return false;
             }
-            const int r = leave_in_turns(attach, i, ranges, n_ranges);
-            if (r == -ETIMEDOUT) {
-                return false; /* the thread runs, so it is not known where it is */
+            /* the list is shorter if a thread has ended */
+            if (i < threads->n) {
+                const enum leaving result = leave_in_turns(attach, i, places);
+                if (result == UNKNOWN) {
+                    return false;
+                }
+                have_moved |= result != WAITS;
             }
-            if (r <= 0) { /* the last insider takes the place of this thread */
-                const struct ag_traced_thread other = threads->items[i];
-                threads->items[i] = threads->items[--n_inside];
-                threads->items[n_inside] = other;
-            }
-            /* if threads have ended, insiders may have changed places, but only with each other */
-            n_inside = n_inside < threads->n ? n_inside : threads->n;
+        }
+        if (n_inside == 0) {
+            return threads->n_late == n_late;
+        }
+        if (have_moved || wake_waiting(attach)) {
+            moved_ns = ag_monotonic_ns();
+        } else { /* they may wait for the writer, another process */
+            (void)nanosleep(&nap, NULL);
+        }
+        attach->is_stuck = ag_monotonic_ns() - moved_ns > STUCK_NS;
+        if (threads->n_late != n_late || attach->is_stuck) {
+            return false;
         }
     }
-    return n_inside == 0;
+}
+
+/* Lets the program run before the next try. */
+static void pause_before_try(struct ag_attach *attach) {
+    const struct timespec pause = {.tv_nsec = STUCK_PAUSE_NS};
+    if (attach->is_stuck) {
+        (void)nanosleep(&pause, NULL); /* a signal only shortens it */
+    } else {
+        ag_attach_pause(attach);
+    }
+    attach->is_stuck = false;
+}
+
+static int at_beginning_error(const struct ag_attach *attach, char message[512]) {
+    return ag_error_message(message, -EAGAIN,
+                            "%d (%s): at each try a thread was at the beginning of an allocation "
+                            "function; try again",
+                            attach->process.pid, attach->process.name);
+}
+
+int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
+                               size_t n_ranges, struct ag_attach_times *times, char message[512]) {
+    const struct places places = {.ranges = ranges, .n_ranges = n_ranges};
+    for (int i = 0; i < STOP_TRIES; i++) {
+        const int r = ag_attach_stop_all(attach, message);
+        if (r == 0 && leave_all(attach, &places)) {
+            return 0;
+        }
+        ag_attach_release_all(attach, times);
+        if (r < 0 && r != -EAGAIN) {
+            return r;
+        }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, message);
+        }
+        pause_before_try(attach);
+    }
+    return at_beginning_error(attach, message);
 }
 
 /* Removes the hooks if they are written, and lets all threads leave the agent. Called while all
@@ -329,29 +400,26 @@ static int leave_once(struct ag_attach *attach, char message[512]) {
     const size_t n_sites = attach->is_on ? ag_attach_site_ranges(attach, ranges) : 0;
     const struct ag_code_range *agent = ranges + n_sites;
     const size_t n_agent = agent_ranges(attach, ranges + n_sites);
-    const size_t n_inside =
-        put_insiders_first(&attach->threads, &attach->ground, ranges, n_sites + n_agent);
-    for (size_t i = 0; i < n_inside && n_sites > 0; i++) {
-        if (ag_thread_is_in_ranges(&attach->ground, &attach->threads.items[i], ranges, n_sites)) {
+    if (attach->is_on) {
+        const struct places sites = {.ranges = ranges, .n_ranges = n_sites};
+        if (!leave_all(attach, &sites)) {
             return -EAGAIN;
         }
-    }
-    if (attach->is_on) {
         const int r = ag_attach_write_sites(attach, /* is_on= */ false, message);
         attach->is_on = false;
         if (r < 0) {
             return r;
         }
     }
-    const bool have_left = leave_all(attach, n_inside, agent, n_agent);
-    return have_left ? 0 : -EAGAIN;
+    const struct places places = {.ranges = agent, .n_ranges = n_agent};
+    return leave_all(attach, &places) ? 0 : -EAGAIN;
 }
 
 int ag_attach_leave(struct ag_attach *attach, struct ag_attach_times *times,
                     char ret_message[512]) {
     uint64_t begin_ns = ag_monotonic_ns();
+    size_t least_inside = SIZE_MAX;
     for (int n_tries = 1;; n_tries++) {
-        const bool was_on = attach->is_on;
         int r = ag_attach_stop_all(attach, ret_message);
         r = r < 0 ? r : leave_once(attach, ret_message);
         if (r == 0) {
@@ -367,15 +435,18 @@ int ag_attach_leave(struct ag_attach *attach, struct ag_attach_times *times,
         if (attach->is_on && n_tries == STOP_TRIES) {
             return at_beginning_error(attach, ret_message);
         }
-        begin_ns = was_on ? ag_monotonic_ns() : begin_ns;
+        if (attach->is_on || attach->n_inside < least_inside) {
+            begin_ns = ag_monotonic_ns();
+            least_inside = attach->is_on ? SIZE_MAX : attach->n_inside;
+        }
         if (ag_monotonic_ns() - begin_ns > inside_patience_ns) {
             return ag_error_message(
                 ret_message, -EBUSY,
-                "%d (%s): a thread is still inside the agent; the hooks are removed, but the agent "
-                "stays loaded",
-                attach->process.pid, attach->process.name);
+                "%d (%s): thread %d is still inside the agent; the hooks are removed, but the "
+                "agent stays loaded",
+                attach->process.pid, attach->process.name, attach->insider);
         }
-        ag_attach_pause(attach);
+        pause_before_try(attach);
     }
 }
 
@@ -444,18 +515,19 @@ static uint64_t futex_of(const struct ag_traced_thread *thread) {
 bool ag_attach_help_call(void *context, uint64_t passed_ns) {
     struct ag_attach *attach = context;
     if (attach->help.since_ns == 0) {
-        if (!attach->help.is_over && passed_ns >= SLOW_CALL_NS) {
+        const uint64_t now_ns = ag_monotonic_ns();
+        if (passed_ns >= SLOW_CALL_NS && now_ns >= attach->help.again_ns) {
             if (ag_stopped_threads_are_crowded(&attach->threads)) {
                 begin_help(attach);
             }
-            attach->help.is_over = attach->help.since_ns == 0;
+            attach->help.again_ns = ag_monotonic_ns() + SLOW_CALL_NS;
         } else {
             ag_attach_sleep_until_woken(CALL_NAP_NS);
         }
     } else if (ag_monotonic_ns() - attach->help.since_ns >= HELP_NS) {
         ag_attach_release_all(attach, &attach->help.times);
         attach->help.since_ns = 0;
-        attach->help.is_over = true;
+        attach->help.again_ns = ag_monotonic_ns() + HELP_NS;
     } else {
         const uint64_t futex = passed_ns >= ALONE_NS ? futex_of(attach->call.thread) : 0;
         if (futex != 0) {
@@ -468,26 +540,22 @@ bool ag_attach_help_call(void *context, uint64_t passed_ns) {
 
 /* ---- runtimes ---- */
 
-static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
-    const struct ag_attachment *attachment = &attach->attachment;
-    struct ag_code_range ranges[AG_ATTACHMENT_RANGES];
-    for (uint32_t i = 0; i < attachment->n_quiet; i++) {
-        ranges[i] = (struct ag_code_range){attachment->quiet[i].low, attachment->quiet[i].high};
-    }
-    return any_thread(attach, ag_thread_is_busy_in, ranges, attachment->n_quiet);
-}
-
-/* Stops all threads. Returns 0 if no thread is in the ranges or in a runtime, and a thread that may
- * make calls was found (ret_caller); -EAGAIN: try again; or another negative errno. */
+/* Stops all threads, and lets them leave the ranges and the runtimes. Returns 0 if all have left,
+ * and a thread that may make calls was found (ret_caller); -EAGAIN: try again; or another negative
+ * errno. */
 static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ranges,
                         size_t n_ranges, struct ag_traced_thread **ret_caller, char message[512]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    struct ag_code_range quiet[AG_ATTACHMENT_RANGES];
+    for (uint32_t i = 0; i < attachment->n_quiet; i++) {
+        quiet[i] = (struct ag_code_range){attachment->quiet[i].low, attachment->quiet[i].high};
+    }
+    const struct places places = {ranges, n_ranges, quiet, attachment->n_quiet};
     const int r = ag_attach_stop_all(attach, message);
     if (r < 0) {
         return r;
     }
-    const bool is_quiet = !any_thread(attach, ag_thread_is_in_ranges, ranges, n_ranges) &&
-                          !any_thread_is_in_a_runtime(attach);
-    *ret_caller = is_quiet ? find_caller(attach) : NULL;
+    *ret_caller = leave_all(attach, &places) ? find_caller(attach) : NULL;
     return *ret_caller != NULL ? 0 : -EAGAIN;
 }
 
@@ -502,10 +570,17 @@ static int call_switch(struct ag_attach *attach, bool is_on) {
 }
 
 static int never_quiet(const struct ag_attach *attach, char message[512]) {
-    return ag_error_message(
-        message, -EAGAIN,
-        "%d (%s): at each try a thread was inside the runtime or the allocator; try again",
-        attach->process.pid, attach->process.name);
+    if (attach->insider != 0) {
+        return ag_error_message(
+            message, -EAGAIN,
+            "%d (%s): at each try a thread was inside the runtime or the allocator, most recently "
+            "thread %d; try again",
+            attach->process.pid, attach->process.name, attach->insider);
+    }
+    return ag_error_message(message, -EAGAIN,
+                            "%d (%s): at each try no thread was at a place where it may call the "
+                            "runtime; try again",
+                            attach->process.pid, attach->process.name);
 }
 
 static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, char message[512]) {
@@ -545,7 +620,7 @@ int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *time
         if (ag_attach_end_is_due(&attach->end)) {
             return ag_attach_interrupted(attach, ret_message);
         }
-        ag_attach_pause(attach);
+        pause_before_try(attach);
     }
     return never_quiet(attach, ret_message);
 }
@@ -628,7 +703,7 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
         if (ag_attach_end_is_due(&attach->end)) {
             return ag_attach_interrupted(attach, ret_message);
         }
-        ag_attach_pause(attach);
+        pause_before_try(attach);
     }
     return never_quiet(attach, ret_message);
 }

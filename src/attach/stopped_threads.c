@@ -39,15 +39,20 @@
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
-    /* enough for a time slice of each thread, if 20 threads want to run */
+    /* How long to wait for the stops of all threads: time slices of some ms for 20 threads that
+     * want to run, and more for each further thread. With so many threads, each waits that long for
+     * its time slice even if no thread is traced. */
     ALL_PATIENCE_NS = 100 * 1000 * 1000,
+    PATIENCE_PER_THREAD_NS = 2 * 1000 * 1000,
+    ALL_PATIENCE_MOST_NS = 500 * 1000 * 1000,
     GOOD_MOMENT_NAP_NS = 1000 * 1000,
     TRANSFER_PATIENCE_NS = 100 * 1000 * 1000,
     TRANSFERS_PATIENCE_NS = 300 * 1000 * 1000, /* for all threads together */
     SLICE_NS = 50 * 1000 * 1000,
-    /* how long to wait for a good moment while a thread executes a function for us */
+    /* how long await_good_moment may wait while a thread executes a function for us */
     BUSY_PATIENCE_NS = 20 * 1000 * 1000,
-    CROWD = 8, /* running threads per CPU: a turn of each takes some 20 ms */
+    /* with more running threads per CPU than this, a thread waits some 20 ms for the CPU */
+    CROWD = 8,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
@@ -139,7 +144,9 @@ static bool thread_has_ended(pid_t pid, pid_t tid) {
 /* The time limit of a step, for all threads that it waits for. */
 struct patience {
     uint64_t until_ns; /* in CLOCK_MONOTONIC */
-    uint64_t due_ns;   /* the limit after the end of the attach became due; 0: it is not due */
+    /* the limit that replaces until_ns, if it is earlier, when the end of the attach is due; 0: the
+     * end is not due */
+    uint64_t due_ns;
 };
 
 static struct patience patience_of(uint64_t ns) {
@@ -297,7 +304,7 @@ int ag_stopped_threads_give_turn(struct ag_stopped_threads *threads, size_t i, u
     return r;
 }
 
-/* Waits first for the threads that were late the last time, while no other thread is stopped. */
+/* Waits for the threads that were late at the last try. Called before other threads are stopped. */
 static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     struct patience patience = patience_of(late_patience_ns);
     const size_t n = threads->n_late;
@@ -320,9 +327,9 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
 }
 
 /* Whether the thread may be stopped now: it is not spared, not in an uninterruptible wait, and not
- * running. A look at a running thread does not show whether the thread is inside of a call that
- * transfers, so a thread that always runs is looked at several times. N_LOOKS: how many looks there
- * were so far, with this one; PASSED_NS: the time since the first. */
+ * running. /proc does not show whether a running thread is inside of a call that transfers data, so
+ * a running thread is ready only at the third check. N_LOOKS: number of checks so far, with this
+ * one; PASSED_NS: the time since the first check. */
 static bool thread_is_ready(struct ag_stopped_threads *threads, pid_t tid, int n_looks,
                             uint64_t passed_ns) {
     enum { LOOKS = 3 };
@@ -337,15 +344,15 @@ static bool thread_is_ready(struct ag_stopped_threads *threads, pid_t tid, int n
 /* Waits a while until all threads may be stopped: a thread in an uninterruptible wait does not
  * stop, and stopping the other threads would be useless.
  *
- * A look at thousands of threads takes a tenth of a second. So only the threads that were not ready
- * are looked at again. When these are ready, the look at all threads is repeated if more time has
- * passed since then than the look itself took. */
+ * To check thousands of threads takes a tenth of a second. So only the threads that were not ready
+ * are checked again. When these are ready, the check of all threads is repeated if more time has
+ * passed since then than the check itself took. */
 static void await_good_moment(struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
     const uint64_t begin_ns = ag_monotonic_ns();
     const struct timespec nap = {.tv_nsec = GOOD_MOMENT_NAP_NS};
-    uint64_t look_ns = 0, looked_ns = 0; /* of the last look at all threads: how long, and when */
-    size_t n_left = 0;                   /* threads that were not ready at the last look */
+    uint64_t look_ns = 0, looked_ns = 0; /* duration and end of the last check of all threads */
+    size_t n_left = 0;                   /* threads that were not ready at the last check */
     threads->n_spared = 0;
     for (int n_looks = 1; n_left > 0 || ag_monotonic_ns() - looked_ns > look_ns; n_looks++) {
         const uint64_t now_ns = ag_monotonic_ns();
@@ -384,8 +391,10 @@ static int interrupted(const struct ag_stopped_threads *threads, char message[51
 /* Waits until the threads items[FIRST] and later have stopped; threads that have ended are
  * dropped. */
 static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
-    struct patience patience = patience_of(ALL_PATIENCE_NS);
     const size_t n = threads->n;
+    const uint64_t most_ns = ALL_PATIENCE_NS + n * PATIENCE_PER_THREAD_NS;
+    struct patience patience =
+        patience_of(most_ns < ALL_PATIENCE_MOST_NS ? most_ns : ALL_PATIENCE_MOST_NS);
     int result = 0;
     threads->n = first;
     for (size_t i = first; i < n; i++) {

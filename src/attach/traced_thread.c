@@ -128,11 +128,9 @@ static bool may_be_repeated(long call) {
 #define IGNORED_BY_DEFAULT \
     (SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) | SIGNAL_BIT(SIGCONT))
 
-/* Whether a signal is pending that would end a system call of the thread, were it not traced: a
- * signal that is neither blocked nor ignored. The kernel keeps an ignored signal pending only
- * because the thread is traced; without a tracer, the kernel discards such a signal when it is
- * sent. Returns true if the pending signals cannot be read. */
-static bool has_pending_signal(const struct ag_traced_thread *thread) {
+/* The kernel keeps an ignored signal pending only because the thread is traced; without a tracer,
+ * the kernel discards such a signal when it is sent. */
+bool ag_traced_thread_has_signal(const struct ag_traced_thread *thread) {
     char text[4096];
     (void)ag_remote_process_file(thread->pid, thread->tid, "status", text, sizeof text);
     uint64_t own = 0, shared = 0, blocked = 0, ignored = 0, caught = 0;
@@ -177,7 +175,7 @@ static void repeat_interrupted_call(const struct ag_traced_thread *thread) {
     struct user_regs_struct registers = thread->registers;
     const long call = ag_traced_thread_call(thread);
     if (call < 0 || (long)registers.rax != -EINTR || !may_be_repeated(call) ||
-        has_pending_signal(thread) ||
+        ag_traced_thread_has_signal(thread) ||
         ag_remote_memory_read(thread->pid, registers.rip - CALL_BYTES, code, sizeof code) < 0 ||
         memcmp(code, call_instruction, sizeof code) != 0) {
         return;

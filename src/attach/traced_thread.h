@@ -16,7 +16,8 @@ struct ag_traced_thread { /* all zero: no thread */
     bool is_killed;      /* the thread was killed while it was stopped, and has to be waited for by
                           * ag_traced_thread_finish_stop: its process cannot end, or execute another
                           * program, before its tracer knows of its end */
-    uint64_t stopped_ns; /* when the thread stopped, by the monotonic clock */
+    uint64_t stopped_ns; /* time of CLOCK_MONOTONIC: when the stop was requested or, if the thread
+                          * is late, when it had stopped */
     struct user_regs_struct registers;
 };
 
@@ -39,6 +40,11 @@ int ag_traced_thread_give_turn(struct ag_traced_thread *thread, uint64_t turn_ns
 
 /* The number of the system call that the thread is in, or -1. */
 long ag_traced_thread_call(const struct ag_traced_thread *thread);
+
+/* Whether a signal is pending that would end a system call of the thread if the thread were not
+ * traced: a signal that is neither blocked nor ignored. Returns true if the pending signals cannot
+ * be read. */
+bool ag_traced_thread_has_signal(const struct ag_traced_thread *thread);
 
 /* Whether CALL, the number of a system call, changes the memory map. Allocators make such calls. */
 bool ag_call_changes_map(long call);

@@ -48,6 +48,7 @@
 #include "remote/glibc_heap.h"
 #include "remote/machine_link.h"
 #include "report/quantity.h"
+#include "text/shell_word.h"
 #include "writer/live_session.h"
 
 enum {
@@ -181,7 +182,7 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_TRACE:
         return set_choice(&request->link, id, value)
                    ? AG_EXIT_OK
-                   : refuse_value(id, value, "names nothing, or too many items");
+                   : refuse_value(id, value, "no item given, or too many");
     }
     return set_recording_option(request, (enum ag_recording_option)id, value);
 }
@@ -282,13 +283,14 @@ static bool finish_in_background(struct request *request) {
  * the recording, switches the hooks off and unloads the agent. Returns the exit status. */
 static int record_process(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_supervisor *supervisor = &request->supervisor;
-    char message[512] = "";
+    char message[512] = "", word[AG_SHELL_WORD_BYTES];
     int status = AG_EXIT_OK;
     int r = ag_supervisor_start_writer(supervisor);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
     ag_urgency_begin();
     if (r < 0) {
-        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start the writer: %s", strerror(-r));
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start the writer: %s%s", strerror(-r),
+                         ag_open_files_hint(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
@@ -334,7 +336,8 @@ static int record_process(struct request *request, struct ag_session *session, c
     ag_urgency_hurry(supervisor->writer);
     if (!ag_supervisor_watch(supervisor)) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "the writer failed; to save what was recorded: allogram check %s", trace);
+                       "the writer failed; to save what was recorded: allogram check %s",
+                       ag_shell_word(trace, word, sizeof(word)));
     }
     if (!request->is_quiet && status == AG_EXIT_OK) {
         ag_run_summary_print(&supervisor->report, ag_attach_program(request->attach));
@@ -431,7 +434,8 @@ static int attach_to_process(struct request *request) {
     request->live.is_quiet = request->is_quiet;
     const int r = begin_signals(request);
     if (r < 0) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot receive signals: %s", strerror(-r));
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot receive signals: %s%s", strerror(-r),
+                       ag_open_files_hint(-r));
     }
     if (ag_attach_claim(request->pid, &asked_end, &request->claim, message) < 0 ||
         clean_up(request->pid, message) < 0 ||

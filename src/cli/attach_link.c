@@ -38,11 +38,12 @@
 #include "cli/run_summary.h"
 #include "cli/supervisor.h"
 #include "remote/machine_link.h"
+#include "text/shell_word.h"
 #include "writer/live_session.h"
 #include "writer/snapshot.h"
 
 enum {
-    LOOK_MS = 1000, /* longest wait for an event; the machine expects a message every 10 s */
+    LOOK_MS = 1000, /* longest wait for an event; kind->next has to be called at least every 10 s */
     REPORT_PATIENCE_MS = 120 * 1000,
     STUCK_PATIENCE_MS = 2000, /* timeout for a machine that does not stop */
 };
@@ -82,7 +83,7 @@ struct attachment {
     struct ag_link *link;
     struct ag_supervisor supervisor;
     char trace[4096];
-    uint64_t until_ms; /* 0: no limit */
+    uint64_t until_ms; /* end of the recording on the monotonic clock; 0: no limit */
 };
 
 static int make_session(struct attachment *at, char message[512]) {
@@ -110,7 +111,8 @@ static int make_session(struct attachment *at, char message[512]) {
     if (r == 0) {
         r = ag_supervisor_start_writer(&at->supervisor);
         if (r < 0) {
-            (void)snprintf(message, 512, "cannot start the writer: %s", strerror(-r));
+            (void)snprintf(message, 512, "cannot start the writer: %s%s", strerror(-r),
+                           ag_open_files_hint(-r));
             ag_session_remove_empty_trace(at->trace);
         }
     }
@@ -189,7 +191,8 @@ static enum outcome accompany(struct attachment *at) {
     return ENDED;
 }
 
-/* Seals the trace after the machine has left or died. */
+/* Called after the machine has left or died, or if it does not stop: waits until the writer has
+ * sealed the trace, and prints the summary. Kills the writer if it needs more than PATIENCE_MS. */
 static void finish_recording(struct attachment *at, int patience_ms) {
     struct ag_supervisor *supervisor = &at->supervisor;
     const uint64_t give_up_ms = ag_supervisor_now_ms() + (uint64_t)patience_ms;
@@ -202,13 +205,15 @@ static void finish_recording(struct attachment *at, int patience_ms) {
     }
     (void)close(supervisor->report_fd); /* nothing was written */
     if (supervisor->report_bytes < sizeof(supervisor->report)) {
+        char word[AG_SHELL_WORD_BYTES];
         (void)kill(supervisor->writer, SIGKILL); /* its pid is not reused before waitpid */
         (void)waitpid(supervisor->writer, NULL, 0);
-        ag_say("the trace is incomplete; to save what was recorded: allogram check %s", at->trace);
+        ag_say("the trace is incomplete; to save what was recorded: allogram check %s",
+               ag_shell_word(at->trace, word, sizeof(word)));
         supervisor->session = ag_session_close(supervisor->session);
         return;
     }
-    /* after its report, the writer still waits a moment for children of the machine's process */
+    /* after its report, the writer still waits briefly for children of the machine's process */
     (void)waitpid(supervisor->writer, NULL, 0);
     ag_session_free_memory(supervisor->session);
     supervisor->session = ag_session_close(supervisor->session);

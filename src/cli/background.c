@@ -1,5 +1,5 @@
 /* background.c: detaches processes of allogram from the terminal and from the profiled program: the
- * writer (the process that writes the traces), the server of the pprof pages, and the process that
+ * writer (the process that writes the traces), the server of --serve, and the process that
  * continues after `attach` has ended. Signals that the terminal sends must not end these processes.
  * These processes also close or redirect the descriptors that they inherited: the reader of a pipe
  * waits until all processes have closed the write end. */
@@ -24,6 +24,20 @@ void ag_background_begin(const char *name, const int *ignored) {
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid(); /* fails only for the leader of a process group, which a fresh child is not */
     (void)prctl(PR_SET_NAME, name);
+}
+
+/* -1000 would forbid the kernel to kill this process at all. A cgroup in which no other process is
+ * left to kill would then stay at its limit for ever. */
+void ag_background_outlive_memory(void) {
+    static const char last[] = "-900";
+    char now[16] = "";
+    const int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && read(fd, now, sizeof(now) - 1) > 0 && strtol(now, NULL, 10) > -900) {
+        (void)!pwrite(fd, last, sizeof(last) - 1, 0); /* without the capability, nothing changes */
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* the file has no data of its own */
+    }
 }
 
 static int by_value(const void *left, const void *right) {

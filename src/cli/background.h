@@ -12,5 +12,8 @@ void ag_background_begin(const char *name, const int *ignored);
 void ag_background_replace_by_null(int first, int last);
 /* Closes all descriptors from 3 on, except the COUNT descriptors in KEEP. Sorts KEEP. */
 void ag_background_close_all_but(int *keep, size_t count);
+/* Asks the kernel to kill this process last if memory runs out. Has an effect only with the
+ * capability CAP_SYS_RESOURCE. */
+void ag_background_outlive_memory(void);
 
 #endif

@@ -1,19 +1,26 @@
-/* check.c: `allogram check TRACE`: checks whether a trace is whole. The exit status is 0 if the
- * trace is whole; otherwise it is 1, and the first damaged place is printed. The number of lost
- * events is always printed. `check` is the only command that changes a trace: it first completes
- * (seals) the trace of a recording that was killed. */
+/* check.c: `allogram check TRACE...`: checks whether traces are whole. The exit status is 0 if all
+ * are whole, otherwise 1. For each trace it prints the number of lost events and, if the trace is
+ * damaged, the position of the first damage. `check` is the only command that changes a trace: it
+ * first completes (seals) the trace of a recording that was killed. */
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
+#include "cli/progress_line.h"
 #include "format/verify.h"
 #include "report/page.h"
+#include "text/json_writer.h"
 #include "writer/writer.h"
 
 static uint64_t lost_total(const struct ag_verdict *verdict) {
@@ -24,23 +31,33 @@ static uint64_t lost_total(const struct ag_verdict *verdict) {
     return total;
 }
 
-static void print_json(const struct ag_verdict *verdict) {
+static void write_verdict(struct ag_json *json, const char *path,
+                          const struct ag_verdict *verdict) {
     const struct ag_decode_error *damage = &verdict->damage;
 
-    printf("{\"whole\": %s, \"events\": %" PRIu64 ", \"lost_events\": {\"total\": %" PRIu64,
-           verdict->is_whole ? "true" : "false", verdict->events, lost_total(verdict));
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "file", path);
+    ag_json_bool(json, "whole", verdict->is_whole);
+    ag_json_integer(json, "events", verdict->events);
+    ag_json_open(json, "lost_events", '{');
+    ag_json_integer(json, "total", lost_total(verdict));
     for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
-        printf(", \"%s\": %" PRIu64, ag_lost_cause_name(cause), verdict->lost[cause]);
+        ag_json_integer(json, ag_lost_cause_name(cause), verdict->lost[cause]);
     }
-    printf(", \"unknown\": %" PRIu64 "}, \"damage\": ", verdict->lost_unknown);
+    ag_json_integer(json, "unknown", verdict->lost_unknown);
+    ag_json_close(json, '}');
     if (damage->code == AG_DECODE_OK) {
-        puts("null}");
+        ag_json_null(json, "damage");
     } else {
-        printf("{\"offset\": %" PRIu64 ", \"what\": \"%s\", \"missing_chunks\": %" PRIu64
-               ", \"missing_events\": %" PRIu64 ", \"missing_bytes\": %" PRIu64 "}}\n",
-               damage->offset, ag_decode_code_text(damage->code), verdict->damaged_chunks,
-               verdict->damaged_events, verdict->damaged_bytes);
+        ag_json_open(json, "damage", '{');
+        ag_json_integer(json, "offset", damage->offset);
+        ag_json_string(json, "what", ag_decode_code_text(damage->code));
+        ag_json_integer(json, "missing_chunks", verdict->damaged_chunks);
+        ag_json_integer(json, "missing_events", verdict->damaged_events);
+        ag_json_integer(json, "missing_bytes", verdict->damaged_bytes);
+        ag_json_close(json, '}');
     }
+    ag_json_close(json, '}');
 }
 
 /* Prints "(ring_full 3, stopped 2)": the causes of lost events. */
@@ -89,7 +106,7 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
         if (damage->code == AG_DECODE_CUT && damage->body_offset == 0) {
             fputs("; missing: the end of the file; its size is not known", stdout);
         } else if (damage->code == AG_DECODE_OK && !verdict->has_end) {
-            fputs("; it has no end of the program: later events are missing", stdout);
+            fputs("; the end of the program is not in the trace: later events are missing", stdout);
         }
     } else {
         fputs(ag_trace_hint(path), stdout);
@@ -97,25 +114,21 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
     putchar('\n');
 }
 
-int ag_command_check(int argc, char **argv) {
-    static const struct ag_option table[] = {
-        {'j', "json", NULL, "print one JSON object instead of text"},
-    };
-    struct ag_options options = {
-        .usage = "check [--json] TRACE",
-        .about = "Checks whether a trace is whole (exit status 0), or where it is damaged (1).",
-        .table = table,
-        .n_table = AG_ARRAY_SIZE(table)};
-    bool wants_json = false;
+enum { OPTION_JSON = 'j' };
+struct check_request {
+    bool wants_json, is_quiet;
+    struct ag_json json; /* used if wants_json */
+};
 
-    if (!ag_options_read(&options, argc, argv, ag_option_set_bool, &wants_json)) {
-        return options.status;
-    }
-    if (options.n_operands != 1) {
-        return ag_options_refuse_operands(&options, "trace", "one trace",
-                                          "check allogram.ls.4711.allogram");
-    }
-    const char *path = options.operands[0];
+static int set_option(void *context, int id, const char *value) {
+    struct check_request *request = context;
+    (void)value; /* neither option has one */
+    *(id == OPTION_JSON ? &request->wants_json : &request->is_quiet) = true;
+    return AG_EXIT_OK;
+}
+
+/* Checks one trace and prints the result. */
+static int check_trace(const char *path, struct check_request *request) {
     char message[512] = "";
     struct ag_verdict verdict;
 
@@ -128,14 +141,97 @@ int ag_command_check(int argc, char **argv) {
     } else if (r < 0) {
         ag_say("check: %s; continuing with the readable part", message);
     }
-    r = ag_trace_verify(path, &verdict);
+    r = ag_trace_verify(
+        path, ag_progress_line("check", request->is_quiet, /* prints_early= */ false), &verdict);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "check: %s: %s%s", path, strerror(-r), ag_trace_hint(path));
     }
-    if (wants_json) {
-        print_json(&verdict);
+    if (request->wants_json) {
+        write_verdict(&request->json, path, &verdict);
     } else {
         print_text(path, &verdict);
     }
     return verdict.is_whole ? AG_EXIT_OK : AG_EXIT_FAILURE;
+}
+
+static int is_trace_name(const struct dirent *entry) {
+    static const char suffix[] = ".allogram";
+    const size_t length = strlen(entry->d_name);
+    return length >= sizeof suffix &&
+           strcmp(entry->d_name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+/* Checks the files of a folder whose names end in .allogram, in the order of their names. Fails if
+ * the folder has no such file, because then nothing was checked. */
+static int check_folder(const char *folder, struct check_request *request) {
+    struct dirent **entries;
+    const int n = scandir(folder, &entries, is_trace_name, alphasort);
+    if (n < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "check: %s: %s", folder, strerror(errno));
+    }
+    const char *between = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    int status = n > 0 ? AG_EXIT_OK
+                       : ag_fail(AG_EXIT_FAILURE,
+                                 "check: %s: no file in this folder is named *.allogram", folder);
+    for (int i = 0; i < n; i++) {
+        char path[PATH_MAX];
+        const int length =
+            snprintf(path, sizeof path, "%s%s%s", folder, between, entries[i]->d_name);
+        const int trace_status =
+            length < (int)sizeof path
+                ? check_trace(path, request)
+                : ag_fail(AG_EXIT_FAILURE, "check: %s: the path of %s in it is too long", folder,
+                          entries[i]->d_name);
+        status = trace_status != AG_EXIT_OK ? trace_status : status;
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+int ag_command_check(int argc, char **argv) {
+    static const struct ag_option table[] = {
+        {OPTION_JSON, "json", NULL, "print one JSON object instead of text"},
+        AG_OPTION_OF_QUIET,
+    };
+    struct ag_options options = {
+        .usage = "check [OPTIONS] TRACE...",
+        .about = "Checks whether traces are whole (exit status 0), or where they are damaged (1). "
+                 "A folder\nstands for the traces in it, files named *.allogram.",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table)};
+    struct check_request request = {.json.out = stdout};
+
+    if (!ag_options_read(&options, argc, argv, set_option, &request)) {
+        return options.status;
+    }
+    if (options.n_operands == 0) {
+        return ag_options_refuse_operands(&options, "trace", "traces",
+                                          "check allogram.ls.4711.allogram");
+    }
+    const bool is_list = options.n_operands > 1 || is_folder(options.operands[0]);
+    struct ag_json *json = &request.json;
+    int status = AG_EXIT_OK;
+    json->line_depth = is_list ? 2 : 0;
+    if (request.wants_json && is_list) {
+        ag_json_open(json, NULL, '{');
+        ag_json_open(json, "traces", '[');
+    }
+    for (int i = 0; i < options.n_operands; i++) {
+        const char *path = options.operands[i];
+        const int operand_status =
+            is_folder(path) ? check_folder(path, &request) : check_trace(path, &request);
+        status = operand_status != AG_EXIT_OK ? operand_status : status;
+    }
+    if (request.wants_json && is_list) {
+        ag_json_close(json, ']');
+        ag_json_bool(json, "whole", status == AG_EXIT_OK);
+        ag_json_close(json, '}');
+    }
+    return status;
 }

@@ -1,5 +1,5 @@
-/* command.h: a command of allogram, as main.c sees it. Each command has a file of its own and a row
- * in main.c's table.
+/* command.h: declares the commands of allogram for main.c. Each command has a file of its own and a
+ * row in main.c's table.
  *
  * The function of a command gets the words of the command line after "allogram", so argv[0] is the
  * name of the command. The function returns the exit status. */
@@ -31,6 +31,7 @@ int ag_command_doctor(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
 int ag_command_explain(int argc, char **argv);
 int ag_command_export(int argc, char **argv);
+int ag_command_mcp(int argc, char **argv);
 int ag_command_observe(int argc, char **argv);
 int ag_command_report(int argc, char **argv);
 int ag_command_run(int argc, char **argv);

@@ -3,8 +3,8 @@
  *
  * A session is one recording. Its live file is the memory that a recorded process shares with the
  * command that records it. The process has this file mapped, so `control` finds the session among
- * the mappings of the process, and no registry of sessions is needed. For the action stop,
- * `control` asks the command `attach` to detach from the program. If that command was killed,
+ * the mappings of the process, and no registry of sessions is needed. To stop a recording of
+ * `attach`, `control` asks that command to detach from the program. If the command was killed,
  * `control` itself unloads the agent, the library that records inside the process. */
 #include <errno.h>
 #include <poll.h>
@@ -29,6 +29,7 @@
 #include "remote/remote_maps.h"
 #include "remote/remote_process.h"
 #include "text/nearest_name.h"
+#include "text/shell_word.h"
 #include "writer/live_session.h"
 #include "writer/process_watch.h"
 #include "writer/session_control.h"
@@ -86,7 +87,7 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
  * writer (the process that makes the trace) has sealed the trace. */
 static int detach_for_killed_attach(struct ag_session *session,
                                     const struct ag_remote_process *process, const char *trace) {
-    char message[512] = "";
+    char message[512] = "", word[AG_SHELL_WORD_BYTES];
     sigset_t child_signals;
     int claim = -1;
     (void)sigemptyset(&child_signals);
@@ -95,7 +96,8 @@ static int detach_for_killed_attach(struct ag_session *session,
     const struct ag_attach_end end = {
         .asked_ns = ag_end_guard_asked_ns, .hold = ag_end_guard_hold, .alive = ag_end_guard_alive};
     int r = ag_end_guard_begin("control", NULL, NULL);
-    r = r < 0 ? ag_error_message(message, r, "cannot receive signals: %s", strerror(-r))
+    r = r < 0 ? ag_error_message(message, r, "cannot receive signals: %s%s", strerror(-r),
+                                 ag_open_files_hint(-r))
               : ag_attach_claim(process->pid, &end, &claim, message);
     r = r < 0 ? r : ag_attach_clean_up(process->pid, &end, message);
     ag_attach_claim_end(&claim);
@@ -107,7 +109,7 @@ static int detach_for_killed_attach(struct ag_session *session,
             return ag_fail(AG_EXIT_FAILURE,
                            "control: %d (%s): the agent was removed, but the writer was killed: "
                            "allogram check %s saves what was recorded",
-                           process->pid, process->name, trace);
+                           process->pid, process->name, ag_shell_word(trace, word, sizeof(word)));
         }
         (void)poll(NULL, 0, SEAL_LOOK_MS);
     }
@@ -217,14 +219,15 @@ static int set_link_option(void *request, int id, const char *value) {
 }
 
 int ag_command_control(int argc, char **argv) {
+    char word[AG_SHELL_WORD_BYTES];
     struct link_option option = {.name = NULL};
     struct ag_options options = {
         .usage = "control PID|NODE ACTION [OPTIONS]",
         .about =
             "Controls a recording of `allogram run` or `attach`. ACTION is pause, resume, reset (reports begin here;\n"
             "of a NODE: ends the trace and begins another one), dump (writes a trace of the recording so far, next\n"
-            "to the trace) or stop. PID is the program or its allogram; all actions but dump affect every process\n"
-            "of the session.",
+            "to the trace) or stop. PID is that of the program or of the allogram that records it. All actions but\n"
+            "dump affect every process of the session.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
@@ -236,7 +239,8 @@ int ag_command_control(int argc, char **argv) {
                    ? ag_fail(AG_EXIT_USAGE,
                              "control: %s: no action given; for example: allogram control %s "
                              "pause (or resume, reset, dump, stop)",
-                             options.operands[0], options.operands[0])
+                             options.operands[0],
+                             ag_shell_word(options.operands[0], word, sizeof(word)))
                    : ag_options_refuse_operands(
                          &options, "process", "a process and an action",
                          "control 4711 pause (`pgrep NAME` prints the number)");

@@ -26,10 +26,10 @@ static int compare_traces(const struct ag_report_request *request, char **paths)
 }
 
 int ag_command_diff(int argc, char **argv) {
-    static const char *const names[] = {"json",      "sort",       "limit",  "focus",  "ignore",
-                                        "from",      "to",         "older",  "thread", "runtime",
-                                        "by",        "min-count",  "within", "tail",   "sysroot",
-                                        "debug-dir", "debuginfod", "color",  "fold",   NULL};
+    static const char *const names[] = {
+        "json",    "sort",      "limit",      "focus", "ignore",    "from",   "to",
+        "older",   "thread",    "runtime",    "by",    "min-count", "within", "tail",
+        "sysroot", "debug-dir", "debuginfod", "color", "fold",      "quiet",  NULL};
     struct ag_option table[AG_REPORT_OPTIONS_MOST];
     struct ag_report_request request;
     ag_report_request_start(&request, "diff");
@@ -37,8 +37,8 @@ int ag_command_diff(int argc, char **argv) {
         .usage = "diff BEFORE AFTER [OPTIONS]",
         .about = "Shows what grew and what shrank from one trace to another: after minus before.",
         .table = table,
-        .write_values = ag_report_request_values,
-        .n_table = ag_report_request_choose(names, table),
+        .write_values = ag_report_request_diff_values,
+        .n_table = ag_report_request_choose("diff", names, table),
     };
     if (!ag_options_read(&options, argc, argv, ag_report_request_set, &request)) {
         return options.status;

@@ -47,7 +47,7 @@ static void check_processor(struct finding *finding) {
     (void)uname(&name); /* fails only for an invalid pointer */
     finding_set(finding, strcmp(name.machine, "x86_64") == 0, "%s, %s %s", name.machine,
                 name.sysname, name.release);
-    finding->fix = "stacks are walked on x86-64 only; use such a machine";
+    finding->fix = "allogram records x86-64 programs only; use an x86-64 machine";
 }
 
 static void check_libc(struct finding *finding) {

@@ -1,5 +1,5 @@
-/* explain.c: `allogram explain`: opens a trace and prints its most important facts, in a bounded
- * number of lines. */
+/* explain.c: `allogram explain`: opens a trace and prints its most important facts, in at most 40
+ * lines. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +21,12 @@ static int explain(const struct ag_report_request *request, const char *path) {
 }
 
 int ag_command_explain(int argc, char **argv) {
-    static const char *const names[] = {"json",      "findings",   "sysroot",
-                                        "debug-dir", "debuginfod", NULL};
+    static const char *const names[] = {"json",       "findings", "sysroot", "debug-dir",
+                                        "debuginfod", "quiet",    NULL};
     struct ag_option table[AG_REPORT_OPTIONS_MOST];
     struct ag_report_request request;
     ag_report_request_start(&request, "explain");
-    size_t n = ag_report_request_choose(names, table);
+    size_t n = ag_report_request_choose("explain", names, table);
     table[n++] = (struct ag_option)AG_OPTIONS_OF_DECODERS;
     struct ag_options options = {
         .usage = "explain TRACE [OPTIONS]",

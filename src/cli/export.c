@@ -1,11 +1,6 @@
 /* export.c: `allogram export`: writes a trace in the format of another tool, to a new file or to
- * standard output.
- *
- * A trace is private to its user, so its exports are private, too: an exported file is created with
- * mode 0600. No existing file is replaced, and symbolic links are not followed. A file that could
- * not be written completely is removed. */
+ * standard output. No existing file is replaced. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +11,7 @@
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "export/export.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
@@ -47,13 +43,14 @@ static const struct ag_option table[] = {
     {OPTION_FOLD, "fold", "auto|none",
      "auto: without frames of wrappers and libraries (default of pprof,\n"
      "folded and speedscope); none: all frames (default of the others)"},
+    AG_OPTION_OF_QUIET,
     {OPTION_ALLOW_EMPTY, "allow-empty", NULL, "write an empty profile if there are no blocks"},
     {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
     {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
+    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another folder with debug files; may be repeated"},
     AG_OPTIONS_OF_DECODERS,
     {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
@@ -195,33 +192,18 @@ static int open_merged(const struct request *request, char **paths, int n_paths,
 
 static int write_new_file(const struct request *request, const char *trace,
                           struct ag_profile *profile) {
-    const char *path = request->output;
     char message[512] = "";
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s%s", path, strerror(errno),
-                       errno == EEXIST ? "; export never overwrites a file; choose another name"
-                                       : "; choose another place with -o");
+    struct ag_output_file file;
+    int status = ag_output_file_open(&file, "export", NULL, request->output, AG_OUTPUT_IS_NEW);
+    if (status != AG_EXIT_OK) {
+        return status;
     }
-    FILE *out = fdopen(fd, "w");
-    if (!out) {
-        close(fd);
-        unlink(path);
-        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s", path, strerror(ENOMEM));
+    const int r = ag_export_write(file.out, profile, &request->export, message);
+    /* if the file could not be written, ag_output_file_close prints the only message */
+    if (r < 0 && !ferror(file.out)) {
+        status = ag_fail(AG_EXIT_FAILURE, "export: %s: %s", trace, message);
     }
-    const int r = ag_export_write(out, profile, &request->export, message);
-    const bool was_broken = ferror(out) != 0;
-    errno = was_broken && errno == 0 ? EIO : errno;
-    if (fclose(out) != 0 || was_broken) {
-        const int error = errno;
-        unlink(path);
-        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s", path, strerror(error));
-    }
-    if (r < 0) {
-        unlink(path);
-        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s", trace, message);
-    }
-    return AG_EXIT_OK;
+    return ag_output_file_close(&file, status);
 }
 
 static int export_traces(struct request *request, char **paths, int n_paths) {
@@ -305,6 +287,7 @@ int ag_command_export(int argc, char **argv) {
     if (!ag_options_read(&options, argc, argv, set_option, &request)) {
         return options.status;
     }
+    request.trace.prints_early = request.output == NULL;
     const int status = check_request(&request, &options);
     return status == AG_EXIT_OK ? export_traces(&request, options.operands, options.n_operands)
                                 : status;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "cli/own_stack.h"
 #include "cli/target.h"
 #include "writer/cut_files.h"
 
@@ -54,6 +55,7 @@ static void restore_limits(const struct ag_launch *launch) {
         (void)setrlimit(lifted[i], &launch->limits[i]); /* lowering is always allowed */
     }
     (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
+    ag_own_stack_restore();
 }
 
 /* Sets LD_PRELOAD to the agent, followed by a colon and the previous value, and sets the variables
@@ -99,7 +101,8 @@ static int correct_pids(void) {
             return -ENOMEM;
         }
         if (value && strcmp(names[i], "LISTEN_PID") == 0) {
-            /* identifies the same process by its pidfd; programs work without this variable */
+            /* LISTEN_PIDFDID identifies the process by its pidfd, so it would be wrong; programs
+             * work without this variable */
             (void)unsetenv("LISTEN_PIDFDID");
         }
     }
@@ -128,11 +131,12 @@ static int execute_program(const struct ag_launch *launch) {
     return errno;
 }
 
-/* Takes the terminal from the program, which leaves it to the screen of --live. */
+/* Replaces those standard descriptors of the program that are the terminal, because only the screen
+ * of --live may use the terminal. */
 static void replace_terminal(int output_fd) {
     const int null_fd = isatty(STDIN_FILENO) ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
     if (null_fd >= 0) {
-        (void)dup2(null_fd, STDIN_FILENO); /* cannot fail, here and below */
+        (void)dup2(null_fd, STDIN_FILENO); /* dup2 cannot fail here and below */
     }
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         if (isatty(fd)) {
@@ -154,13 +158,13 @@ static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int s
     error = error == 0 ? -correct_pids() : error;
     ag_cut_files_unguard();
     if (error == 0) {
-        restore_limits(launch);
         if (launch->output_fd >= 0) {
             replace_terminal(launch->output_fd);
         }
+        restore_limits(launch);
         error = execute_program(launch);
     }
-    /* the error cannot be reported in another way */
+    /* if the write fails, the error is not reported: there is no other way */
     (void)!write(status_fd, &error, sizeof(error));
     _exit(AG_EXIT_NOT_FOUND);
 }

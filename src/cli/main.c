@@ -2,12 +2,15 @@
  *
  * A command exists if it has a row in the table `commands`. */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/own_stack.h"
 #include "text/nearest_name.h"
 #include "writer/cut_files.h"
 
@@ -21,8 +24,9 @@ static const struct ag_command commands[] = {
     {"view", ag_command_view, "a trace as one self-contained HTML page"},
     {"diff", ag_command_diff, "what grew and what shrank between two traces"},
     {"export", ag_command_export, "a trace in the format of another tool"},
+    {"mcp", ag_command_mcp, "answers to a language model's questions about traces"},
     {"dump", ag_command_dump, "all records of a trace as text, one per line"},
-    {"check", ag_command_check, "whether a trace is whole, and where it is damaged"},
+    {"check", ag_command_check, "whether traces are whole, and where they are damaged"},
     {"doctor", ag_command_doctor, "what can be profiled on this machine"},
 };
 
@@ -62,7 +66,24 @@ static int refuse_unknown(const char *name) {
                    hint[0] != '\0' ? hint : "; 'allogram help' lists the commands");
 }
 
+/* Does not use the functions of message.h, which need more stack than there may be. */
+static int refuse_small_stack(uint64_t limit_bytes, const char *name) {
+    char line[160];
+    const int n =
+        snprintf(line, sizeof(line),
+                 "allogram: the hard limit of the stack (ulimit -Hs) is %llu KiB, but allogram "
+                 "needs %d KiB; start it from a shell with a higher limit\n",
+                 (unsigned long long)(limit_bytes >> 10), AG_OWN_STACK_LEAST_KIB);
+    (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
+    return strcmp(name, "run") == 0 || strcmp(name, "attach") == 0 ? AG_EXIT_OWN_FAILURE
+                                                                   : AG_EXIT_FAILURE;
+}
+
 int main(int argc, char **argv) {
+    const uint64_t stack_limit_bytes = ag_own_stack_raise();
+    if (stack_limit_bytes > 0) {
+        return refuse_small_stack(stack_limit_bytes, argc > 1 ? argv[1] : "");
+    }
     ag_cut_files_guard();
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         (strcmp(argv[1], "help") == 0 && argc == 2)) {

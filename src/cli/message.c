@@ -14,6 +14,12 @@
 
 enum { LINE_BYTES = 2048 }; /* longer messages are truncated */
 
+static void (*before_message)(void); /* NULL: nothing is called */
+
+void ag_message_call_before(void (*function)(void)) {
+    before_message = function;
+}
+
 /* Writes the line with one call of fwrite, because other processes, such as the profiled program,
  * may write to the same file. */
 static void say(const char *format, va_list arguments) {
@@ -25,6 +31,9 @@ static void say(const char *format, va_list arguments) {
         used += ag_utf8_put(clean + used, ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c);
     }
     clean[used++] = '\n';
+    if (before_message != NULL) {
+        before_message();
+    }
     /* keeps the order if standard output and standard error are one file; ag_stdout_finish reports
      * errors */
     (void)fflush(stdout);
@@ -44,6 +53,17 @@ int ag_fail(int status, const char *format, ...) {
     say(format, arguments);
     va_end(arguments);
     return status;
+}
+
+const char *ag_open_files_hint(int error) {
+    switch (error) {
+    case EMFILE:
+        return "; the hard limit of open files (ulimit -Hn) has to be higher";
+    case ENFILE:
+        return "; the system's limit of open files (fs.file-max) has to be higher";
+    default:
+        return "";
+    }
 }
 
 int ag_stdout_finish(int status) {

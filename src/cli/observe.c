@@ -1,5 +1,6 @@
 /* observe.c: `allogram observe PID`: observes a running process from outside for a while, prints
- * tables, and writes the files that the options request.
+ * tables, and writes the files that the options request. For a NODE and --memory it calls
+ * observe_memory.c, for --rss observe_rss.c.
  *
  * Ctrl-C is a normal end: the results cover the time until Ctrl-C. */
 #include <allogram/inspector.h>
@@ -25,6 +26,7 @@
 #include "observe/observation.h"
 #include "remote/machine_link.h"
 #include "report/quantity.h"
+#include "text/shell_word.h"
 #include "writer/trace_file.h"
 
 enum {
@@ -53,7 +55,7 @@ static const uint64_t usual_duration_ns = UINT64_C(10000000000);
 static const struct ag_option table[] = {
     {OPTION_DURATION, "duration", "TIME", "how long to observe (default: 10s; 0: until Ctrl-C)"},
     {OPTION_RATE, "rate", "HERTZ",
-     "samples per second of CPU time of a thread\n(default: 99; a sample costs it some us)"},
+     "samples per second of CPU time of a thread\n(default: 99; a sample costs the thread a few us)"},
     {OPTION_STACKS, "stacks", NULL, "the stacks of each thread"},
     {OPTION_BLAME, "blame", "GLOB",
      "only samples below a native function of this name, by\nits caller"},
@@ -81,9 +83,11 @@ struct request {
     const char *output;
     bool json, live, writes_perf_map;
     bool shows_memory, shows_rss;
-    const char *link_option;  /* the given option of a link to a NODE; NULL: none was given */
-    const char *kind_option;  /* its value */
-    const char *other_option; /* an option that is not valid for a NODE; NULL: not given */
+    const char *link_option; /* the given option of a link to a NODE; NULL: none was given */
+    const char *kind_option; /* its value */
+    /* a given option that is valid neither for a NODE nor with --memory or --rss; NULL: none was
+     * given */
+    const char *other_option;
     struct ag_observation *observation;
 };
 
@@ -178,7 +182,7 @@ static void show_live(void *context) {
 }
 
 static int write_files(struct request *request) {
-    char path[4096] = "", message[512] = "";
+    char path[4096] = "", message[512] = "", word[AG_SHELL_WORD_BYTES];
     int status = AG_EXIT_OK;
     if (request->output != NULL) {
         const int r =
@@ -186,7 +190,8 @@ static int write_files(struct request *request) {
         if (r < 0) {
             status = ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
         } else {
-            ag_say("trace %s   ->  allogram report %s", path, path);
+            ag_say("trace %s   ->  allogram report %s", path,
+                   ag_shell_word(path, word, sizeof(word)));
         }
     }
     if (request->writes_perf_map) {
@@ -228,7 +233,7 @@ static int check_output(const char *pattern) {
     /* cuts the file name off; the path is absolute, so NAME is not NULL */
     name[name == whole ? 1 : 0] = '\0';
     if (strchr(whole, '%') == NULL && access(whole, W_OK | X_OK) < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; choose another place with -o", pattern,
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; choose another path with -o", pattern,
                        strerror(errno));
     }
     return AG_EXIT_OK;
@@ -241,7 +246,8 @@ static int observe_process(struct request *request) {
     }
     int r = ag_end_guard_begin("observe", NULL, NULL);
     if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: cannot receive signals: %s", strerror(-r));
+        return ag_fail(AG_EXIT_FAILURE, "observe: cannot receive signals: %s%s", strerror(-r),
+                       ag_open_files_hint(-r));
     }
     r = ag_observation_open(&request->options, &request->observation, message);
     if (r < 0) {
@@ -270,8 +276,8 @@ static int observe_process(struct request *request) {
     return status;
 }
 
-/* NAME: the name of a machine. NULL: the process of the request is the machine, and its name is
- * looked up. */
+/* Shows what the memory of a virtual machine consists of. NAME: the name of the machine; NULL: the
+ * machine is the process of the request, and the function finds its name. */
 static int observe_machine(const struct request *request, const char *name) {
     char found[AG_LINK_NAME_BYTES];
     const struct ag_link_kind *kind = name != NULL ? ag_link_kind_of(name) : NULL;
@@ -289,11 +295,12 @@ static int observe_machine(const struct request *request, const char *name) {
                        "--processes need no name",
                        request->options.pid);
     }
-    if (request->other_option != NULL) {
+    const char *other = request->shows_rss ? "rss" : request->other_option;
+    if (other != NULL) {
         return ag_fail(AG_EXIT_USAGE,
                        "observe: --%s is not possible together with %s; give the number of the "
                        "process, without --memory",
-                       request->other_option, name == found ? "--memory" : name);
+                       other, name == found ? "--memory" : name);
     }
     return ag_observe_memory(
         &(struct ag_memory_request){.name = name,

@@ -1,6 +1,7 @@
-/* observe_memory.c: `allogram observe NODE`: asks a virtual machine twice what its memory consists
- * of, and prints the parts with their owners and their growth between the two looks. The keys of
- * the JSON object are in docs/reference/report-schema.md. */
+/* observe_memory.c: `allogram observe NODE` and `allogram observe PID --memory`: asks a virtual
+ * machine twice what its memory consists of, and prints the parts with their owners and their
+ * growth between the two looks. The keys of the JSON object are in
+ * docs/reference/report-schema.md. */
 #include "cli/observe_memory.h"
 
 #include <signal.h>
@@ -24,7 +25,7 @@
 
 enum {
     POLL_US = 50 * 1000,
-    LISTEN_NS = 1000 * 1000 * 1000, /* between two messages to the machine (machine_link.h) */
+    LISTEN_NS = 1000 * 1000 * 1000, /* time between two calls of kind->next (machine_link.h) */
 };
 
 struct looks {
@@ -371,7 +372,7 @@ int ag_observe_memory(const struct ag_memory_request *request) {
     struct looks looks = {.request = request};
     struct ag_link *link = NULL;
     if (request->kind->memory == NULL) {
-        /* then this build cannot connect: the attempt prints why */
+        /* this build cannot connect to the machine: ag_link_connect prints why */
         return ag_link_connect(request->name, request->kind, request->kind_option, &link) ==
                        AG_EXIT_OK
                    ? AG_EXIT_OK
@@ -379,7 +380,8 @@ int ag_observe_memory(const struct ag_memory_request *request) {
     }
     const int r = ag_end_guard_begin("observe", NULL, NULL);
     if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: cannot receive signals: %s", strerror(-r));
+        return ag_fail(AG_EXIT_FAILURE, "observe: cannot receive signals: %s%s", strerror(-r),
+                       ag_open_files_hint(-r));
     }
     /* a write to a connection that the machine has closed must not end this process; signal cannot
      * fail for SIGPIPE */
@@ -388,7 +390,7 @@ int ag_observe_memory(const struct ag_memory_request *request) {
         return AG_EXIT_FAILURE;
     }
     const int status = look_twice(&looks, link);
-    (void)fflush(stdout); /* main checks the stream */
+    (void)fflush(stdout); /* ag_stdout_finish reports errors */
     ag_end_guard_end();   /* closing takes less than a second, and the results are complete */
     free_memory(&looks.before);
     free_memory(&looks.now);

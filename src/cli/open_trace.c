@@ -1,6 +1,6 @@
-/* open_trace.c: opens a trace for the commands that read one, warns about filters that match
- * nothing, and reads files of type names. If a trace was not sealed (completed), a sealed copy of
- * it is opened. */
+/* open_trace.c: opens a trace for the commands that read one, stores their common options, prints
+ * what is missing from a trace and whether --focus matches nothing, and reads files of type names.
+ * If a trace was not sealed (completed), a sealed copy of it is opened. */
 #include "cli/open_trace.h"
 
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/progress_line.h"
 #include "model/answers/collections.h"
 #include "model/answers/functions.h"
 #include "model/answers/program_mappings.h"
@@ -23,10 +24,10 @@
 #include "symbol/decoder.h"
 #include "writer/writer.h"
 
-/* Lets malloc keep freed memory, and take memory from the kernel in larger steps. The answers about
- * a trace are made one after the other in large arrays. By default, malloc gives such arrays back
- * to the kernel and takes new pages for the next one; page faults were a quarter of the time of
- * `view` in a virtual machine. */
+/* Lets malloc keep freed memory, and take memory from the kernel in larger steps. The tables of a
+ * report are computed one after the other in large arrays. By default, malloc gives such arrays
+ * back to the kernel and takes new pages for the next one; page faults were a quarter of the time
+ * of `view` in a virtual machine. */
 static void keep_freed_memory(void) {
     enum { MIB = 1 << 20 };
     (void)mallopt(M_MMAP_THRESHOLD, 32 * MIB); /* the largest that glibc accepts */
@@ -68,6 +69,9 @@ int ag_trace_request_set(struct ag_trace_request *request, int id, const char *v
         return ag_types_file_read(request->command, id, value, AG_EXIT_FAILURE, profile);
     }
     switch ((enum ag_trace_option)id) {
+    case AG_OPTION_QUIET:
+        request->is_quiet = true;
+        break;
     case AG_OPTION_SYSROOT:
         symbol->sysroot = value;
         break;
@@ -155,6 +159,7 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
     const char *command = request->command;
     char message[512] = "", copy_message[512] = "", copy_path[64];
     struct ag_profile_options with_copy = request->profile;
+    with_copy.progress = ag_progress_line(command, request->is_quiet, request->prints_early);
     int copy = -1;
     const int completed = ag_writer_complete_copy(path, &copy, copy_message);
     if (completed > 0) {

@@ -1,12 +1,13 @@
 /* open_trace.h: opens a trace for a command that reads it.
  *
- * A command that reads a trace changes no file. A recording that was killed may have left events in
- * its live file, the memory that it shared with the program. These events are read, too: the
- * command makes a temporary copy of the trace and adds the events to the copy. Only `check` adds
- * the events to the trace itself. */
+ * A command that reads a trace changes neither the trace nor other files of the recording. A
+ * recording that was killed may have left events in its live file, the memory that it shared with
+ * the program. These events are read, too: the command makes a temporary copy of the trace and adds
+ * the events to the copy. Only `check` adds the events to the trace itself. */
 #ifndef AG_OPEN_TRACE_H
 #define AG_OPEN_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/profile.h"
@@ -18,12 +19,15 @@ enum { AG_DEBUG_DIRS_MOST = 64 };
 struct ag_trace_request {
     const char *command; /* for messages */
     struct ag_profile_options profile;
-    struct ag_symbol_options symbol; /* `profile` refers to this member */
+    struct ag_symbol_options symbol; /* `profile` has a pointer to this member */
     const char *debug_dirs[AG_DEBUG_DIRS_MOST];
+    bool is_quiet;     /* --quiet: no line of progress (cli/progress_line.h) */
+    bool prints_early; /* results may be printed while the trace is still read */
 };
 /* Ids of the options that struct ag_trace_request stores. A command need not have all of these
  * options. */
 enum ag_trace_option {
+    AG_OPTION_QUIET = 'q',
     AG_OPTION_SYSROOT = 1024,
     AG_OPTION_DEBUG_DIR,
     AG_OPTION_DEBUGINFOD,
@@ -33,10 +37,14 @@ enum ag_trace_option {
     AG_OPTION_RUNTIME,
     AG_OPTION_FROM,
 };
+/* The row of --quiet in a command's table. */
+#define AG_OPTION_OF_QUIET \
+    { AG_OPTION_QUIET, "quiet", NULL, "no line of progress on a terminal" }
 /* Sets all options to their defaults. REQUEST must not be copied or moved afterwards, because it
  * contains pointers to itself. */
 void ag_trace_request_start(struct ag_trace_request *request, const char *command);
-/* The next three functions print errors and return an exit status.
+/* ag_trace_request_set, ag_trace_request_end_time and ag_trace_request_open print errors and return
+ * an exit status.
  *
  * ag_trace_request_set stores an option: one of enum ag_trace_option, or the option that the
  * decoder of a runtime adds (AG_OPTION_OF_DECODERS and larger ids). A decoder is the code that
@@ -45,16 +53,16 @@ int ag_trace_request_set(struct ag_trace_request *request, int id, const char *v
 /* Parses VALUE, the value of OPTION: a time, which must be after the start of the recording. */
 int ag_trace_request_end_time(const struct ag_trace_request *request, const char *option,
                               const char *value, uint64_t *ret_time_ns);
-/* Lets all profiles that are opened afterwards share the files with symbols. For commands that keep
- * the profiles of many traces open. Call it after all options were set, and
+/* All profiles that are opened after this call use one common set of open symbol files. For
+ * commands that keep the profiles of many traces open. Call it after all options were set, and
  * ag_trace_request_unshare_files after all profiles were closed. */
 void ag_trace_request_share_files(struct ag_trace_request *request);
 void ag_trace_request_unshare_files(struct ag_trace_request *request);
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
                           struct ag_profile **ret_profile);
 
-/* Prints to standard error what is missing from the trace, one message per line of
- * ag_missing_lines (report/report.h): for commands whose output has no place for it. Call the
+/* Prints to standard error what is missing from the trace, one message per line of ag_missing_lines
+ * (report/report.h): for commands whose output format cannot contain such messages. Call the
  * function after the output was written. */
 void ag_say_what_is_missing(const char *command, const struct ag_profile *profile);
 

@@ -1,9 +1,10 @@
 /* recording_options.c: parses and checks the values of the options that `run` and `attach` have in
- * common, and of --dump-at. */
+ * common, and of --dump-at and --signal of `run`. */
 #include "cli/recording_options.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/block_filter.h"
@@ -130,8 +131,8 @@ bool ag_recording_option_set(struct ag_session_options *session, enum ag_recordi
 
 /* ---- --dump-at ---- */
 
-/* The signals that may request a dump. Without --dump-at, `run` passes these signals on to the
- * program. INT and TERM cannot request a dump, because they end programs. */
+/* The signals that --dump-at and --signal may name. `run` passes those that neither option names on
+ * to the program. INT and TERM are not in the list, because they end programs. */
 static const struct {
     const char *name;
     int number;
@@ -149,7 +150,7 @@ bool ag_dump_signal_parse(const char *name, uint64_t *ret_number) {
 }
 
 bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when) {
-    static const char every[] = "every=", at_signal[] = "signal=";
+    static const char every[] = "every=", at_signal[] = "signal=", at_memory[] = "memory=";
     if (strcmp(text, "gc") == 0 || strcmp(text, "peak") == 0) {
         *ret_when = (struct ag_dump_when){.kind = text[0] == 'g' ? AG_DUMP_GC : AG_DUMP_PEAK};
         return true;
@@ -157,6 +158,14 @@ bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when) {
     if (strncmp(text, at_signal, sizeof(at_signal) - 1) == 0) {
         ret_when->kind = AG_DUMP_SIGNAL;
         return ag_dump_signal_parse(text + sizeof(at_signal) - 1, &ret_when->every);
+    }
+    if (strncmp(text, at_memory, sizeof(at_memory) - 1) == 0) {
+        char *end = NULL;
+        const char *percent = text + sizeof(at_memory) - 1;
+        *ret_when =
+            (struct ag_dump_when){.kind = AG_DUMP_MEMORY, .every = strtoul(percent, &end, 10)};
+        return percent[0] >= '1' && percent[0] <= '9' && ret_when->every < 100 &&
+               strcmp(end, "%") == 0;
     }
     if (strncmp(text, every, sizeof(every) - 1) != 0) {
         return false;

@@ -1,16 +1,18 @@
 /* report_gate.c: --fail-if, --base, --junit and --sarif of `report`: opens the base trace (the one
- * to compare with), evaluates the conditions, prints the conditions that are true, and writes the
- * JUnit and SARIF files. */
+ * to compare with), evaluates the conditions, prints those that are true, uncertain or impossible
+ * to evaluate, and writes the JUnit and SARIF files. */
 #include "cli/report_gate.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/output_file.h"
 #include "cli/report_request.h"
 #include "report/gate.h"
 
@@ -24,6 +26,11 @@ int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_req
                                                      : NULL;
         return option == NULL ? AG_EXIT_OK
                               : ag_fail(AG_EXIT_USAGE, "report: --%s requires --fail-if", option);
+    }
+    if (wanted->junit != NULL && wanted->sarif != NULL &&
+        strcmp(wanted->junit, wanted->sarif) == 0) {
+        return ag_fail(AG_EXIT_USAGE, "report: --junit and --sarif name the same file, %s",
+                       wanted->junit);
     }
     char message[1024];
     const int r = ag_gate_new(wanted->expressions, wanted->n_expressions, wanted->base != NULL,
@@ -69,16 +76,19 @@ static int make_file(const struct ag_gate *gate, const char *path, const char *o
     if (path == NULL) {
         return AG_EXIT_OK;
     }
-    FILE *out = fopen(path, "we");
-    if (out == NULL) {
-        return ag_fail(AG_EXIT_FAILURE, "report: --%s=%s: %s", option, path, strerror(errno));
+    struct ag_output_file file;
+    const int status = ag_output_file_open(&file, "report", option, path, AG_OUTPUT_REPLACES);
+    if (status != AG_EXIT_OK) {
+        return status;
     }
-    write_file(gate, out, is_sarif);
-    const bool was_broken = ferror(out) != 0;
-    if (fclose(out) != 0 || was_broken) {
-        return ag_fail(AG_EXIT_FAILURE, "report: --%s=%s: %s", option, path, strerror(errno));
+    const mode_t mask = umask(0);
+    (void)umask(mask);
+    if (!file.is_kept) { /* as other users may read the results of a test, the umask determines the
+                          * mode; a failure does not matter */
+        (void)fchmod(fileno(file.out), 0666 & ~mask);
     }
-    return AG_EXIT_OK;
+    write_file(gate, file.out, is_sarif);
+    return ag_output_file_close(&file, AG_EXIT_OK);
 }
 
 /* Prints the conditions that are true, that cannot be evaluated, or that are uncertain because of

@@ -1,5 +1,6 @@
-/* report_request.c: the options that filter a profile and print its views, for `report` and `diff`:
- * a table of all options with their help, and functions that store each option in the request. */
+/* report_request.c: the options that filter a profile and print its views, for `report`, `diff` and
+ * `explain`: a table of all options with their help, and functions that store each option in the
+ * request. */
 #include "cli/report_request.h"
 
 #include <stdio.h>
@@ -57,9 +58,11 @@ static const struct ag_option table[] = {
     {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {AG_OPTION_FROM, "from", "TIME",
-     "only blocks allocated since then: seconds from the start, or\n"
-     "a number with ns, us, ms, s, m, h"},
-    {OPTION_TO, "to", "TIME", "only events until then; 'in use' means: in use at that time"},
+     "only blocks allocated from this time on: seconds from the\n"
+     "start, or a number with ns, us, ms, s, m, h"},
+    {OPTION_TO, "to", "TIME",
+     "only events before this time; 'in use' means: in use at\n"
+     "this time"},
     {OPTION_OLDER, "older", NULL,
      "with --from: count older blocks as well (in the blocks that are\nin use, at the peak, and freed); "
      "reads the trace from its beginning"},
@@ -67,7 +70,7 @@ static const struct ag_option table[] = {
     {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_BY, "by", "KEY",
      "sites, mappings: by function (default), line, stack, image,\n"
-     "thread, heap, type, label; lifetimes: by function, line, image, type,\nlabel; functions: process, "
+     "thread, heap, type, label, os_process (a row for each trace; implies\n--merge); lifetimes: by function, line, image, type,\nlabel; functions: process, "
      "initial_call; gc: process"},
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
     {OPTION_TREE, "tree", NULL, "functions: by call path, each function below its caller"},
@@ -90,16 +93,18 @@ static const struct ag_option table[] = {
      "until the end; none: list them as all others; list: leave them\n"
      "out and say why. Default: auto in text, none in JSON"},
     {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
+    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another folder with debug files; may be repeated"},
     {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
     AG_OPTIONS_OF_DECODERS,
+    AG_OPTION_OF_QUIET,
     {OPTION_COLOR, "color", "WHEN", "auto (default), always, never"},
     {OPTION_MERGE, "merge", NULL, "several traces as one: sums, and the sum of their peaks"},
     {OPTION_AT, "at", "TIME", "peak: the blocks in use at another moment"},
     {OPTION_TYPE, "type", "NAME", "types: the stacks of this type; blocks: only blocks of it"},
     {OPTION_STATE, "state", "LIST",
-     "blocks: any of open (never freed), closed (freed), ghost (freed,\n"
+     "blocks: any of open (never freed), closed (freed), inherited\n"
+     "(allocated by the parent process before a fork), ghost (freed,\n"
      "with no recorded allocation), separated by commas"},
     {OPTION_FINDINGS, "findings", NULL, "summary: look for all findings, however large the trace"},
     {OPTION_FAIL_IF, "fail-if", "EXPR",
@@ -111,12 +116,30 @@ static const struct ag_option table[] = {
     {OPTION_SARIF, "sarif", "FILE",
      "--fail-if: write the results as SARIF 2.1.0, with file and line"},
 };
+
+/* Options that have another help text in one command than in `report`. */
+static const struct {
+    const char *command;
+    struct ag_option option;
+} own_rows[] = {
+    {"diff", {OPTION_BY, "by", "KEY", "function (default), line, image, heap, type, label"}},
+    {"explain",
+     {OPTION_FINDINGS, "findings", NULL, "look for all findings, however large the trace"}},
+};
+
 static const char call_metrics[] = "calls own_words own_bytes own_ns acc_words acc_bytes acc_ns";
 static const char metrics[] =
     "allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
     "temporary_blocks freed_bytes freed_blocks";
 static const char groups[] =
-    "function line stack image thread heap type label process initial_call";
+    "function line stack image thread heap os_process type label process initial_call";
+
+/* stacks, threads and processes have different names in each run (see ag_difference_new) */
+static const char groups_of_diff[] = "function line image heap type label";
+
+static bool is_of_diff(const struct ag_report_request *request) {
+    return strcmp(request->trace.command, "diff") == 0;
+}
 
 static int wrong_value(const struct ag_report_request *request, const char *option,
                        const char *value, const char *wanted) {
@@ -157,7 +180,7 @@ static void add_filter(struct ag_report_request *request, const char *words, con
     request->report.filter = request->filter;
 }
 
-/* Sets an option that filters what the profile counts. The report shows these filters. */
+/* Sets an option of the profile. The report shows those that filter what the profile counts. */
 static int set_filter(struct ag_report_request *request, int id, const char *value) {
     static const struct {
         int id;
@@ -184,7 +207,8 @@ static int set_filter(struct ag_report_request *request, int id, const char *val
         return ag_trace_request_end_time(&request->trace, "to", value, &profile->to_ns);
     case OPTION_AT:
         status = ag_trace_request_end_time(&request->trace, "at", value, &profile->to_ns);
-        /* to_ns itself is excluded, so this includes events at exactly the time of --at */
+        /* the window excludes to_ns itself; one more ns includes events at exactly the time of
+         * --at */
         profile->to_ns += profile->to_ns < UINT64_MAX;
         request->report.is_at_a_time = true;
         add_filter(request, "what was in use at ", value);
@@ -214,7 +238,10 @@ static int set_states(struct ag_report_request *request, const char *value) {
     static const struct {
         const char *name;
         unsigned state;
-    } names[] = {{"open", AG_BLOCK_OPEN}, {"closed", AG_BLOCK_CLOSED}, {"ghost", AG_BLOCK_GHOST}};
+    } names[] = {{"open", AG_BLOCK_OPEN},
+                 {"closed", AG_BLOCK_CLOSED},
+                 {"ghost", AG_BLOCK_GHOST},
+                 {"inherited", AG_BLOCK_INHERITED}};
     unsigned states = 0;
     for (const char *at = value;;) {
         const size_t length = strcspn(at, ",");
@@ -225,7 +252,7 @@ static int set_states(struct ag_report_request *request, const char *value) {
             }
         }
         if (state == 0) {
-            return unknown_name(request, "state", value, "open, closed, ghost");
+            return unknown_name(request, "state", value, "open, closed, ghost, inherited");
         }
         states |= state;
         if (at[length] == '\0') {
@@ -255,17 +282,21 @@ static int set_view(struct ag_report_request *request, int id, const char *value
                    : wrong_value(request, "limit", value, "a number of rows");
     case OPTION_BY:
         if (!ag_report_parse_by(value, &report->by)) {
-            return unknown_name(request, "by", value, groups);
+            return unknown_name(request, "by", value,
+                                is_of_diff(request) ? groups_of_diff : groups);
         }
         request->trace.profile.call_group = report->by == AG_BY_PROCESS ? AG_CALLS_BY_PROCESS
                                             : report->by == AG_BY_INITIAL_CALL
                                                 ? AG_CALLS_BY_INITIAL_CALL
                                                 : AG_CALLS_TOGETHER;
+        request->is_merged |= report->by == AG_BY_OS_PROCESS;
         return AG_EXIT_OK;
     case OPTION_FRAMES:
-        return ag_parse_count(value, &report->frames)
-                   ? AG_EXIT_OK
-                   : wrong_value(request, "frames", value, "a number of frames");
+        if (!ag_parse_count(value, &report->frames)) {
+            return wrong_value(request, "frames", value, "a number of frames");
+        }
+        report->frames = report->frames == 0 ? UINT64_MAX : report->frames;
+        return AG_EXIT_OK;
     case OPTION_MIN:
         return ag_parse_percent(value, &report->min_share_percent)
                    ? AG_EXIT_OK
@@ -378,12 +409,22 @@ const struct ag_option *ag_report_request_options(size_t *ret_count) {
     return table;
 }
 
-size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options) {
+static struct ag_option row_of(const char *command, const struct ag_option *option) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(own_rows); i++) {
+        if (own_rows[i].option.id == option->id && strcmp(own_rows[i].command, command) == 0) {
+            return own_rows[i].option;
+        }
+    }
+    return *option;
+}
+
+size_t ag_report_request_choose(const char *command, const char *const *names,
+                                struct ag_option *ret_options) {
     size_t count = 0;
     for (; *names; names++) {
         for (size_t i = 0; i < AG_ARRAY_SIZE(table); i++) {
             if (table[i].name && strcmp(table[i].name, *names) == 0) {
-                ret_options[count++] = table[i];
+                ret_options[count++] = row_of(command, &table[i]);
             }
         }
     }
@@ -408,11 +449,19 @@ void ag_report_request_values(int id, char ret_values[AG_OPTION_VALUES_BYTES]) {
         (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "%s", groups);
         break;
     case OPTION_STATE:
-        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "open closed ghost");
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "open closed ghost inherited");
         break;
     case OPTION_COLOR:
         (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "auto always never");
         break;
+    }
+}
+
+void ag_report_request_diff_values(int id, char ret_values[AG_OPTION_VALUES_BYTES]) {
+    if (id == OPTION_BY) {
+        (void)snprintf(ret_values, AG_OPTION_VALUES_BYTES, "%s", groups_of_diff);
+    } else {
+        ag_report_request_values(id, ret_values);
     }
 }
 
@@ -454,6 +503,8 @@ int ag_report_request_finish(struct ag_report_request *request) {
     if (!request->report.has_known && !request->report.is_json) {
         request->report.known = AG_REPORT_KNOWN_AUTO;
     }
+    request->trace.prints_early =
+        request->report.is_json; /* the JSON of --view=blocks is written while the trace is read */
     request->report.has_window = request->has_window;
     request->report.columns = ag_terminal_columns();
     request->report.has_colour = ag_terminal_has_colour(request->colour);

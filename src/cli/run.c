@@ -34,6 +34,7 @@
 #include "cli/supervisor.h"
 #include "cli/target.h"
 #include "symbol/decoder.h"
+#include "text/shell_word.h"
 
 enum { MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096, AG_SELECTION_BYTES = 4096 };
 
@@ -75,7 +76,7 @@ static const struct ag_option option_table[] = {
     {OPTION_PROCESS, "process", "WHICH",
      "count only these processes of Erlang nodes: registered name, pid\nor initial:M:F/A (default: all); separated by commas, may be repeated"},
     {OPTION_DUMP_AT, "dump-at", "WHEN",
-     "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
+     "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram),\nmemory=90% (of the cgroup's limit); may be given several times"},
     {OPTION_SERVE, "serve", "PORT",
      "on loopback while the program runs: the page of `allogram view`,\nand for pprof /debug/pprof/heap, allocs, growth; 0: any free port;\nthe token is printed once"},
     {OPTION_LIVE, "live", NULL,
@@ -115,10 +116,11 @@ static int add_dump(struct run_request *request, const char *name, const char *v
                        AG_DUMPS_MOST);
     }
     if (!ag_dump_trigger_parse(value, &session->dumps[session->n_dumps])) {
-        return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "%s=%s: not one of gc, peak, every=64M, every=10s, signal=USR1 (HUP, QUIT, "
-                       "USR1 or USR2)",
-                       name, value);
+        return ag_fail(
+            AG_EXIT_OWN_FAILURE,
+            "%s=%s: not one of gc, peak, every=64M, every=10s, memory=90%% (1%% to 99%%), "
+            "signal=USR1 (HUP, QUIT, USR1 or USR2)",
+            name, value);
     }
     session->has_requests |= session->dumps[session->n_dumps].kind == AG_DUMP_SIGNAL;
     session->n_dumps++;
@@ -265,8 +267,8 @@ static int add_selected(char list[AG_SELECTION_BYTES], int id, const char *name,
     }
     return n_parts > 0 && strlen(list) < AG_SELECTION_BYTES - 1
                ? 0
-               : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%.200s: names nothing, or too many items", name,
-                         value);
+               : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%.200s: no item given, or the list is too long",
+                         name, value);
 }
 
 /* Sets one option, from the command line or from its environment variable. NAME: name of the option
@@ -393,7 +395,7 @@ static bool is_refused(const struct ag_supervisor *supervisor, const struct ag_l
 }
 
 /* Called after the program has started: waits until it has ended, and prints the summary. Returns
- * the exit status of the program. */
+ * the exit status of the program; AG_EXIT_OWN_FAILURE: waiting failed. */
 static int accompany(struct ag_supervisor *supervisor, const struct run_request *request,
                      const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {
@@ -418,13 +420,15 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
             print_summary(&supervisor->report, program, request);
         }
     } else if (!request->is_quiet && !supervisor->gave_up) {
-        ag_say("the writer failed; to save what was recorded: allogram check %s", first_trace);
+        char word[AG_SHELL_WORD_BYTES];
+        ag_say("the writer failed; to save what was recorded: allogram check %s",
+               ag_shell_word(first_trace, word, sizeof(word)));
     }
     return supervisor->child_ended ? end_status(supervisor->wait_status) : AG_EXIT_OWN_FAILURE;
 }
 
-/* Starts the pprof endpoint, if --serve was given, and prints its address with the token. The token
- * is not printed again. A failure does not affect the recording. */
+/* Starts the server of --serve (endpoint.c), if the option was given, and prints its address with
+ * the token. The token is not printed again. A failure does not affect the recording. */
 static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session,
                            const char *trace) {
     if (endpoint->listen_fd < 0) {
@@ -432,7 +436,8 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
     }
     const int r = ag_endpoint_start(endpoint, ag_session_requests(session), trace);
     if (r < 0) {
-        ag_say("cannot start the pprof endpoint: %s; recording continues without it", strerror(-r));
+        ag_say("cannot start the pprof endpoint: %s%s; recording continues without it",
+               strerror(-r), ag_open_files_hint(-r));
         return;
     }
     ag_say(
@@ -466,7 +471,8 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         ag_launch_abandon(launch);
         ag_session_remove(session);
         ag_session_remove_empty_trace(first_trace);
-        return ag_fail(AG_EXIT_OWN_FAILURE, "cannot start the writer: %s", strerror(-r));
+        return ag_fail(AG_EXIT_OWN_FAILURE, "cannot start the writer: %s%s", strerror(-r),
+                       ag_open_files_hint(-r));
     }
     start_endpoint(endpoint, session, first_trace);
     ag_recording_times_start(&request->times, session, ag_supervisor_now_ms());
@@ -530,7 +536,8 @@ static int run_program(struct run_request *request, char **arguments) {
     const int r = ag_launch_prepare(&launch);
     if (r < 0) {
         ag_session_remove(session);
-        status = ag_fail(AG_EXIT_OWN_FAILURE, "cannot start %s: %s", arguments[0], strerror(-r));
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "cannot start %s: %s%s", arguments[0], strerror(-r),
+                         ag_open_files_hint(-r));
     } else {
         status = start_and_wait(session, &launch, request, arguments[0], &endpoint, &live);
     }

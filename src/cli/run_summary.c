@@ -1,6 +1,7 @@
-/* run_summary.c: prints the closing lines of `run` and `attach`: first problems, then a line with
- * the main numbers, and a line with the name of the trace. The numbers are rounded; `report` shows
- * them exactly. */
+/* run_summary.c: prints the closing lines of `run` and `attach`: first problems, then the counted
+ * calls, if any, then a line with the main numbers, then lines for what applies (other processes,
+ * mappings, a kill ...), and at the end the name of the trace. The numbers are rounded; `report`
+ * shows them exactly. */
 #include "cli/run_summary.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@
 #include "report/quantity.h"
 #include "report/report.h"
 #include "symbol/symbol.h"
+#include "text/shell_word.h"
 
 /* If the file PATH is in the current folder or below it, returns the path relative to the current
  * folder, which is easier to type; otherwise PATH. */
@@ -29,6 +31,11 @@ static const char *short_path(const char *path) {
     return length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/'
                ? path + length + 1
                : path;
+}
+
+/* Returns the short path, quoted for a shell, for the commands that messages suggest. */
+static const char *command_path(const char *path, char word[AG_SHELL_WORD_BYTES]) {
+    return ag_shell_word(short_path(path), word, AG_SHELL_WORD_BYTES);
 }
 
 /* Returns a text that says what is missing from the trace, or that nothing is missing. */
@@ -66,8 +73,8 @@ static void print_strangers(const struct ag_writer_report *report) {
 
 static void print_closed(const struct ag_writer_report *report) {
     if (report->is_closed) {
-        ag_say("the live file was removed while the program ran: programs that were executed after "
-               "that were not recorded");
+        ag_say("the file in /dev/shm by which programs are recorded was removed while the program "
+               "ran: programs that were executed after that were not recorded");
     }
 }
 
@@ -134,7 +141,7 @@ static void print_mapped(const struct ag_writer_report *report) {
         .size = sizeof(options), .thread = -1, .symbol = &symbol};
     struct ag_profile *profile = NULL;
     struct ag_mapped_memory_note note = {.is_there = false};
-    char message[512], words[AG_MAPPED_WORDS_BYTES];
+    char message[512], words[AG_MAPPED_WORDS_BYTES], word[AG_SHELL_WORD_BYTES];
     struct ag_quantity resident;
     if (!ag_mappings_may_explain(report->rss_peak_bytes, report->peak_bytes) ||
         ag_profile_open(report->path, &options, &profile, message) < 0) {
@@ -143,7 +150,30 @@ static void print_mapped(const struct ag_writer_report *report) {
     if (ag_profile_mapped_memory_note(profile, AG_MAPPINGS_QUICK, &note) == 0 && note.is_there) {
         ag_say("resident at most %s; %s   ->  allogram report %s --view=mappings",
                ag_quantity_bytes(&resident, report->rss_peak_bytes),
-               ag_report_mapped_words(&note, words), short_path(report->path));
+               ag_report_mapped_words(&note, words), command_path(report->path, word));
+    }
+    (void)ag_profile_close(profile);
+}
+
+/* If the kernel killed the process for lack of memory, prints the reason, and how much memory the
+ * process had. Also prints how many processes of the session were killed. */
+static void print_kill(const struct ag_writer_report *report) {
+    const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
+    struct ag_profile *profile = NULL;
+    char message[512], reason[AG_KILL_WORDS_BYTES], memory[AG_KILL_WORDS_BYTES];
+    char word[AG_SHELL_WORD_BYTES];
+    if (report->n_killed > 1 || (report->n_killed == 1 && !report->is_killed)) {
+        ag_say("%u process%s killed by the kernel for lack of memory: %s", report->n_killed,
+               report->n_killed == 1 ? " was" : "es were", report->killed);
+    }
+    if (!report->is_killed || ag_profile_open(report->path, &options, &profile, message) < 0) {
+        return;
+    }
+    const struct ag_profile_kill *kill = &ag_profile_identity(profile)->kernel_kill;
+    if (kill->certainty != 0) {
+        (void)ag_kill_memory_words(kill, ag_profile_recording_ns(profile), memory);
+        ag_say("%s%s%s   ->  allogram report %s --view=leaks", ag_kill_reason_words(kill, reason),
+               memory[0] != '\0' ? "; " : "", memory, command_path(report->path, word));
     }
     (void)ag_profile_close(profile);
 }
@@ -186,7 +216,7 @@ static void print_counts(const struct ag_writer_report *report) {
 }
 
 /* Prints the filter of the recording. Also prints the heaps whose blocks have no known type when
- * they are allocated, because a filter by type cannot judge these blocks. */
+ * they are allocated, because a filter by type cannot decide about these blocks. */
 static void print_filter(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;
@@ -213,16 +243,15 @@ static void print_filter(const struct ag_writer_report *report) {
 static const char *remedy_of(uint32_t error) {
     switch (error) {
     case EMFILE:
-        return "the hard limit of open files (ulimit -Hn) has to be higher";
     case ENFILE:
-        return "the system's limit of open files (fs.file-max) has to be higher";
+        return ag_open_files_hint((int)error);
     case ENAMETOOLONG:
-        return "choose a shorter name with -o";
+        return "; choose a shorter name with -o";
     case ENOSPC:
     case EDQUOT:
-        return "choose a place with free space with -o";
+        return "; with -o, choose a path on a disk with free space";
     default:
-        return "choose another place with -o";
+        return "; choose another path with -o";
     }
 }
 
@@ -232,14 +261,14 @@ static void print_others_missing(const struct ag_writer_report *report) {
         ag_say("%u %s no trace: the file was deleted while it was written", report->n_without_trace,
                have);
     } else if (report->n_without_trace > 0) {
-        ag_say("%u %s no trace: %s; %s", report->n_without_trace, have,
+        ag_say("%u %s no trace: %s%s", report->n_without_trace, have,
                strerror((int)report->without_error), remedy_of(report->without_error));
     }
 }
 
-/* Fills the buffer with the names of the programs whose traces are complete, the largest first:
- * "cc1 4711 82.1 MiB, as 4712 3.07 MiB and 310 more". The bytes of a sampled trace are those of its
- * samples, so they only decide about the order. */
+/* Fills the buffer with the names of the programs whose traces are complete, those with the most
+ * allocated bytes first: "cc1 4711 82.1 MiB, as 4712 3.07 MiB and 310 more". The bytes of a sampled
+ * trace are those of its samples, so they only determine the order and are not printed. */
 enum { LARGEST_BYTES = 512 };
 static const char *largest_text(const struct ag_writer_report *report, char text[LARGEST_BYTES]) {
     size_t used = 0;
@@ -261,11 +290,12 @@ static const char *largest_text(const struct ag_writer_report *report, char text
     return text;
 }
 
-/* Prints one line about all traces but the main one, with the command that shows them, and one line
- * that names the programs of all traces. */
+/* If there are traces of other processes than the first one, prints a line that names the programs
+ * with the largest traces, and a line about the traces of the other processes, with the command
+ * that shows all traces. */
 static void print_others(const struct ag_writer_report *report) {
     struct ag_quantity blocks, bytes;
-    char sums[256] = "", largest[LARGEST_BYTES];
+    char sums[256] = "", largest[LARGEST_BYTES], word[AG_SHELL_WORD_BYTES];
     const uint32_t n_running = report->n_others_running;
     if (report->n_other_traces == 0) {
         return;
@@ -286,7 +316,7 @@ static void print_others(const struct ag_writer_report *report) {
     }
     ag_say("%llu other trace%s%s   ->  allogram report %s --view=process_tree",
            (unsigned long long)report->n_other_traces, report->n_other_traces == 1 ? "" : "s", sums,
-           short_path(report->others_glob));
+           ag_shell_pattern(short_path(report->others_glob), word, sizeof(word)));
 }
 
 /* Called if the first process has no trace, in place of printing its numbers. */
@@ -295,7 +325,7 @@ static void print_missing(const struct ag_writer_report *report) {
         ag_say("trace %s was deleted while it was written: it cannot be recovered",
                short_path(report->path));
     } else {
-        ag_say("trace %s could not be created: %s; %s", short_path(report->path),
+        ag_say("trace %s could not be created: %s%s", short_path(report->path),
                strerror((int)report->missing_error), remedy_of(report->missing_error));
     }
     if (report->n_other_traces > 0) {
@@ -311,16 +341,15 @@ static void print_incomplete(const struct ag_writer_report *report) {
                report->error ? strerror((int)report->error) : "the trace has reached --max-size");
     }
     if (!report->is_cut && !report->is_missing && report->error != 0) {
-        ag_say(
-            "the trace could not be sealed: %s; reports read all of its events, check reports it as "
-            "not sealed",
-            strerror((int)report->error));
+        ag_say("the trace could not be sealed: %s; `allogram report` reads all of its events, and "
+               "`allogram check` says that it is not sealed",
+               strerror((int)report->error));
     }
 }
 
 void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view) {
     struct ag_quantity time, size;
-    char lost[256];
+    char lost[256], word[AG_SHELL_WORD_BYTES];
     const char *path = short_path(report->path);
     if (report->is_missing) {
         print_missing(report);
@@ -331,12 +360,13 @@ void ag_run_summary_print_trace(const struct ag_writer_report *report, const cha
            ag_quantity_bytes(&size, report->trace_bytes),
            ag_quantity_time(&time, report->duration_ns),
            report->lost_events || report->lost_stacks ? ", " : "",
-           report->lost_events || report->lost_stacks ? loss_text(report, lost) : "", path, view);
+           report->lost_events || report->lost_stacks ? loss_text(report, lost) : "",
+           command_path(report->path, word), view);
 }
 
 void ag_run_summary_print(const struct ag_writer_report *report, const char *program) {
     struct ag_quantity blocks, bytes, time, peak, left, left_bytes, size;
-    char missing[256];
+    char missing[256], word[AG_SHELL_WORD_BYTES];
     if (!report->registered) {
         ag_say("nothing was recorded: the agent did not start in %s", program);
         print_strangers(report);
@@ -375,10 +405,11 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
     }
     print_filter(report);
     print_mapped(report);
+    print_kill(report);
     const char *path = short_path(report->path);
     print_others(report);
     ag_say("trace %s, %s   ->  allogram report %s%s", path,
-           ag_quantity_bytes(&size, report->trace_bytes), path,
+           ag_quantity_bytes(&size, report->trace_bytes), command_path(report->path, word),
            report->has_counts ? " --view=functions" : "");
 }
 

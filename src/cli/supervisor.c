@@ -63,8 +63,8 @@ void ag_supervisor_step_back(const struct ag_supervisor *supervisor, bool is_qui
     keep[count++] = supervisor->signal_fd;
     count += supervisor->live ? ag_live_descriptors(supervisor->live, keep + count) : 0;
     ag_background_close_all_but(keep, count);
-    /* if this process kept the output open, a reader of the program's output would not see its
-     * end */
+    /* if the program's output is a pipe, its reader waits until this process, too, has closed the
+     * pipe */
     ag_background_replace_by_null(STDIN_FILENO, is_quiet ? STDERR_FILENO : STDOUT_FILENO);
 }
 
@@ -82,6 +82,7 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     (void)sigaction(SIGINT, &ask, NULL); /* cannot fail for these signals */
     (void)sigaction(SIGTERM, &ask, NULL);
     ag_urgency_allow();
+    ag_background_outlive_memory();
     ag_background_begin("allogram-collec", ignored);
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -94,8 +95,8 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     size_t count = ag_session_descriptors(session, keep);
     keep[count++] = report_fd;
     ag_background_close_all_but(keep, count);
-    /* so that the writer does not keep a file system busy; this is possible because all paths that
-     * it uses are absolute */
+    /* so that the writer's current folder does not prevent that a file system is unmounted; all
+     * paths that the writer uses are absolute */
     (void)!chdir("/");
     _exit(ag_writer_run(session, report_fd) < 0);
 }
@@ -265,8 +266,8 @@ uint64_t ag_supervisor_now_ms(void) {
     return ag_monotonic_ns() / 1000000;
 }
 
-/* Whether the signal must not be passed on: it was sent to the program, too, or is not meant for
- * it. */
+/* Whether the signal must not be passed on: it was sent to the program, too, or this process caused
+ * the signal itself (SIGPIPE, SIGXFSZ). */
 static bool is_not_for_program(const struct ag_supervisor *supervisor,
                                const struct signalfd_siginfo *info) {
     const bool is_of_timer =
@@ -332,7 +333,8 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor, enum ag_taken_s
 }
 
 bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
-    uint64_t ended_ms = 0, over_ms = 0; /* when the child, or the session, was over; 0: not yet */
+    uint64_t ended_ms = 0, over_ms = 0; /* when the child ended, and when the session was over; 0:
+                                         * not yet */
     reap_child(supervisor);             /* finds children that ended before signal_fd was opened */
     while (!supervisor->gave_up) {
         const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);

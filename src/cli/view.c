@@ -1,15 +1,9 @@
 /* view.c: `allogram view`: writes one HTML page about a trace, or about two, and opens it in the
- * browser if there is one.
- *
- * The page is written to a temporary file in the same folder, which is renamed when the page is
- * complete, so that no reader sees an incomplete page. The page contains data of the trace, so only
- * its owner can read the file (mode 0600). */
+ * browser if there is one. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,17 +13,21 @@
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
+#include "cli/own_stack.h"
 #include "model/profile.h"
 #include "page/html_page.h"
 
 enum { OPTION_NO_OPEN = AG_OPTION_LONG_ONLY, PATH_BYTES = 4096 };
 static const struct ag_option table[] = {
     {'o', "output", "OUT.html",
-     "file of the page; an existing one is replaced; -: standard\n"
-     "output (default: the trace's name with .html, in this folder)"},
+     "file of the page; an existing file is replaced, unless it is\n"
+     "a trace; -: standard output (default: the trace's name with\n"
+     ".html, in this folder)"},
     {OPTION_NO_OPEN, "no-open", NULL, "do not open the page in a browser"},
+    AG_OPTION_OF_QUIET,
     {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
+    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another folder with debug files; may be repeated"},
     AG_OPTIONS_OF_DECODERS,
     {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
@@ -72,50 +70,26 @@ static int write_page(FILE *out, const char *name, struct ag_profile *profile,
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s: %s", name, strerror(-r));
     }
-    if (fflush(out) != 0 || ferror(out)) {
-        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s", name, strerror(errno));
+    if (fflush(out) == 0 && !ferror(out)) {
+        return AG_EXIT_OK;
     }
-    return AG_EXIT_OK;
+    return out == stdout ? AG_EXIT_FAILURE /* ag_stdout_finish prints the message */
+                         : ag_fail(AG_EXIT_FAILURE, "view: %s: %s", name, strerror(errno));
 }
 
-/* Writes the page into an existing file: the temporary file, or a device or pipe, which cannot be
- * replaced by a rename. */
-static int write_there(const char *path, struct ag_profile *profile, struct ag_profile *before) {
-    FILE *out = fopen(path, "we");
-    if (!out) {
-        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s", path, strerror(errno));
-    }
-    int status = write_page(out, path, profile, before);
-    if (fclose(out) != 0 && status == AG_EXIT_OK) {
-        status = ag_fail(AG_EXIT_FAILURE, "view: %s: %s", path, strerror(errno));
-    }
-    return status;
-}
-
-static int write_new(const char *path, struct ag_profile *profile, struct ag_profile *before) {
-    char unfinished[PATH_BYTES + 16];
-    snprintf(unfinished, sizeof unfinished, "%s.XXXXXX", path);
-    /* creates a new file with mode 0600, and follows no link */
-    const int fd = mkostemp(unfinished, O_CLOEXEC);
-    if (fd < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s; choose another place with -o", path,
-                       strerror(errno));
-    }
-    close(fd);
-    int status = write_there(unfinished, profile, before);
-    if (status == AG_EXIT_OK && rename(unfinished, path) != 0) {
-        status = ag_fail(AG_EXIT_FAILURE, "view: %s: %s", path, strerror(errno));
-    }
-    if (status != AG_EXIT_OK) {
-        unlink(unfinished);
-    }
-    return status;
-}
-
+/* Writes the page into the file and prints the file's name, unless the page was written to
+ * /dev/stdout or another file that is written in place. */
 static int write_file(const char *path, struct ag_profile *profile, struct ag_profile *before) {
-    struct stat there;
-    const bool is_special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
-    return is_special ? write_there(path, profile, before) : write_new(path, profile, before);
+    struct ag_output_file file;
+    int status = ag_output_file_open(&file, "view", NULL, path, AG_OUTPUT_REPLACES);
+    if (status == AG_EXIT_OK) {
+        status = ag_output_file_close(&file, write_page(file.out, path, profile, before));
+    }
+    if (status == AG_EXIT_OK && !file.is_kept) {
+        printf("%s\n", path);
+        fflush(stdout);
+    }
+    return status;
 }
 
 /* Opens the page in the browser, if standard output is a terminal and the user has a display. So
@@ -127,6 +101,7 @@ static void show_in_browser(const char *path) {
     const pid_t child = fork();
     if (child == 0) {
         ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
+        ag_own_stack_restore();
         execlp("xdg-open", "xdg-open", path, (char *)NULL);
         _exit(127);
     }
@@ -152,10 +127,6 @@ static int view_traces(const struct view_request *request, char **paths, int n_p
         status = write_page(stdout, "standard output", profile, before);
     } else if (status == AG_EXIT_OK) {
         status = write_file(output, profile, before);
-        if (status == AG_EXIT_OK) {
-            printf("%s\n", output);
-            fflush(stdout);
-        }
         if (status == AG_EXIT_OK && request->opens) {
             show_in_browser(output);
         }
@@ -191,5 +162,6 @@ int ag_command_view(int argc, char **argv) {
     if (ag_html_page_missing()) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());
     }
+    request.trace.prints_early = request.output != NULL && strcmp(request.output, "-") == 0;
     return view_traces(&request, options.operands, options.n_operands);
 }

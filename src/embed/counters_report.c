@@ -1,7 +1,9 @@
 /* counters_report.c: writes a counter set (counters.h) into the trace while the program runs: a
- * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. A set is written this way before
- * it is freed. At the end, the writer process takes the values of the sets that were not freed from
- * the live segment, the memory that it shares with the program. */
+ * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. A set is written this way when
+ * the program asks for it (allogram_tell_counters), and before the set is freed. At the end, the
+ * writer process takes the values of the sets that were not freed from the live segment, the memory
+ * that it shares with the program. This file also records collections that were reported with a
+ * set: a record AG_RECORD_GC each. */
 #include "counters.h"
 
 #include <string.h>
@@ -56,6 +58,11 @@ static void report_locked(struct allogram_counters *set) {
     const bool has_outside = ag_counter_value(&ag_counter_node(set, 0)->words) > 0;
     const uint32_t n_rows = n_nodes - 1 - count_folded(set, n_nodes) + has_outside;
     const uint32_t snapshot = atomic_load_explicit(&shared->snapshot, memory_order_relaxed) + 1;
+    const uint64_t n_lost = ag_counter_value(&shared->n_lost);
+    if (n_lost > 0) {
+        ag_record_lost(AG_LOST_NO_MEMORY, n_lost);
+        atomic_store_explicit(&shared->n_lost, 0, memory_order_relaxed);
+    }
     if (n_rows == 0 && snapshot == 1 && !ag_counter_set_has_apart(shared)) {
         return;
     }
@@ -72,11 +79,6 @@ static void report_locked(struct allogram_counters *set) {
     }
     report_batch();
     atomic_store_explicit(&shared->snapshot, snapshot, memory_order_relaxed);
-    const uint64_t n_lost = ag_counter_value(&shared->n_lost);
-    if (n_lost > 0) {
-        ag_record_lost(AG_LOST_NO_MEMORY, n_lost);
-        atomic_store_explicit(&shared->n_lost, 0, memory_order_relaxed);
-    }
 }
 
 void ag_counters_report(struct allogram_counters *set) {

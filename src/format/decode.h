@@ -13,11 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/progress.h"
 #include "schema/records.h"
 
 enum {
     AG_TRACE_VERSION = 1,
-    /* largest size of a decoded chunk; a reader needs this memory once per thread */
+    /* largest size of the decoded body of a chunk: the memory that a decoder needs for it at
+     * most */
     AG_CHUNK_MAX_BYTES = 16 << 20,
 };
 
@@ -27,8 +29,8 @@ enum ag_decode_code { /* the numbers never change and are never reused */
                       AG_DECODE_NOT_A_TRACE = 11, /* no magic number */
                       /* a newer version of the format, which this reader does not know */
                       AG_DECODE_NEWER = 12,
-                      /* a live segment (shared memory of a recording), not a trace: complete it
-                       * first */
+                      /* a live segment (shared memory of a recording), not a trace; `allogram
+                       * check` makes the traces */
                       AG_DECODE_LIVE = 13,
                       AG_DECODE_NOT_REGULAR =
                           14, /* a pipe, a device, a socket: only regular files are opened */
@@ -47,7 +49,8 @@ struct ag_decode_error {
     /* offset of the damage in the file or, for damage inside a chunk, of the chunk's header */
     uint64_t offset;
     uint64_t body_offset; /* for damage inside a chunk: bytes from the start of its decoded body */
-    uint32_t record;      /* kind of the damaged record; 0: the damage is not in a record */
+    /* kind of the damaged record; 0: the damage is not in a record, or in the kind itself */
+    uint32_t record;
 };
 const char *ag_decode_code_text(enum ag_decode_code code); /* "cut short", for messages */
 
@@ -55,9 +58,10 @@ const char *ag_decode_code_text(enum ag_decode_code code); /* "cut short", for m
 struct ag_trace_file; /* the file, open read-only, with its list of chunks and its damage */
 
 /* Opens PATH, which must be a regular file. Returns 0, or a negative errno with the reason in
- * *ret_error. A file without a footer is read from chunk to chunk: its readable part is opened, and
- * ag_trace_file_damage returns the first damaged place. The caller closes *ret_file. The file is
- * read with pread, never mapped: a file that shrinks meanwhile gives an error, not a SIGBUS. */
+ * *ret_error. A file without a valid index is read from chunk to chunk: its readable part is
+ * opened, and ag_trace_file_damage returns the first damaged place or, if all chunks are whole, why
+ * there is no valid index. The caller closes *ret_file. The file is read with pread, never mapped:
+ * a file that shrinks meanwhile gives an error, not a SIGBUS. */
 int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
                        struct ag_decode_error *ret_error);
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */
@@ -67,8 +71,15 @@ uint32_t ag_trace_file_version(const struct ag_trace_file *file);
 int ag_trace_file_descriptor(const struct ag_trace_file *file);
 /* Whether the file has a valid index: the recording was finished. */
 bool ag_trace_file_has_index(const struct ag_trace_file *file);
-/* The first damaged place of the file; NULL: the headers show no damage. */
+/* See ag_trace_file_open. NULL: the index and the headers of the chunks show no damage. */
 const struct ag_decode_error *ag_trace_file_damage(const struct ag_trace_file *file);
+/* Reports the passes over FILE, and each chunk that is read, to PROGRESS, which must be valid until
+ * the file is closed. NULL, the default: nothing is reported. */
+void ag_trace_file_set_progress(struct ag_trace_file *file, const struct ag_progress *progress);
+/* Call these functions before and after a pass over FILE that reads BYTES stored (compressed)
+ * bytes. */
+void ag_trace_file_begin_pass(const struct ag_trace_file *file, uint64_t bytes);
+void ag_trace_file_end_pass(const struct ag_trace_file *file);
 /* All chunks in file order; those of kind INDEX come last. */
 size_t ag_trace_file_chunks(const struct ag_trace_file *file,
                             const struct ag_chunk_entry **ret_entries);

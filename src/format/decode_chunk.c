@@ -83,13 +83,17 @@ static bool entry_is(const struct ag_chunk_entry *entry, const struct ag_chunk_e
 }
 
 /* Reads and checks the header and stored bytes into decoder->stored. */
-static enum ag_decode_code read_stored(struct ag_chunk_decoder *decoder, int fd,
+static enum ag_decode_code read_stored(struct ag_chunk_decoder *decoder,
+                                       const struct ag_trace_file *file,
                                        const struct ag_chunk_entry *entry) {
     const size_t n_bytes = AG_CHUNK_HEADER_BYTES + (size_t)entry->stored_bytes;
     if (!buffer_reserve(&decoder->stored, &decoder->stored_capacity, n_bytes)) {
         return AG_DECODE_NO_MEMORY;
     }
-    const int64_t n_read = ag_read_at(fd, decoder->stored, n_bytes, entry->offset);
+    const int64_t n_read = ag_read_at(file->fd, decoder->stored, n_bytes, entry->offset);
+    if (file->progress != NULL) {
+        file->progress->notice(file->progress->context, AG_PROGRESS_ADVANCE, entry->stored_bytes);
+    }
     if (n_read < 0) {
         return AG_DECODE_IO;
     }
@@ -111,7 +115,7 @@ static enum ag_decode_code read_stored(struct ag_chunk_decoder *decoder, int fd,
     return AG_DECODE_OK;
 }
 
-/* Decompresses the chunk's body, with padding, into decoder->body. */
+/* Decompresses the chunk's body into decoder->body, and adds the padding. */
 static enum ag_decode_code unpack_body(struct ag_chunk_decoder *decoder,
                                        const struct ag_chunk_entry *entry) {
     const uint8_t *const stored = decoder->stored + AG_CHUNK_HEADER_BYTES;
@@ -141,7 +145,7 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
         return ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
                               entry->offset); /* the caller passed an invalid entry */
     }
-    enum ag_decode_code code = read_stored(decoder, file->fd, entry);
+    enum ag_decode_code code = read_stored(decoder, file, entry);
     if (code == AG_DECODE_OK && entry->kind >= AG_CHUNK_KIND_EVENTS &&
         entry->kind <= AG_CHUNK_KIND_INDEX) {
         code = unpack_body(decoder, entry);
@@ -158,9 +162,8 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
 int ag_chunk_decoder_check(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error) {
     decoder->at = decoder->end = NULL;
-    const enum ag_decode_code code = ag_chunk_entry_is_valid(entry)
-                                         ? read_stored(decoder, file->fd, entry)
-                                         : AG_DECODE_BAD_CHUNK;
+    const enum ag_decode_code code =
+        ag_chunk_entry_is_valid(entry) ? read_stored(decoder, file, entry) : AG_DECODE_BAD_CHUNK;
     return code == AG_DECODE_OK ? 0 : ag_decode_fail(ret_error, code, entry->offset);
 }
 

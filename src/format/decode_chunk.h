@@ -14,8 +14,9 @@ struct ag_trace_file {
     struct ag_file_header header;
     /* `chunks` was read from a valid index; false: it was made by reading all chunk headers */
     bool has_index;
-    struct ag_decode_error damage; /* code AG_DECODE_OK: none */
-    struct ag_chunk_list chunks;   /* in the order of the file */
+    struct ag_decode_error damage;      /* code AG_DECODE_OK: none */
+    struct ag_chunk_list chunks;        /* in the order of the file */
+    const struct ag_progress *progress; /* NULL: reading is not reported */
 };
 
 enum { AG_NO_DECODER_TUPLE = UINT32_MAX };
@@ -108,7 +109,7 @@ const uint8_t *ag_decode_new_tuple(struct ag_event_state *state, const uint8_t *
 const uint8_t *ag_decode_number_slow(const uint8_t *at, uint64_t *ret_value, uint64_t *ret_bad);
 void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns);
 /* The number of events decoded so far, counted as in a chunk header: without stamps (times) and
- * records. */
+ * without the rare events that are encoded as records (MOVE ...). */
 uint32_t ag_events_counted(const struct ag_event_state *state);
 
 #endif

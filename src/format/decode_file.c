@@ -4,9 +4,10 @@
  *
  * The file is untrusted. Only regular files are opened, the hash of every header is checked, and
  * the chunks of an index must cover the file without gap or overlap. Each entry of the index is
- * compared with the chunk's header when the chunk is read. If the index is damaged, the damage is
- * reported, and the file is walked. The list has at most one entry per 65 bytes of the file,
- * because a chunk has a header of 64 bytes and at least one byte of content. */
+ * compared with the chunk's header when the chunk is read. If the index is damaged, the file is
+ * walked, and the damage of the index is reported unless the walk finds damage. The list has at
+ * most one entry per 65 bytes of the file, because a chunk has a header of 64 bytes and at least
+ * one byte of content. */
 #include "decode_chunk.h"
 
 #include <errno.h>
@@ -258,6 +259,22 @@ bool ag_trace_file_has_index(const struct ag_trace_file *file) {
 
 const struct ag_decode_error *ag_trace_file_damage(const struct ag_trace_file *file) {
     return file->damage.code == AG_DECODE_OK ? NULL : &file->damage;
+}
+
+void ag_trace_file_set_progress(struct ag_trace_file *file, const struct ag_progress *progress) {
+    file->progress = progress;
+}
+
+void ag_trace_file_begin_pass(const struct ag_trace_file *file, uint64_t bytes) {
+    if (file->progress != NULL) {
+        file->progress->notice(file->progress->context, AG_PROGRESS_BEGIN, bytes);
+    }
+}
+
+void ag_trace_file_end_pass(const struct ag_trace_file *file) {
+    if (file->progress != NULL) {
+        file->progress->notice(file->progress->context, AG_PROGRESS_END, 0);
+    }
 }
 
 size_t ag_trace_file_chunks(const struct ag_trace_file *file,

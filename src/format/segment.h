@@ -7,9 +7,9 @@
  * The segment is one sparse file. It is in /dev/shm if there is room, otherwise in the folder of
  * the output. The writer and every process of the session map it. The recorder writes events into
  * chunks; the writer copies them into trace files and returns the chunks. The file outlives every
- * process. The file contains everything that was committed before a process or the writer was
- * killed, and `allogram check` completes the traces with these events. A forked child inherits the
- * mapping and needs no system call to continue.
+ * process: if a process or the writer is killed, the file still contains all events that were
+ * committed before the kill, and `allogram check` writes them into the traces. A forked child
+ * inherits the mapping and needs no system call to continue.
  *
  *     offset                 what                                   size
  *     0                      struct ag_segment_header               4 KiB
@@ -45,10 +45,12 @@
  *     header, first controls    by the creator of the file
  *     slot                      by its process, before it counts the slot (n_slots_used)
  *     further page of controls  by the recorder, before it counts the first chunk there
- *                               (n_chunks_touched)
+ *                               (n_chunks_touched), or by the writer (n_chunks_ready)
  *     chunk                     by the recorder before its first use (control.populated), or by
  *                               the writer (n_chunks_ready)
  *     slice of a tree           by each process before it uses the slice (stack_tree.h, `ready`)
+ *
+ * For `allogram attach`, the creator also populates what the first process uses when it joins.
  *
  * The writer reads only memory that is known to be populated: slots below n_slots_used, controls
  * below n_chunks_touched, chunks that are not FREE, and nodes to which an event refers.
@@ -58,14 +60,15 @@
  * A stamp is a word with the time of the events that follow in its stream: a raw value of the
  * session's clock (header.clock_kind). ag_segment_ns converts it to nanoseconds since the session
  * began. The writer increments header.tick about every millisecond. A thread writes a stamp when it
- * sees a new value of tick, after header.stamp_every events, and at the start of each chunk. An
- * event happened after the last stamp before it in its stream.
+ * sees a new value of tick, after header.stamp_every events, before the record of a map or unmap,
+ * and at the start of each chunk. An event happened after the last stamp before it in its stream.
  *
  * 6. Identity and liveness
  *
- * A process is identified by a random number, slot.identity, which its recorder makes when it
- * starts and in each forked child. Its pid is only a hint: pids mean different things in different
- * PID namespaces, and the kernel does not let every process translate them.
+ * A process is identified by slot.identity. It is a random number that its recorder makes when it
+ * starts, or, in a forked child, a hash of the parent's identity and of the child's use of its
+ * slot. Its pid is only a hint: pids mean different things in different PID namespaces, and the
+ * kernel does not let every process translate them.
  *
  * A process holds a file lock while it lives. The kernel releases the lock when the memory of the
  * process is unmapped: at exit, exec or SIGKILL. The lock is an open file description lock, which
@@ -73,16 +76,16 @@
  * the descriptor was closed. There are two file descriptions:
  *
  *     description A   maps the segment; forked children inherit it. A process that opened the file
- *                     and the forks of this process are a family. The lock of A, at the
- *                     family's place, is held while a process of the family lives.
- *     description B   maps one page that no child inherits (MADV_DONTFORK). The lock of B, at the
- *                     process' own place, is held while this process lives.
+ *                     and the forks of this process are a family. Its lock, at an offset of the
+ *                     family, is held while a process of the family lives.
+ *     description B   maps one page that no child inherits (MADV_DONTFORK). Its lock, at an offset
+ *                     of this process, is held while the process lives.
  *
  * A forked child has no description B of its own, because a sandbox may forbid it to open files. So
  * the writer knows that a forked child has ended, at the latest, when its family's lock is
- * released. The places are file offsets that are computed from identities, far beyond the file's
- * end. If the file system does not support such locks (has_locks is 0), the writer checks pids
- * instead.
+ * released. The offsets of the locked bytes are computed from identities (ag_life_lock_place), and
+ * are far beyond the file's end. If the file system does not support such locks (has_locks is 0),
+ * the writer checks pids instead.
  *
  * 7. Function counters
  *
@@ -101,7 +104,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 14,
+    AG_SEGMENT_VERSION = 15,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     /* small enough that a few active chunks stay in the L2 cache, and that 300 idle threads take 19
@@ -155,8 +158,11 @@ struct ag_segment_header {
     uint32_t mode;  /* enum ag_mode */
     uint32_t depth; /* maximum number of frames of a stack */
     uint32_t follow_children;
-    uint32_t stamp_every;  /* events between two stamps of a stream; 1 = every event */
-    uint32_t soft_chunks;  /* limit of chunks in use while the writer lives */
+    uint32_t stamp_every; /* events between two stamps of a stream; 1 = every event */
+    /* While the writer lives, a thread takes a chunk that was never used only if fewer chunks are
+     * in use than soft_chunks + the number of live threads of its process; otherwise it waits for a
+     * free chunk. */
+    uint32_t soft_chunks;
     uint32_t clock_kind;   /* enum ag_clock_kind */
     uint64_t clock_origin; /* raw clock value at the session's start */
     uint64_t clock_origin_realtime_ns;
@@ -180,8 +186,9 @@ struct ag_segment_header {
     uint32_t has_locks; /* 1: processes hold locks on the file while they live, see section 6 */
     char reserved1[328];
 
-    /* The next members are written by the writer and read by every thread, so they have a cache
-     * line of their own. */
+    /* The next members are written by the writer and by commands such as `allogram control`, and
+     * are read by every thread. The threads do not write them, so they have a cache line of their
+     * own. */
     /* incremented about every millisecond; does not change if there is no writer */
     AG_CACHE_ALIGNED _Atomic uint64_t tick;
     _Atomic uint32_t writer_pid; /* 0: none */
@@ -190,7 +197,7 @@ struct ag_segment_header {
     /* enum ag_pause; a thread sees a change at its next event after a tick */
     _Atomic uint32_t paused;
     /* Number of requests to begin reports anew. After a change, each process records a RESET word
-     * before its next event. */
+     * after its next stamp. */
     _Atomic uint32_t n_resets;
     /* mode SAMPLE: mean bytes between samples, 1 to AG_INTERVAL_MAX_BYTES; a thread adopts a new
      * value after its next sample */
@@ -198,7 +205,7 @@ struct ag_segment_header {
     _Atomic uint64_t reset_raw; /* clock value of the last request that n_resets counts; 0: none */
 
     /* A request to the writer for a dump, a trace of the recording so far
-     * (writer/session_control.c). Only the process that holds the lock on the first byte of
+     * (writer/session_control.c). Only a process that holds a file lock on the first byte of
      * dump_slot may write a request, so there is one request at a time. The process increments
      * n_dumps_asked last. */
     AG_CACHE_ALIGNED uint32_t dump_slot;
@@ -218,7 +225,7 @@ struct ag_segment_header {
     /* chunks that were taken and not returned, without those of the state COUNTERS */
     _Atomic uint32_t n_chunks_in_use;
     _Atomic uint32_t n_slots_used; /* only slots and trees [0, n_slots_used) have ever been used */
-    /* processes that were not recorded because all slots or trees were in use */
+    /* processes that could not be recorded, mostly because all slots were in use */
     _Atomic uint32_t n_refused_processes;
     /* Chunks [0, n_chunks_ready) and their controls have been populated. The writer populates some
      * chunks in advance, so that a recorder needs no system call to take a new chunk. */
@@ -240,7 +247,8 @@ static inline uint64_t ag_segment_ns(const struct ag_segment_header *header, uin
 
 /* ---- processes ---- */
 
-/* Which byte of the file a process locks (section 6). */
+/* The offset of the byte of the file that a process locks: for itself, or for its family (section
+ * 6). */
 enum ag_life_lock { AG_LOCK_OWN = 0, AG_LOCK_FAMILY = 1 };
 static inline int64_t ag_life_lock_place(uint64_t identity, enum ag_life_lock which) {
     return (int64_t)((uint64_t)which << 62 | identity >> 2);
@@ -255,7 +263,9 @@ enum ag_slot_state {
 };
 enum ag_slot_exiting {
     AG_SLOT_STAYS = 0,
-    AG_SLOT_EXITS = 1,  /* the process called exit, _exit or quick_exit */
+    /* the process called exit, _exit or quick_exit; or `allogram attach` saw that the process
+     * executed another program */
+    AG_SLOT_EXITS = 1,
     AG_SLOT_LEAVES = 2, /* the process left the session, and may continue without being recorded */
 };
 enum ag_slot_end {
@@ -272,28 +282,39 @@ enum ag_lost_cause {
     AG_LOST_NO_MEMORY,     /* no memory for thread state, tree or segment pages */
     /* recording had stopped (disk full, --max-size), but the program continued */
     AG_LOST_STOPPED,
-    AG_LOST_DAMAGED, /* damage found by the writer or a reader */
+    /* damage that the writer found; or an image whose record the recorder could not write */
+    AG_LOST_DAMAGED,
     AG_LOST_CAUSES,
+};
+
+/* How a process began to run its program. The record PROCESS of a trace contains this number and
+ * the identity of another process, the parent. */
+enum ag_process_origin {
+    AG_ORIGIN_UNKNOWN = 0,
+    AG_ORIGIN_FORKED = 1,   /* forked from the parent, with a copy of its memory */
+    AG_ORIGIN_EXECUTED = 2, /* executed by the parent, which is an earlier program of the process */
+    AG_ORIGIN_SPAWNED = 3,  /* executed in a child process of the parent */
 };
 
 struct ag_process_slot {
     /* enum ag_slot_state; stored last, with release, when the slot is filled */
     _Atomic uint32_t state;
     /* in the pid namespace of the process; 0: unknown. A seccomp filter may refuse getpid; then the
-     * writer searches the process and fills in its pid. */
+     * writer finds out the pid and stores it here. */
     uint32_t pid, parent_pid;
     /* Index of the process' stack tree: that of this slot, or, for a forked child, the tree that
      * its parent uses; parent and child share it. A slot is not reused while another process uses
      * the tree of this slot. */
     _Atomic uint32_t tree;
     uint32_t parent_slot; /* slot of the process that forked this process, or UINT32_MAX */
-    /* incremented when the slot is reused: a chunk whose slot_generation differs belongs to an
+    /* incremented when the slot becomes free: a chunk whose slot_generation differs belongs to an
      * earlier process */
     _Atomic uint32_t generation;
-    uint64_t start_raw;           /* raw clock value when the process filled the slot */
-    _Atomic uint32_t n_streams;   /* streams [0, n_streams) exist */
-    _Atomic uint32_t exiting;     /* enum ag_slot_exiting */
-    _Atomic uint32_t wait_status; /* set by `allogram run`: the status of wait(2) */
+    uint64_t start_raw;         /* raw clock value when the process filled the slot */
+    _Atomic uint32_t n_streams; /* streams [0, n_streams) exist */
+    _Atomic uint32_t exiting;   /* enum ag_slot_exiting */
+    /* the status of wait(2): set by `allogram run`, or by the writer if the kernel reports it */
+    _Atomic uint32_t wait_status;
     _Atomic uint32_t wait_status_known;
     /* Number of image ids that the processes sharing this slot's tree have assigned; used only in
      * the slot whose index is that of the tree. */
@@ -301,9 +322,9 @@ struct ag_process_slot {
     _Atomic uint32_t max_rss_kib;   /* set by `allogram run`: ru_maxrss of wait4(2), in KiB */
     _Atomic uint32_t trace_created; /* set by the writer: the trace file of the process exists */
     /* The generation of the tree with this slot's number; the writer increments it before it clears
-     * the tree. A forked child first stores in its slot that it uses the tree, and then reads
-     * tree_generation. If the generation is unchanged, the writer has seen that the child uses the
-     * tree, and does not clear it (record/process.c). */
+     * the tree. A forked child first stores in its slot that it uses the tree, and then compares
+     * tree_generation with the value that its parent knew. If they are equal, the writer will see
+     * that the child uses the tree, and will not clear the tree (record/process.c). */
     _Atomic uint32_t tree_generation;
     _Atomic uint64_t lost[AG_LOST_CAUSES];
     /* debug mode: number of compared stacks (stack_checks), and of those that differ from the stack
@@ -312,6 +333,9 @@ struct ag_process_slot {
     _Atomic uint64_t stack_checks;
     /* mode SAMPLE: raw clock units that all threads spent on samples */
     _Atomic uint64_t sampler_raw;
+    /* how long all threads waited in total for the writer to return a chunk, and how often */
+    _Atomic uint64_t waited_ns;
+    _Atomic uint64_t n_waits;
     /* bytes of the recorder's private memory in this process, without the segment */
     uint64_t profiler_private_bytes;
     /* Inode of the pid namespace to which `pid` belongs, as in /proc/self/ns/pid. 0: unknown (there
@@ -320,15 +344,18 @@ struct ag_process_slot {
     /* 1: this is a forked child, which copied pid_namespace from its parent. The namespace of the
      * child may be another one, which the parent selected for its children (unshare, setns). */
     uint64_t namespace_is_inherited;
-    uint64_t identity; /* random, never 0; see section 6 */
+    uint64_t identity; /* never 0; see section 6 */
     /* identity of the process that opened the mapping of the segment which this process uses */
     uint64_t family;
+    /* identity of the process that forked this process; 0: the process was not forked from a
+     * recorded process, it has executed a program */
+    uint64_t forked_from;
     /* 1: the process holds a lock of its own in addition to that of its family */
     uint32_t has_own_lock;
     uint32_t text_bytes; /* used bytes of `text`, at most AG_SLOT_TEXT_BYTES */
     /* Number of programs that this process executed, in itself or in a child that it started by
-     * vfork, posix_spawn, system or popen. The recorder of each of these programs claims a slot (or
-     * fails to). */
+     * vfork, posix_spawn, system or popen. The recorder of each of these programs claims a slot, or
+     * fails to do so. */
     _Atomic uint32_t n_executions;
     /* Offsets in `text` of NUL-terminated strings; the command consists of n_arguments consecutive
      * strings. */
@@ -343,12 +370,13 @@ struct ag_process_slot {
 /* Path of the trace of a slot's process, so that another writer that continues the recording finds
  * the trace, and the process can report the path. The path is stored after the slot, in the part of
  * the slot's 8 KiB that the recorder never writes. It is complete when trace_created is set. The
- * path is untrusted: a file is accepted only if its header has the right identity. */
+ * path is untrusted: a file is accepted only if its header has the session, the pid and the number
+ * of this process. */
 enum { AG_SLOT_TRACE_OFFSET = 7168 };
 _Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
                "the path is stored after the slot");
 struct ag_slot_trace {
-    uint32_t generation;
+    uint32_t generation; /* that of the slot when the writer stored the path */
     char path[1020];
 };
 _Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BYTES,
@@ -443,8 +471,8 @@ enum ag_word_kind {
 #define AG_WORD_RECORD_KIND(word) ((uint32_t)((word) >> 16 & 0xffff))
 
 enum {
-    /* limits of a record in the live segment, because the writer copies each record before it
-     * checks it */
+    /* limits of the body and of the rows of a record in the live segment, because the writer copies
+     * each record into a buffer before it checks the record */
     AG_WORD_RECORD_MOST_BYTES = 16 * 1024,
     AG_WORD_RECORD_MOST_ROWS = 128,
 };

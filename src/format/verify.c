@@ -1,8 +1,9 @@
 /* verify.c: reads a whole trace for `allogram check`, to determine whether the trace is complete,
  * how many events it contains, how many were lost, and where it is damaged.
  *
- * One chunk is in memory at a time. Damage does not end the check: the chunks after a damaged chunk
- * are decoded and counted too. The damaged place with the lowest offset in the file is reported. */
+ * One chunk is in memory at a time. Damage inside a chunk does not end the check: the listed chunks
+ * after it are decoded and counted, too. The damaged place with the lowest offset in the file is
+ * reported. */
 #include "verify.h"
 
 #include <errno.h>
@@ -100,6 +101,11 @@ static int verify_chunks(const struct ag_trace_file *file, struct ag_verdict *ve
     struct ag_event *events = malloc(EVENTS_AT_ONCE * sizeof(*events));
     int r = decoder == NULL || events == NULL ? -ENOMEM : 0;
 
+    uint64_t all_bytes = 0;
+    for (size_t i = 0; i < n_entries; i++) {
+        all_bytes += entries[i].stored_bytes;
+    }
+    ag_trace_file_begin_pass(file, all_bytes);
     for (size_t i = 0; r == 0 && i < n_entries; i++) {
         struct ag_decode_error error;
         if (verify_chunk(decoder, file, &entries[i], events, verdict, &error) < 0) {
@@ -111,6 +117,7 @@ static int verify_chunks(const struct ag_trace_file *file, struct ag_verdict *ve
             r = error.code == AG_DECODE_NO_MEMORY ? -ENOMEM : 0;
         }
     }
+    ag_trace_file_end_pass(file);
     if (r == 0) {
         r = verify_order(entries, n_entries, verdict);
     }
@@ -120,7 +127,8 @@ static int verify_chunks(const struct ag_trace_file *file, struct ag_verdict *ve
     return r;
 }
 
-int ag_trace_verify(const char *path, struct ag_verdict *ret_verdict) {
+int ag_trace_verify(const char *path, const struct ag_progress *progress,
+                    struct ag_verdict *ret_verdict) {
     struct ag_verdict verdict = {0};
     struct ag_trace_file *file;
     int r = ag_trace_file_open(path, &file, &verdict.damage);
@@ -135,6 +143,7 @@ int ag_trace_verify(const char *path, struct ag_verdict *ret_verdict) {
     if (ag_trace_file_damage(file) != NULL) {
         verdict.damage = *ag_trace_file_damage(file);
     }
+    ag_trace_file_set_progress(file, progress);
     r = verify_chunks(file, &verdict);
     (void)ag_trace_file_close(file); /* returns NULL */
     verdict.is_whole = r == 0 && verdict.damage.code == AG_DECODE_OK;

@@ -25,8 +25,10 @@ struct ag_verdict {
     uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 
-/* Fills *ret_verdict and returns 0, whatever the file contains. Returns a negative errno if the
- * file could not be read (no such file, no memory); then ret_verdict->damage is set, too. */
-int ag_trace_verify(const char *path, struct ag_verdict *ret_verdict);
+/* Reports its pass to PROGRESS, unless PROGRESS is NULL. Fills *ret_verdict and returns 0, whatever
+ * the file contains. Returns a negative errno if the file could not be opened (then
+ * ret_verdict->damage is set, too), or if there is no memory. */
+int ag_trace_verify(const char *path, const struct ag_progress *progress,
+                    struct ag_verdict *ret_verdict);
 
 #endif

@@ -5,8 +5,8 @@
  * 1. The page has to be within 2 GiB of the target (the function), for jmp rel32 and for
  * rip-relative operands of the copied instructions. The nearest gap below the target's image (the
  * loaded file with the target) is used, because the program's heap grows above the image. Each
- * detour has a page of its own: so a page whose code a thread may be executing need never become
- * writable again. The kernel merges neighboring pages into one mapping.
+ * detour has a page of its own (except in section 3), so a page whose code a thread may be
+ * executing need never become writable again. The kernel merges neighboring pages into one mapping.
  *
  * 2. The protection of the target's pages is read from the kernel, changed to writable, and
  * restored. The pages stay executable meanwhile if the system permits pages that are writable and
@@ -170,7 +170,7 @@ static int fill_entry(struct ag_detour *detour, uint8_t *entry, const uint8_t *p
 /* Makes the page executable and read-only. */
 static int seal_page(struct ag_detour *detour, uint8_t *page) {
     if (set_protection((uintptr_t)page, AG_PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
-        return detour_fail(detour, -EACCES, "the system forbids new code");
+        return detour_fail(detour, -EACCES, "the system does not permit new executable memory");
     }
     return 0;
 }
@@ -219,7 +219,7 @@ static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
     }
     uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
     if (page == NULL) {
-        detour->reason = "there is no free page within its reach";
+        detour->reason = "there is no free page near its code";
     }
     return page;
 }
@@ -349,7 +349,7 @@ static int detour_write(struct ag_detour *detour, void *target, size_t target_by
     }
     uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
     if (page == NULL) {
-        return detour_fail(detour, -ENOMEM, "there is no free page within its reach");
+        return detour_fail(detour, -ENOMEM, "there is no free page near its code");
     }
     int r = fill_entry(detour, page, place, landing, readable, target_bytes, way);
     if (r == 0) {
@@ -389,7 +389,7 @@ static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacem
     uint8_t *entry =
         prepared.is_on ? take_entry(detour, (uintptr_t)place) : map_page_below((uintptr_t)place);
     if (entry == NULL) {
-        return detour_fail(detour, -ENOMEM, "there is no free page within its reach");
+        return detour_fail(detour, -ENOMEM, "there is no free page near its code");
     }
     ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)replacement);
     int r = prepared.is_on ? 0 : seal_page(detour, entry);

@@ -53,14 +53,8 @@ bool ag_detour_is_written(const struct ag_detour *detour);
 
 /* Some functions only jump to another function through their object's GOT: in glibc 2.43,
  * free_sized is "jmp free@plt". Returns the address to which the function TARGET jumps in this way,
- * or 0 if it does anything else. An object that the loader binds lazily has another
- * address in its GOT until its first call. */
-uintptr_t ag_detour_passed_on(const void *target);
-
-/* Some functions only jump to another function through their object's GOT: in glibc 2.43,
- * free_sized is "jmp free@plt". Returns the address to which the function TARGET jumps in this way,
- * or 0 if it does anything else. An object that the loader binds lazily has another
- * address in its GOT until its first call. */
+ * or 0 if TARGET does anything else. An object that the loader binds lazily has another address in
+ * its GOT until its first call of the function. */
 uintptr_t ag_detour_passed_on(const void *target);
 
 /* Restores the overwritten bytes. Does nothing if the detour is not installed. The page stays

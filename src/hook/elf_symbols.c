@@ -173,8 +173,9 @@ size_t ag_elf_symbols_find(const struct ag_elf_symbols *symbols, const char *con
         const size_t index = wanted.slots[slot] - 1u;
         struct ag_elf_symbol *found = &ret_found[index];
         if (strength > strengths[index]) {
-            *found =
-                (struct ag_elf_symbol){.address = symbol->st_value, .size_bytes = symbol->st_size};
+            *found = (struct ag_elf_symbol){.address = symbol->st_value,
+                                            .size_bytes = symbol->st_size,
+                                            .is_local = strength == STRENGTH_LOCAL};
             strengths[index] = (uint8_t)strength;
         } else if (strength == STRENGTH_LOCAL && strengths[index] == STRENGTH_LOCAL &&
                    found->address != symbol->st_value) {

@@ -7,6 +7,7 @@
 #define AG_ELF_SYMBOLS_H
 
 #include <elf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct ag_elf_symbol {
      * with this name */
     uint64_t address;
     uint64_t size_bytes; /* 0: unknown */
+    bool is_local;       /* only code of the same source file calls it by this name */
 };
 enum { AG_ELF_NAMES = 512 }; /* maximum number of names per lookup */
 

@@ -1,6 +1,7 @@
 /* ledger.c: creates and closes a ledger, manages its streams and their windows (the events between
- * two stamps), takes data other than events (memory maps, resident sizes), and computes the
- * results. */
+ * two stamps), keeps the deaths of open windows, counts ghosts and pairs of threads, notifies
+ * visitors (callbacks), takes data other than events (memory maps, resident sizes), and computes
+ * the results. */
 #include "format/segment.h"
 #include "ledger/apply_fast.h"
 
@@ -18,7 +19,7 @@ enum {
     RESOLUTION_PERCENT = 99,
 };
 
-/* ---- life ---- */
+/* ---- ledgers, sums and streams ---- */
 struct ag_ledger *ag_ledger_new(void) {
     struct ag_ledger *ledger = calloc(1, sizeof(*ledger));
     if (!ledger) {
@@ -44,6 +45,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     ag_sum_index_done(&ledger->sum_index);
     ag_index_map_done(&ledger->stream_index);
     ag_index_map_done(&ledger->pair_index);
+    ag_index_map_done(&ledger->unseen_index);
     ag_timeline_done(&ledger->timeline);
     ag_residents_done(&ledger->residents);
     ag_mapped_ranges_done(&ledger->mapped);
@@ -54,6 +56,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     free(ledger->results);
     free(ledger->streams);
     free(ledger->pairs);
+    free(ledger->unseen_frees);
     free(ledger->sum_bases);
     free(ledger->live_results);
     free(ledger->thread_results);
@@ -127,15 +130,43 @@ void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit, void *c
     ledger->ghost_context = context;
 }
 
+void ag_ledger_expect_inherited(struct ag_ledger *ledger) {
+    ledger->expects_inherited = true;
+}
+
+/* Returns the number of frees at ADDRESS that found no block. NULL: the process was not forked, or
+ * there is no memory; then the free counts as a ghost. */
+static uint32_t *unseen_frees_at(struct ag_ledger *ledger, uint64_t address) {
+    uint32_t at;
+    if (!ledger->expects_inherited) {
+        return NULL;
+    }
+    const int r = ag_index_map_number(&ledger->unseen_index, address, &at);
+    if (r > 0) {
+        size_t count = at; /* AG_ARRAY_ADD increments it */
+        const int added = AG_ARRAY_ADD(ledger->unseen_frees, count, 0);
+        ledger->expects_inherited = added == 0;
+        return added == 0 ? &ledger->unseen_frees[at] : NULL;
+    }
+    return r == 0 ? &ledger->unseen_frees[at] : NULL;
+}
+
 void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghost) {
-    ledger->ghost_frees++;
+    uint32_t *n_frees = unseen_frees_at(ledger, ghost->address);
+    struct ag_ghost counted = *ghost;
+    counted.is_inherited = n_frees && (*n_frees)++ == 0;
+    ledger->inherited_frees += counted.is_inherited;
+    ledger->ghost_frees += !counted.is_inherited;
     if (ledger->visit_ghost) {
-        ledger->visit_ghost(ledger->ghost_context, ghost, /* is_taken_back= */ false);
+        ledger->visit_ghost(ledger->ghost_context, &counted, /* is_taken_back= */ false);
     }
 }
 
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address) {
-    ledger->ghost_frees--;
+    uint32_t *n_frees = unseen_frees_at(ledger, address);
+    const bool is_inherited = n_frees && *n_frees > 0 && --*n_frees == 0;
+    ledger->inherited_frees -= is_inherited;
+    ledger->ghost_frees -= !is_inherited;
     if (ledger->visit_ghost) {
         const struct ag_ghost ghost = {.address = address};
         ledger->visit_ghost(ledger->ghost_context, &ghost, /* is_taken_back= */ true);
@@ -296,8 +327,8 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
     ledger->written_reset_ns = time_ns;
 }
 
-/* Advances the time. The totals after the last event were valid until TIME_NS, so the curve gets a
- * point at the time of the last event and one at TIME_NS. */
+/* Advances the time to TIME_NS. The totals after the last event were valid until TIME_NS, so the
+ * timeline gets a point at the time of the last event and one at TIME_NS. */
 static void go_on_to(struct ag_ledger *ledger, uint64_t time_ns) {
     if (time_ns > ledger->now_ns) {
         timeline_note(ledger);
@@ -355,8 +386,9 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     ledger->is_at_start = false;
     ledger->events--; /* ag_ledger_end (apply_fast.h) counts the stamp as an event */
     measure_window(ledger, stream, time_ns);
-    /* Applies the waiting events (order_repair.c) whose windows ended earlier. This comes first,
-     * because such an event may displace an event of the window that ends here. */
+    /* Applies the waiting events (order_repair.c) whose windows ended earlier. This is done before
+     * the deaths of the window that ends here are reported, because such a waiting event may
+     * displace an event of that window. */
     const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
         flush_deaths(ledger, stream);
@@ -464,6 +496,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
     ledger->base = (struct ag_summary){.allocated_bytes = tally->allocated_bytes,
                                        .events = ledger->events,
                                        .ghost_frees = ledger->ghost_frees,
+                                       .inherited_frees = ledger->inherited_frees,
                                        .order_repairs = ledger->repair.repairs};
     ledger->base_buried_blocks = ledger->repair.buried;
     tally->at_peak = true; /* the total is the highest so far */
@@ -712,6 +745,7 @@ static void settle_summary(struct ag_ledger *ledger) {
     all->peak_high_bytes =
         (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
     all->ghost_frees = counted_since(ledger->ghost_frees, ledger->base.ghost_frees);
+    all->inherited_frees = counted_since(ledger->inherited_frees, ledger->base.inherited_frees);
     all->order_repairs = counted_since(ledger->repair.repairs, ledger->base.order_repairs);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
     all->events = counted_since(ledger->events, ledger->base.events);
@@ -722,7 +756,8 @@ struct open_block {
     uint64_t address, slot;
 };
 
-/* Radix sort over those bytes of the addresses that differ. SPARE has room for COUNT blocks. */
+/* Sorts the blocks by address: a radix sort over those bytes in which the addresses differ. SPARE
+ * has room for COUNT blocks. Returns the array with the result: BLOCKS or SPARE. */
 static struct open_block *sort_open_blocks(struct open_block *blocks, struct open_block *spare,
                                            size_t count) {
     uint64_t differing = 0;
@@ -776,7 +811,7 @@ static int visit_open_blocks(const struct ag_ledger *ledger) {
     return 0;
 }
 
-/* Adds the points for the peak and the end, which the curve must contain. */
+/* Adds to the timeline the points for the peak and the end, which must not be left out. */
 static void keep_peak_and_end(struct ag_ledger *ledger) {
     const struct ag_timeline_point peak = {.time_ns = ledger->tally.peak_time_ns,
                                            .in_use_bytes = ledger->tally.peak_bytes,

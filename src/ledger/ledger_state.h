@@ -9,7 +9,8 @@
  *     open_deaths.c    deaths of open windows by their address, for order_repair.c
  *     address_lists.c  lists of items with the same address, for order_repair.c and open_deaths.c
  *     collected.c      what a garbage collector does to blocks: they move, are promoted, get a type
- *     ledger.c         life cycle, windows, memory maps, resident sizes, and the results */
+ *     ledger.c         life cycle, windows and their deaths, ghosts, pairs of threads, visitors,
+ *                      memory maps, resident sizes, and the results */
 #ifndef AG_LEDGER_STATE_H
 #define AG_LEDGER_STATE_H
 
@@ -31,7 +32,8 @@ enum { AG_VIAS = 256 };
 struct ag_sum { /* counts of one stack and allocation function, in one cache line */
     AG_CACHE_ALIGNED uint64_t allocated_blocks;
     uint64_t allocated_bytes, freed_blocks, freed_bytes; /* live = allocated - freed */
-    uint64_t peak_blocks, peak_bytes; /* live at the peak numbered peak_version (apply_fast.h) */
+    /* live blocks and bytes at the peak with the number peak_version (apply_fast.h) */
+    uint64_t peak_blocks, peak_bytes;
     uint64_t temporary_blocks;
     uint64_t peak_version;
 };
@@ -82,14 +84,19 @@ struct ag_stream {
 struct ag_waiting {
     /* deadline_ns: end of the event's window; 0: the window is still open */
     uint64_t address, size, time_ns, serial, deadline_ns;
-    int64_t order; /* rises in the order in which the events that wait at one address arrived */
+    /* position in the queue of an address: an event that is added at the end gets the highest
+     * number so far, an event that is added in front gets the lowest */
+    int64_t order;
     uint32_t stream, sum;
     /* index of the event's line (struct ag_waiting_line) */
     uint32_t line;
     uint32_t before, behind; /* the previous and the next event in the line */
+    /* the next item of the list that contains this item: the events of a stream's open window, the
+     * events whose windows have ended, or the free items */
     uint32_t next_of_expiry;
     uint32_t free_stack; /* if the event is a free: its stack; 0: unknown */
-    /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: applied or canceled, to be recycled */
+    /* AG_RECORD_ALLOC, FREE, REALLOC_FREE or COLLECT; 0: the event was applied or canceled, and its
+     * item can be reused */
     uint8_t kind;
     uint8_t n_passed_on; /* An event may displace another event at its address, which may displace a
                           * third event. This is the number of displaced events in the chain that
@@ -117,7 +124,7 @@ struct ag_repair {
     struct ag_address_lists line_lists;
     struct ag_index_map line_index;  /* hash of address and stream -> line */
     int64_t first_order, last_order; /* the lowest and highest ag_waiting.order so far */
-    /* n_taken: pool items in use, including those to be recycled */
+    /* n_taken: pool items in use, including those of events that were applied or canceled */
     size_t n_waiting, n_taken;
     /* list of the events whose window has ended, in rising order of deadline_ns, the end of the
      * window */
@@ -189,9 +196,17 @@ struct ag_ledger {
     /* stored when the bytes in use leave their highest value */
     uint64_t peak_blocks, peak_allocated_bytes, peak_rss_bytes;
     uint64_t rss_bytes, rss_peak_bytes;
-    struct ag_residents residents; /* measured at times after now_ns */
-    uint64_t events, ghost_frees;
-    uint64_t reset_ns; /* time of the program's last allogram_reset; 0: none */
+    /* resident sizes that were measured after now_ns, and so are not in `timeline` yet */
+    struct ag_residents residents;
+    uint64_t events, ghost_frees, inherited_frees;
+    /* Only in a forked process: the addresses of the frees that found no block. unseen_frees: for
+     * each of them, the number of these frees. The first is the free of an inherited block, the
+     * others are ghosts. The memory is in proportion to the number of inherited blocks that the
+     * process frees. */
+    bool expects_inherited;
+    struct ag_index_map unseen_index;
+    uint32_t *unseen_frees;
+    uint64_t reset_ns; /* time of the last RESET event that was applied; 0: none */
     /* time of the last reset as the trace contains it (ag_ledger_reset_at), used instead of
      * reset_ns; 0: not set */
     uint64_t written_reset_ns;
@@ -261,13 +276,13 @@ int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32
 void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
                             uint64_t bytes);
 
-/* Counts one more ghost free; or one less, if the last ghost free at ADDRESS was not a ghost after
- * all. */
+/* ag_ledger_count_ghost counts a free that found no block: as a ghost, or as the free of an
+ * inherited block. ag_ledger_uncount_ghost takes back the last such count at ADDRESS. */
 void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghost);
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
 
 /* ---- collected.c ---- */
-/* Applies a MOVE, PROMOTE or BLOCK_TYPE event. 0 or -ENOMEM. */
+/* Applies a MOVE, PROMOTE or BLOCK_TYPE event. Returns 0 or a negative errno. */
 int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event);
 /* Called when a live block dies: counts the death for its heap if KIND is COLLECT. */
 AG_FAST void ag_ledger_count_collected(struct ag_ledger *ledger, uint8_t kind, uint64_t address) {
@@ -278,7 +293,7 @@ AG_FAST void ag_ledger_count_collected(struct ag_ledger *ledger, uint8_t kind, u
 void ag_open_deaths_done(struct ag_open_deaths *open);
 /* Lists STREAM if it has new deaths, so that the next search indexes them. 0 or -ENOMEM. */
 int ag_ledger_list_deaths(struct ag_ledger *ledger, uint32_t stream);
-/* Removes the death at place AT of the stream's list from the index. */
+/* Removes stream->deaths[AT] from the index. */
 void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, uint32_t at);
 /* Finds the death with this number in the stream's window; NULL: the window has no such death. */
 struct ag_death *ag_ledger_find_death(const struct ag_stream *stream, uint64_t number);
@@ -315,7 +330,7 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
 
 void ag_ledger_unbirth(struct ag_ledger *ledger,
                        uint64_t at); /* undoes the birth of the block in slot AT */
-/* Puts a block that was set aside back into the table, without counting it. */
+/* Adds a block to the live table without counting the block in any sum. */
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
                        struct ag_live_past past);
 
@@ -337,8 +352,12 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 /* Applies the events that wait at ADDRESS and fit now. */
 int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
+/* Moves the waiting events of STREAM, whose window has ended at DEADLINE_NS, to the list of the
+ * events whose windows have ended. */
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
-                           uint64_t deadline_ns); /* for a stream whose window has ended */
+                           uint64_t deadline_ns);
+/* Forces the waiting events whose windows ended before NOW_NS (order_repair.c, section 4).
+ * UINT64_MAX: all events whose windows have ended. Returns 0 or a negative errno. */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
 /* Called when a reader's time window begins. The sums of the threads counted a waiting alloc when
  * it arrived, before the time window; the totals count it when it is applied, inside the time

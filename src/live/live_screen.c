@@ -1,9 +1,10 @@
 /* live_screen.c: the screen of --live, in the style of top(1) and less(1): a line with the views, a
  * line with the sort and the filter, the text of a report, and a line with the keys.
  *
- * 1. Content. The screen makes no numbers itself: live_report.c takes a trace of the recording so
- *    far and executes `allogram report` on it, with the width of the terminal. This text, with its
- *    styles, is shown. When a key changes the view, the last trace is read again.
+ * 1. Content. The screen computes no numbers: live_report.c takes a trace of the recording so far
+ *    and executes `allogram report` on it, with the width of the terminal. The screen shows the
+ *    text of the report, with its styles. When a key changes the view, the last trace is read
+ *    again.
  *
  * 2. Cost. The larger the recording is, the longer a refresh takes. The cost of a refresh is the
  *    time until the trace is taken (the writer and its child work meanwhile), and the CPU time of
@@ -39,7 +40,8 @@ enum {
     REST_FACTOR = 30,
     OUTPUT_INTERVAL_MS = 250, /* how often the program's output is read while it is shown */
     FOREGROUND_INTERVAL_MS = 500,
-    ESCAPE_DELAY_MS = 50, /* wait for the rest of a key's escape sequence, also over ssh */
+    ESCAPE_DELAY_MS = 50, /* timeout for the rest of a key's escape sequence; enough for a
+                           * connection by ssh */
     HEAD_ROWS = 2,        /* views; sort and filter */
     FILTER_BYTES = 256,
     OUTPUT_BYTES = 64 << 10, /* the end of the program's output that is shown */
@@ -71,7 +73,8 @@ static const char help_text[] =
     "  /                 filter: show only stacks with a function that matches a regular\n"
     "                    expression; an empty one removes the filter\n"
     "  b                 tree: from the allocating functions to their callers, and back\n"
-    "  space             pause: the numbers stay; the program and the recording go on\n"
+    "  space             pause: the numbers no longer change; the program and the recording\n"
+    "                    go on\n"
     "  r                 refresh now\n"
     "  up, down, PageUp, PageDown, Home, End\n"
     "                    scroll\n"
@@ -84,10 +87,12 @@ struct screen {
     size_t view, metric, top; /* top: the first line that is shown */
     bool is_bottom_up, is_paused, is_help, is_over;
     bool is_away;      /* the terminal was given back, because the command is stopped */
-    bool wants_return; /* the command continues: the screen returns in the foreground */
+    bool wants_return; /* the command was continued: the screen returns when it is in the
+                        * foreground */
     bool is_dirty;     /* the screen has to be drawn */
     bool has_trace;    /* a trace was taken */
-    bool wants_report; /* the trace or the question has changed since the last report began */
+    bool wants_report; /* the trace, or the user's choice, has changed since the last report
+                        * began */
     bool is_failed;    /* the last report was an error message */
     bool is_typing;    /* the user types a filter */
     uint64_t next_ns;  /* when to take the next trace */
@@ -101,7 +106,8 @@ struct screen {
 /* ---- drawing ---- */
 
 /* Applies the escape sequence of a style at TEXT, and returns its end. NULL: there is none. Reports
- * have bold, dim and bold yellow; other styles, of the program's output, are ignored. */
+ * have bold, dim and bold yellow; any other style, as in the program's output, is shown as normal
+ * text. */
 static const char *apply_style(const char *text) {
     if (text[0] != '\x1b' || text[1] != '[') {
         return NULL;
@@ -265,8 +271,8 @@ static char *copy_text(const char *text, size_t length) {
     return copy;
 }
 
-/* The trace of the recording so far ends as if the program had been detached at that moment. The
- * heading of a report says so, but the program runs. */
+/* The trace of the recording so far ends as if the program had been detached at that moment. So the
+ * heading of a report has the word "detached", which this function replaces by "running". */
 static void correct_heading(char *text) {
     static const char detached[] = ", detached", running[] = ", running ";
     for (int i = 0; i < 5 && *text != '\0'; i++) {
@@ -324,7 +330,8 @@ static void start_report(struct screen *screen) {
     if (screen->view == VIEW_TREE && screen->is_bottom_up) {
         question.arguments[n++] = "--bottom-up";
     }
-    ag_live_child_kill(&screen->reporter); /* it answers an earlier question */
+    ag_live_child_kill(&screen->reporter); /* the running report is for an earlier view, metric or
+                                            * filter */
     screen->wants_report = ag_live_child_start(&screen->reporter, screen->show, &question) < 0;
 }
 
@@ -435,6 +442,9 @@ static void take_key(struct screen *screen, int key) {
     case ' ':
     case 'p':
         screen->is_paused = !screen->is_paused;
+        if (screen->is_paused && screen->has_trace) {
+            ag_live_child_kill(&screen->taker); /* its trace would change the numbers once more */
+        }
         screen->is_dirty = true;
         break;
     case 'r':
@@ -582,7 +592,8 @@ static void run_screen(struct screen *screen) {
         } else if (screen->wants_report && screen->has_trace) {
             start_report(screen);
         }
-        /* a report that takes long must not be replaced again and again */
+        /* no trace is taken while a report is made: otherwise a slow report would never be
+         * completed */
         const bool is_busy = screen->taker.pid != 0 || screen->reporter.pid != 0;
         if (!screen->is_paused && !is_busy && now_ns >= screen->next_ns) {
             start_taking(screen, now_ns);

@@ -6,8 +6,8 @@
  * for each used node of each part. The site of such a node (normally a code address) contains the
  * number of the part and the number of the site in the part. merge_frames copies the frames of all
  * sites from the parts. After that the queries for sites, trees and types work as for one process.
- * Queries that need events (single blocks, lifetimes, sites by thread) are made for each part, so
- * the parts stay open. Functions of this file translate the results.
+ * Queries that need events (single blocks, lifetimes, sites by thread, the replay) are made for
+ * each part, so the parts stay open. Functions of this file translate the results.
  *
  * Samples of different processes are independent, so the variance of a sum is the sum of the
  * variances. The counts of a part that was not sampled have variance 0.
@@ -172,8 +172,9 @@ static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, merged->options.symbol);
     r = r < 0 ? r : ag_frame_table_make_answers(&merged->frames);
-    /* The site of AG_NODE_OF_NOT_KEPT is the first one in every profile. So below it is read from
-     * the first part, which may have no stack that was not kept. */
+    /* Site 0 of every profile belongs to AG_NODE_OF_NOT_KEPT. Site 0 of the merged profile has the
+     * pc 0, so the loop below copies its frames from site 0 of the first part. That part looks
+     * these frames up now, because it has not done so if all of its stacks were kept. */
     r = r < 0 ? r : ag_frame_table_site(&merged->parts[0].profile->frames, 0) ? 0 : -ENOMEM;
     for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
         const uint64_t pc = definitions->nodes.sites[site].pc;
@@ -428,6 +429,7 @@ static void add_summary(struct ag_profile *merged, const struct ag_merged_part *
     all->peak_high_bytes += own->peak_high_bytes;
     all->temporary_blocks += own->temporary_blocks;
     all->ghost_frees += own->ghost_frees;
+    all->inherited_frees += own->inherited_frees;
     all->unique_stacks += own->unique_stacks;
     all->truncated_stacks += own->truncated_stacks;
     all->incomplete_stacks += own->incomplete_stacks;
@@ -488,6 +490,8 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     to->cost.rss_bytes += from->cost.rss_bytes;
     to->cost.cpu_ns += from->cost.cpu_ns;
     to->cost.target_cpu_ns += from->cost.target_cpu_ns;
+    to->cost.waited_ns += from->cost.waited_ns;
+    to->cost.n_waits += from->cost.n_waits;
     to->sampler.cpu_ns += from->sampler.cpu_ns;
     merge_observed(&to->observed, &from->observed);
     for (size_t i = 0; i < from->n_runtimes; i++) {
@@ -508,8 +512,8 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     return 0;
 }
 
-/* Makes the identity of the merged profile from that of the first process. The number of processes
- * and the sum of the file sizes are for all processes. */
+/* Makes the identity and the time window of the merged profile from those of the first process. The
+ * members that this function sets afterwards are for all processes. */
 static void make_identity(struct ag_profile *merged) {
     merged->identity = merged->parts[0].profile->identity;
     merged->identity.n_processes = (uint32_t)merged->n_parts;
@@ -519,6 +523,10 @@ static void make_identity(struct ag_profile *merged) {
     for (size_t p = 1; p < merged->n_parts; p++) {
         const struct ag_profile *own = merged->parts[p].profile;
         merged->identity.file_bytes += own->identity.file_bytes;
+        /* the kill of the first process that the kernel killed */
+        if (merged->identity.kernel_kill.certainty == 0) {
+            merged->identity.kernel_kill = own->identity.kernel_kill;
+        }
         if (own->identity.interval_bytes != merged->identity.interval_bytes) {
             merged->identity.interval_bytes = 0; /* the processes have different intervals */
         }
@@ -697,7 +705,7 @@ static void translate(void *context, const struct ag_block_row *row) {
     const struct translation *translation = context;
     const struct ag_merged_part *part = translation->part;
     struct ag_block_row merged = *row;
-    if (row->state != AG_BLOCK_GHOST) {
+    if (!(row->state & AG_BLOCK_UNSEEN)) {
         merged.stack = merged_stack(part, row->stack);
         merged.via = part->vias[row->via % AG_MODEL_VIAS];
         merged.allocated_ns += part->offset_ns;

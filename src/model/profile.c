@@ -6,8 +6,9 @@
  * Definitions are the records that describe threads, stacks, heaps and images. The index at the end
  * of a trace contains the sums of all events. These sums are enough for queries that do not select
  * events. A time window, one thread, --within (the limit for temporary blocks) and --tail (which
- * leaves out the newest blocks) need a pass over the events themselves. A trace that was not sealed
- * (completed) has no index, so it needs a pass, too. Times in profile.h count from the start of the
+ * leaves out the newest blocks) need a pass over the events themselves. So do a recording that was
+ * reset, a sampled trace, whose index counts samples, a profile of mappings, and a trace that was
+ * not sealed (completed) and so has no index. Times in profile.h count from the start of the
  * recording of the process. Times in definitions and passes (session times) count from the start of
  * the session, the recording of all processes. */
 #include <errno.h>
@@ -129,8 +130,9 @@ static uint64_t recording_ns(const struct ag_definitions *definitions) {
 }
 
 /* Fills in profile->window after a pass. If blocks that were allocated before the window are not
- * counted, the pass counts their frees as ghost frees (frees without a recorded allocation). The
- * number of these frees is moved to older_frees. */
+ * counted, the pass counts their frees as ghost frees (frees without a recorded allocation), or in
+ * a forked process as those of inherited blocks. The number of these frees is moved to
+ * older_frees. */
 static void set_window(struct ag_profile *profile) {
     const struct ag_model_sums *index = &profile->definitions.index;
     struct ag_profile_window *window = &profile->window;
@@ -150,8 +152,8 @@ static void set_window(struct ag_profile *profile) {
         }
     }
     if (!window->counts_older) {
-        window->older_frees = summary->ghost_frees;
-        summary->ghost_frees = 0;
+        window->older_frees = summary->ghost_frees + summary->inherited_frees;
+        summary->ghost_frees = summary->inherited_frees = 0;
     }
 }
 
@@ -328,6 +330,26 @@ static const char *end_name(const struct ag_definitions *definitions) {
     return "running";
 }
 
+/* Whether NAME, the name of the main thread, is the one that the kernel sets when the file PATH is
+ * executed: the first 15 bytes of the file's name. For a script, the kernel uses the name of the
+ * script, which is one of the arguments of its interpreter. */
+static bool is_name_of_file(const char *name, const char *path) {
+    enum { NAME_BYTES = 15 };
+    return path && strncmp(ag_base_name(path), name, NAME_BYTES) == 0;
+}
+
+static const char *title_of(const struct ag_definitions *definitions) {
+    const char *name = definitions->last_name;
+    if (definitions->last_command && *definitions->last_command) {
+        return definitions->last_command;
+    }
+    bool is_usual = !name || !*name || is_name_of_file(name, definitions->exe);
+    for (uint32_t i = 0; i < definitions->n_arguments && !is_usual; i++) {
+        is_usual = is_name_of_file(name, definitions->arguments[i]);
+    }
+    return is_usual ? NULL : name;
+}
+
 static void make_identity(struct ag_profile *profile) {
     const struct ag_definitions *definitions = &profile->definitions;
     profile->identity = (struct ag_profile_identity){
@@ -335,6 +357,13 @@ static void make_identity(struct ag_profile *profile) {
         .format_version = ag_trace_file_version(profile->file),
         .pid = definitions->pid,
         .parent_pid = definitions->parent_pid,
+        .process_identity = definitions->process_identity,
+        .parent_identity = definitions->parent_identity,
+        .origin = definitions->origin,
+        .title = title_of(definitions),
+        .user = definitions->user,
+        .user_id = definitions->user_id,
+        .address_space_limit_bytes = definitions->address_space_limit_bytes,
         .session = definitions->session,
         .start_ns = definitions->start_ns,
         .n_arguments = definitions->n_arguments,
@@ -352,6 +381,7 @@ static void make_identity(struct ag_profile *profile) {
         .is_end_unseen = definitions->has_end && definitions->end_how == AG_END_NOT_KNOWN,
         .wait_status = definitions->wait_status,
         .wait_status_known = definitions->wait_status_known,
+        .kernel_kill = definitions->kernel_kill,
         .file_bytes = ag_trace_file_bytes(profile->file),
         .n_processes = 1,
         .start_realtime_ns = definitions->start_realtime_ns,
@@ -392,8 +422,8 @@ static void plan_pass(struct ag_profile *profile) {
         .counts_older = options->counts_older,
     };
     profile->is_reset = begins_at_reset(profile);
-    /* the program reset the recording and the user chose no start time, so the time window begins
-     * at the reset */
+    /* the recording was reset and the user chose no start time, so the time window begins at the
+     * reset */
     if (profile->is_reset) {
         profile->pass.from_ns = profile->definitions.index.summary.reset_ns;
         profile->pass.counts_older = true;
@@ -431,7 +461,7 @@ static int compile(const char *expression, const char *name, regex_t *regex, boo
 static int fail_open(const char *path, const struct ag_decode_error *error, int r,
                      char message[512]) {
     const bool is_io = error->code == AG_DECODE_IO || error->code == AG_DECODE_OK;
-    /* of a long path, the end is shown, because it names the file */
+    /* of a long path, only the end is shown, because the name of the file is there */
     enum { SHOWN = 350 };
     const size_t length = strlen(path);
     snprintf(message, 512, "%s%s: %s", length > SHOWN ? "..." : "",
@@ -552,6 +582,7 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
     if (r < 0) {
         return fail_open(path, &error, r, message);
     }
+    ag_trace_file_set_progress(profile->file, profile->options.progress);
     r = ag_definitions_load(&profile->definitions, profile->file);
     /* all mappings are recorded, in a sampled trace too */
     profile->definitions.is_sampled &= !profile->options.of_mappings;

@@ -3,9 +3,10 @@
  *
  * An unfiltered profile of a sealed (completed) trace is read from the index at the trace's end
  * (the sums of all events), without reading the events. Filters that need events (time window,
- * thread, --within), and a trace without an index, need one pass over all events. The memory of a
- * pass is bounded by the largest number of blocks that the program had in use; several threads
- * decode the chunks (the compressed pieces of the trace). */
+ * thread, --within, --tail), a reset, a sampled trace, a profile of mappings, and a trace without
+ * an index need a pass over the events. The memory of a pass is bounded by the largest number of
+ * blocks that the program had in use; several threads decode the chunks (the compressed pieces of
+ * the trace). */
 #ifndef AG_PROFILE_H
 #define AG_PROFILE_H
 
@@ -18,9 +19,10 @@
 
 struct ag_decoder;
 struct ag_decoder_types;
+struct ag_progress;
 struct ag_symbol_options;
-/* How the view of function counters (calls that a runtime, a virtual machine, counted) groups the
- * call paths. */
+/* How the view of function counters (counts of calls, made by a runtime or virtual machine) groups
+ * the call paths. */
 enum ag_call_group {
     AG_CALLS_TOGETHER,
     /* by the name of the runtime's process (such as an Erlang process); the paths of a process
@@ -63,6 +65,9 @@ struct ag_profile_options {
      * program made by mmap, mremap, brk or sbrk is a block of its size. Mappings of a recorded
      * allocator are not included. See model/answers/program_mappings.h. */
     bool of_mappings;
+    /* Its function is called while the trace is read, to report how much was read. Must be valid
+     * until the profile is closed. NULL: no reports. */
+    const struct ag_progress *progress;
 };
 struct ag_profile;
 int ag_profile_open(const char *path, const struct ag_profile_options *options,
@@ -85,9 +90,10 @@ struct ag_metrics {
      * exist of which none was sampled. 0: no block can be missed, or the metrics contain no sample
      * (see ag_profile_nothing). */
     float portion_bytes;
-    /* Only in a profile of mappings: how many of the bytes were mapped in the middle of the time
-     * that is shown; how many of those that were mapped at the look at the resident memory were
-     * resident, and how many were not (ag_profile_mapping_facts says whether they are known). */
+    /* Only in a profile of mappings. half_way_bytes: how many bytes were mapped in the middle of
+     * the reported time. resident_bytes, untouched_bytes: of the bytes that were mapped when the
+     * writer read the resident memory, how many were resident, and how many were not.
+     * (ag_profile_mapping_facts says whether these numbers are known.) */
     uint64_t half_way_bytes, resident_bytes, untouched_bytes;
 };
 /* The sum of all rows. */
@@ -105,8 +111,8 @@ struct ag_profile_window { /* times are since the start of the recording */
     /* as in struct ag_profile_options; also true if the window begins with the recording, because
      * then no block was allocated before it */
     bool counts_older;
-    /* whether the program reset the recording (allogram_reset); the window then begins at the
-     * reset */
+    /* whether the window begins at the last reset (allogram_reset, or `allogram control` with the
+     * action reset) */
     bool is_reset;
     /* number of frees inside the window of blocks that were allocated before the window; no other
      * number includes these frees */
@@ -123,12 +129,44 @@ const struct ag_profile_window *ag_profile_window(const struct ag_profile *profi
  * summary is the end of the window.) */
 uint64_t ag_profile_recording_ns(const struct ag_profile *profile);
 
+/* How the kernel killed the process for lack of memory. */
+struct ag_profile_kill {
+    /* 0: the kernel did not kill the process, or this is not known; then all other members are 0 */
+    enum ag_kill_certainty certainty;
+    enum ag_kill_reason reason;
+    uint64_t limit_bytes; /* limit of the cgroup (control group); 0: not known */
+    const char *cgroup;   /* the cgroup that reached its limit; NULL: not known */
+    /* resident memory of the process when it was killed, from the log of the kernel */
+    bool has_sizes;
+    uint64_t anonymous_bytes, file_bytes, shmem_bytes;
+    /* The last sample of the memory before the kill; `known` 0: there is none. Its time_ns is since
+     * the start of the recording of the process. */
+    struct ag_memory_sample last;
+    /* By how much the resident memory grew in the last growth_ns before `last`, at most 5 s; 0: not
+     * known. */
+    uint64_t growth_ns;
+    int64_t growth_bytes;
+};
+
 /* General facts about the trace. The strings are valid until the profile is closed. */
 struct ag_profile_identity {
     const char *file; /* path of the trace, as the caller gave it */
     uint32_t format_version, pid, n_arguments;
     /* Both pids are those that the process sees in its PID namespace. parent_pid 0: not known. */
     uint32_t parent_pid;
+    /* Random numbers. process_identity identifies this process and its program; parent_identity
+     * identifies the process that forked, executed or spawned it (see `origin`). 0: unknown. */
+    uint64_t process_identity, parent_identity;
+    uint32_t origin; /* enum ag_process_origin */
+    /* The name of the process when the writer last read it: the command line if the program has
+     * changed it, or else the name of the main thread if the program has set it. NULL: unknown, or
+     * unchanged. */
+    const char *title;
+    /* The user that ran the process when the writer last read `title`, by name or, if the name is
+     * unknown, only by number. NULL: not in the trace. */
+    const char *user;
+    uint32_t user_id;
+    uint64_t address_space_limit_bytes; /* UINT64_MAX: none, or unknown */
     /* A random number, the same in all traces of one `allogram run`. 0: the trace has none. */
     uint64_t session;
     uint64_t start_ns; /* start of the process's recording, since the start of the session */
@@ -152,6 +190,7 @@ struct ag_profile_identity {
     /* true: the end of the process was not observed, so it is only assumed that `end` is "exit" */
     bool is_end_unseen;
     uint32_t wait_status, wait_status_known;
+    struct ag_profile_kill kernel_kill;
     uint64_t file_bytes, start_realtime_ns;
     /* number of processes; if it is more than 1, profiles were merged, and most other members
      * describe the first process */
@@ -180,7 +219,7 @@ uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause);
 const char *ag_profile_lost_name(uint32_t cause);
 struct ag_profile_runtime {
     const char *name, *version, *note;
-    bool hooked;
+    bool hooked; /* its allocations are recorded; if not, `note` has the reason */
     /* number of allocations of the runtime that were recorded, in the unit of `counted` */
     uint64_t recorded;
     /* number of allocations that the runtime itself counted; 0: the runtime does not count them */
@@ -188,10 +227,14 @@ struct ag_profile_runtime {
 };
 size_t ag_profile_runtimes(const struct ag_profile *profile,
                            const struct ag_profile_runtime **ret_runtimes);
-/* cpu_ns and rss_bytes: CPU time and largest resident memory of the writer, the process that made
- * the trace. target_cpu_ns: CPU time of the recorded process. */
+/* cpu_ns: CPU time of the writer, the process that made the trace. rss_bytes: largest resident
+ * memory of the writer, plus the private memory of the recorder in the recorded process.
+ * target_cpu_ns: CPU time of the recorded process. */
 struct ag_profile_cost {
     uint64_t rss_bytes, cpu_ns, target_cpu_ns;
+    /* how long all threads waited in total because the writer process was slower than the program,
+     * and how often */
+    uint64_t waited_ns, n_waits;
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
 
@@ -222,7 +265,7 @@ struct ag_profile_sampler { /* of a sampled trace */
 const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile);
 
 /* A frame as shown to users. Frames are interned: frames with the same function, file, line,
- * columns, image and runtime have the same id. */
+ * columns, image, runtime and is_inlined have the same id. */
 struct ag_frame {
     /* file may be NULL. image is the base name of an executable or library; for a function of a
      * virtual machine (a managed frame) it is "[runtime]". */
@@ -262,15 +305,16 @@ struct ag_stack_row {
     struct ag_metrics metrics;
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
-/* Returns a number of the stack as it was recorded. Rows have the same number if they differ only
- * in the allocation function (via), the type or the label of their blocks. Stacks with the same
- * frames have different numbers if their addresses differ. */
+/* Returns a number that identifies the stack as it was recorded. Rows have the same number if they
+ * differ only in the allocation function (via), the type or the label of their blocks. Stacks with
+ * the same frames have different numbers if their addresses differ. */
 uint64_t ag_profile_recorded_stack(const struct ag_profile *profile,
                                    const struct ag_stack_row *row);
-/* The sum of the stacks that could not be walked to their end. */
+/* The sum of the incomplete stacks, whose unwinding stopped before the thread's first frame. */
 struct ag_metrics ag_profile_incomplete(const struct ag_profile *profile);
 /* Returns the frames of a stack, innermost first, including inlined frames. Names are looked up at
- * the first request, once for each pc. The array is valid until the profile is closed. */
+ * the first request, once for each pc. The array is valid until the profile is closed, or folded by
+ * ag_profile_fold (answers/blamed_lines.h). */
 size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,
                                const uint32_t **ret_frames);
 
@@ -283,15 +327,17 @@ enum ag_site_key {
     AG_BY_HEAP,
     AG_BY_TYPE,
     AG_BY_LABEL,
-    /* AG_BY_PROCESS and AG_BY_INITIAL_CALL are only for function counters and garbage
-     * collections */
+    AG_BY_OS_PROCESS, /* of merged traces: a row for each trace */
+    /* AG_BY_PROCESS (of a runtime) and AG_BY_INITIAL_CALL are only for function counters and
+     * garbage collections */
     AG_BY_PROCESS,
     AG_BY_INITIAL_CALL,
 };
-enum { AG_SITE_KEYS = AG_BY_LABEL + 1 };
+enum { AG_SITE_KEYS = AG_BY_OS_PROCESS + 1 };
 /* Whether rows of this key have a name in place of a frame. */
 static inline bool ag_site_key_is_named(enum ag_site_key by) {
-    return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL;
+    return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL ||
+           by == AG_BY_OS_PROCESS;
 }
 struct ag_site_row {
     /* One of the frames of the row. All frames of a row have the same function, line, image ..., as
@@ -303,6 +349,9 @@ struct ag_site_row {
      * with any frame of the row; a stack counts once even if it contains several such frames. */
     struct ag_metrics own, total;
 };
+/* The identity of the process of a row of AG_BY_OS_PROCESS; NUMBER: `frame` of the row. */
+const struct ag_profile_identity *ag_profile_process(const struct ag_profile *profile,
+                                                     uint32_t number);
 int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
                      const struct ag_site_row **ret_rows, size_t *ret_count);
 
@@ -341,7 +390,7 @@ struct ag_heap_row {
     const char *name, *domain, *allocator, *runtime;
     /* kind: "malloc", "moving" or "non_moving"; unit: "bytes", "words" ... */
     const char *kind, *unit;
-    bool is_backing;
+    bool is_backing; /* the blocks of this heap contain blocks of other heaps */
     struct ag_heap_sum sum;
     struct ag_metrics metrics; /* the numbers of `sum`; in a sampled trace with variances */
     struct ag_heap_memory memory;

@@ -20,9 +20,9 @@
  *
  * 4. The end. A frame is the outermost one in these cases:
  *     - its row says that it has no return address, or its return address is 0;
- *     - no call ends before its return address, which is the first byte of a function: makecontext
- *       or another library of coroutines stored it;
- *     - it has no CFI, and its code is the program's entry;
+ *     - its pc is the first byte of a function, and no call ends before the pc: makecontext or
+ *       another library of coroutines stored the pc as a return address;
+ *     - it has no CFI, and its code is the entry of its ELF file;
  *     - it has no CFI, no caller is found, and rbp is 0, as the ABI requires in the outermost
  *       frame. */
 #include "frame_walk.h"
@@ -34,6 +34,7 @@
 #include "remote/remote_memory.h"
 #include "symbol/image_cfi.h"
 #include "table/pointer_map.h"
+#include "unwind/arch/arch.h"
 #include "unwind/cfi_expression.h"
 #include "unwind/eh_frame.h"
 
@@ -47,10 +48,11 @@ enum {
     OVERLAP_BYTES = 1024,    /* end of the copy, which is read again and compared */
     SCANNED_WORDS = 192,     /* words of the stack that are searched for a return address in code
                               * without CFI */
+    /* in code without CFI: if rbp is further above rsp, rbp is assumed to contain data */
     GUESSED_FRAME_BYTES = 1 << 20,
-    ENTRY_BYTES = 64,
-    CODE_BEFORE_CALL = 8,
-    RULES_MOST = 1 << 18,
+    ENTRY_BYTES = 64,     /* code up to this distance from an ELF file's entry is outermost */
+    CODE_BEFORE_CALL = 8, /* bytes before a return address that are searched for a call */
+    RULES_MOST = 1 << 18, /* at this number, all kept rules are dropped */
 };
 
 struct ag_frame_rules {
@@ -284,13 +286,7 @@ static enum call find_call(const uint8_t code[CODE_BEFORE_CALL], uint64_t return
         *ret_target = return_address + (uint64_t)(int64_t)distance;
         return CALL_DIRECT;
     }
-    for (size_t n = 2; n <= 7; n++) { /* ff /2 with its operand */
-        const uint8_t operand = code[CODE_BEFORE_CALL - n + 1];
-        if (code[CODE_BEFORE_CALL - n] == 0xff && (operand >> 3 & 7) == 2) {
-            return CALL_INDIRECT;
-        }
-    }
-    return CALL_NONE;
+    return ag_is_indirect_call(code + CODE_BEFORE_CALL) ? CALL_INDIRECT : CALL_NONE;
 }
 
 static enum call call_before(const struct ag_observed_images *images, uint64_t return_address,
@@ -310,19 +306,21 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
     return find_call(code, return_address, ret_target);
 }
 
-/* Does what call_before does, for code that the target generated: it is in no file, only in the
- * target's memory. */
-static enum call call_before_in_memory(const struct ag_frame_walker *walker,
-                                       const struct step *step, uint64_t return_address) {
-    const struct ag_remote_mapping *mapping =
-        ag_remote_maps_find(&walker->images->maps, return_address - 1);
+bool ag_is_after_call(pid_t pid, uint64_t address) {
     uint8_t code[CODE_BEFORE_CALL];
     uint64_t target;
-    const bool is_code =
-        mapping != NULL && (mapping->protection & PROT_EXEC) != 0 && step->stack->pid != 0 &&
-        ag_remote_memory_read(step->stack->pid, return_address - sizeof code, code, sizeof code) ==
-            0;
-    return is_code ? find_call(code, return_address, &target) : CALL_NONE;
+    return ag_remote_memory_read(pid, address - sizeof code, code, sizeof code) == 0 &&
+           find_call(code, address, &target) != CALL_NONE;
+}
+
+/* Does what call_before does, for code that the target generated: it is in no file, only in the
+ * target's memory. */
+static bool is_after_generated_call(const struct ag_frame_walker *walker, const struct step *step,
+                                    uint64_t return_address) {
+    const struct ag_remote_mapping *mapping =
+        ag_remote_maps_find(&walker->images->maps, return_address - 1);
+    return mapping != NULL && (mapping->protection & PROT_EXEC) != 0 && step->stack->pid != 0 &&
+           ag_is_after_call(step->stack->pid, return_address);
 }
 
 /* Returns the first address of the function that contains ADDRESS; 0: unknown. Both are addresses
@@ -334,7 +332,7 @@ static uint64_t function_start(struct ag_observed_image *image, uint64_t address
 }
 
 struct guess {
-    uint64_t at, pc; /* at: where the return address is; 0: not found. pc: its value. */
+    uint64_t at, pc; /* address and value of the return address; `at` 0: not found */
 };
 
 static struct guess scan_stack(struct ag_frame_walker *walker, struct step *step,
@@ -372,7 +370,7 @@ static struct guess frame_pointer(struct ag_frame_walker *walker, struct step *s
     const bool is_code = call_before(walker->images, word, &target) != CALL_NONE ||
                          (walker->owns != NULL && walker->owns(walker->owner, word)) ||
                          (ag_observed_images_find(walker->images, word - 1) == NULL &&
-                          call_before_in_memory(walker, step, word) != CALL_NONE);
+                          is_after_generated_call(walker, step, word));
     return is_code ? (struct guess){rbp + 8, word} : (struct guess){0, 0};
 }
 
@@ -433,16 +431,18 @@ static bool is_code(const struct ag_frame_walker *walker, uint64_t address) {
 
 static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_native_frame *frame,
                                 struct ag_stack_copy *stack,
-                                struct allogram_native_frame *ret_caller) {
+                                struct allogram_native_frame *ret_caller, bool *ret_by_row) {
     struct step step = {&frame->registers, frame->pc - !frame->is_exact, stack};
     struct ag_observed_image *image = ag_observed_images_find(walker->images, step.address);
     const struct ag_frame_rules *rules =
         image != NULL ? rules_of(walker, image, step.address) : NULL;
     enum outcome outcome = STEP_FAILED;
+    *ret_by_row = false;
     if (image == NULL && ag_observed_images_is_trampoline(walker->images, step.address)) {
         return STEP_FAILED;
     }
-    if (rules != NULL && rules->has_row) {
+    *ret_by_row = rules != NULL && rules->has_row;
+    if (*ret_by_row) {
         outcome = step_by_row(&step, rules, ret_caller);
     } else {
         outcome = image != NULL && is_entry(image, step.address)
@@ -471,8 +471,8 @@ static enum allogram_walk_end end_of(enum outcome outcome) {
     return ALLOGRAM_WALK_UNKNOWN;
 }
 
-/* Whether a call ends right before pc. A direct call must lead to an image; other bytes that look
- * like one seldom do. */
+/* Whether a call ends right before pc. A direct call must lead to an image: bytes that only look
+ * like a direct call seldom do. */
 static bool is_after_call(const struct ag_observed_images *images, uint64_t pc) {
     uint64_t target = 0;
     const enum call call = call_before(images, pc, &target);
@@ -497,6 +497,7 @@ size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_regis
                      struct ag_stack_copy *stack, struct allogram_native_frame *ret_frames,
                      size_t limit, enum allogram_walk_end *ret_end) {
     size_t n = 0;
+    walker->n_certain = 1;
     struct allogram_native_frame frame = {.pc = registers->value[REG_PC],
                                           .sp = registers->value[REG_SP],
                                           .is_exact = true,
@@ -520,11 +521,13 @@ size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_regis
             return n + 1;
         }
         struct allogram_native_frame caller;
-        outcome = find_caller(walker, &frame, stack, &caller);
+        bool by_row;
+        outcome = find_caller(walker, &frame, stack, &caller, &by_row);
         if (outcome != STEP_CALLER || n + 1 == limit) {
             *ret_end = end_of(outcome);
             return n + 1;
         }
+        walker->n_certain += by_row && walker->n_certain == n + 1;
         frame = caller;
     }
 }

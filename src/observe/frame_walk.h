@@ -41,11 +41,16 @@ struct ag_frame_walker { /* zero-initialize, then set images, owns and owner */
      * yet */
     struct ag_pointer_map *rules;
     uint64_t generation;
+    /* how many frames of the last walk, from the innermost, are certain: all steps to them follow
+     * call frame information, not a guess */
+    size_t n_certain;
 };
 /* Stores at least one and at most LIMIT frames in ret_frames, and returns their number. */
 size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_registers *registers,
                      struct ag_stack_copy *stack, struct allogram_native_frame *ret_frames,
                      size_t limit, enum allogram_walk_end *ret_end);
+/* Whether a call instruction of process PID ends right before the address. */
+bool ag_is_after_call(pid_t pid, uint64_t address);
 void ag_frame_walker_done(struct ag_frame_walker *walker);
 
 #endif

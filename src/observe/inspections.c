@@ -125,7 +125,7 @@ bool ag_inspections_stack(struct ag_observation *observation, const struct allog
 }
 
 static bool has_words(const struct allogram_inspector *inspector) {
-    /* an inspector that was compiled with an older header is shorter */
+    /* the struct of an inspector that was compiled with an older header lacks the last members */
     return inspector->size >= sizeof *inspector && inspector->choose_word != NULL &&
            inspector->is_new_word != NULL;
 }
@@ -197,8 +197,10 @@ static void prepare_capture(struct ag_observation *observation, struct ag_inspec
     inspection->capture_program =
         inspection->inspector->capture_program(inspection->state, problem, sizeof problem);
     if (inspection->capture_program < 0 && problem[0] != '\0') {
-        ag_observation_note(observation, "%s: its stacks are read shortly after their samples: %s",
-                            inspection->inspector->runtime, problem);
+        ag_observation_note(
+            observation,
+            "%s: its stacks are not read when a sample is taken, but shortly after: %s",
+            inspection->inspector->runtime, problem);
     }
 }
 

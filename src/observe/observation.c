@@ -12,7 +12,8 @@
  * is read, the sample's frame has an address but no name.
  *
  * 2. Cost. Stacks are walked as samples arrive, and each stack is kept once; names are looked up on
- * request, once per address. At 99 Hz the loop wakes some dozen times a second.
+ * request, once per address. At 99 Hz and without inspectors, the loop wakes about 20 times a
+ * second.
  *
  * 3. Ends. An observation ends when its time is over, when is_stopped returns true (Ctrl-C), or
  * when the target has ended. In all three cases the results cover the time until the end. */
@@ -308,7 +309,8 @@ static void keep_raw(struct ag_observation *observation, const struct ag_raw_sam
         AG_ARRAY_ADD(observation->raw, observation->n_raw, *raw) < 0) {
         ag_observation_note(
             observation,
-            "from some time on the trace has only sums: there were too many samples for memory");
+            "the trace does not contain all samples, because there was no memory for more; the sums "
+            "contain all of them");
     }
 }
 
@@ -327,8 +329,9 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
     return label->name;
 }
 
-/* Finds the node of the sample's stack. Returns false if the stack is stale: it was read so late
- * that it may belong to a later moment than the sample. */
+/* Finds the node of the sample's stack. Returns false if the sample does not count: its stack is
+ * stale (it was read so late that it may belong to a later moment than the sample), or the sample
+ * is a write to a word that is not watched any more or that did not become part of a new object. */
 static bool find_stack(struct ag_observation *observation, const struct ag_perf_sample *sample,
                        uint32_t *ret_node) {
     struct ag_stack_copy stack = {
@@ -505,7 +508,7 @@ static void take_collections(struct ag_observation *observation) {
     }
 }
 
-/* The memory of a process: its heap, and the binaries that it refers to. */
+/* The bytes of a process inside of the runtime: its heap, and the binaries that it refers to. */
 static uint64_t memory_of(const struct ag_reported_process *process) {
     enum { WORD_BYTES = 8 };
     return process->heap_words * WORD_BYTES +
@@ -546,9 +549,9 @@ static void drain_events(struct ag_observation *observation) {
                                    now_ns); /* out of memory: some mappings are missing */
 }
 
-/* Returns the cost to the target. A CPU sample costs an interrupt (sample_cost_ns). A page fault or
- * a system call enters the kernel anyway and costs only the writing of its record (record_cost_ns).
- */
+/* Returns the time that the events cost the target, in ns. A CPU sample or a watched word costs an
+ * interrupt (sample_cost_ns). A page fault or a system call enters the kernel anyway and costs only
+ * the writing of its record (record_cost_ns). */
 static double cost_ns(const struct ag_observation_facts *facts) {
     const double n_interrupts = (double)(facts->samples + facts->stale + facts->words_watched);
     const double n_records = (double)(facts->growth_faults + facts->map_calls + facts->lost);

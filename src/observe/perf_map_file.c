@@ -73,7 +73,9 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
     if (file.out == NULL) {
         const int error = fd < 0 ? -fd : errno;
         (void)snprintf(ret_message, 512, "--perf-map: %s: %s%s", ret_path, strerror(error),
-                       error == EEXIST ? "; it belongs to another user; remove it" : "");
+                       error == EEXIST
+                           ? "; it is no regular file, or belongs to another user; remove it"
+                           : "");
         if (fd >= 0) {
             close(fd);
         }

@@ -1,13 +1,15 @@
 /* html_page.c: writes the HTML file of `allogram view`, see html_page.h.
  *
  *     profile -> outline (model/answers/outline.h): the call tree, without its small parts; a group
- *                is the stacks that end in one node, with one type, label and allocation function
+ *                is the stacks that end in one node and have one allocation function, blamed line,
+ *                type and label
  *             -> history (model/answers/history.h): what each group did in each slice of time
  *             -> fold (slice_log.h): small groups move up the tree until the history fits
  *             -> blocks (data_block.h): compressed tables in the HTML file
  *
- * The limits below keep the file under 20 MB for any trace: names and nodes take about 20 bytes
- * each when they are compressed, an entry of the history about 6. */
+ * The limits below keep the file under 10 MB for traces of any length, unless names are very long:
+ * names and nodes take about 20 bytes each when they are compressed, an entry of the history about
+ * 6. */
 #include "page/html_page.h"
 
 #include <errno.h>
@@ -21,7 +23,7 @@ enum {
     SLICES_MOST = 256,
     NODES_MOST = 120000,
     GROUPS_MOST = 12000,
-    ENTRIES_MOST = 1500000,
+    ENTRIES_MOST = 1000000,
 };
 
 const char *ag_html_page_missing(void) {

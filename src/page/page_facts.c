@@ -1,6 +1,8 @@
-/* page_facts.c: writes the block "facts" of the page: the summary with the keys of `report --json`,
- * the timeline, the peak of each slice (one of up to 256 equal parts of the recording), and damage
- * of the trace.
+/* page_facts.c: writes the block "facts" of the page: the process and its end, damage of the trace,
+ * the summary with the keys of `report --json`, what was lost, the memory that the program mapped
+ * itself, the timeline, and the numbers of each slice (one of up to 256 equal parts of the
+ * recording). For trace number 0 of the page it also writes the resident memory, the findings and
+ * the sums of function counters.
  *
  * The JSON is inside of HTML, where "<", ">" and "&" could be read as markup. JSON contains them
  * only in strings, so each is written as an escape such as \u003c. */
@@ -44,6 +46,14 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     ag_json_bool(json, "is_end_unseen", identity->is_end_unseen);
     if (identity->wait_status_known) {
         ag_json_integer(json, "wait_status", identity->wait_status);
+    }
+    if (identity->kernel_kill.certainty != 0) {
+        char words[AG_KILL_WORDS_BYTES];
+        ag_kill_json(json, "kernel_kill", &identity->kernel_kill);
+        ag_json_string(json, "kill_reason", ag_kill_reason_words(&identity->kernel_kill, words));
+        ag_json_string(
+            json, "kill_memory",
+            ag_kill_memory_words(&identity->kernel_kill, ag_profile_recording_ns(profile), words));
     }
     if (identity->is_damaged) {
         ag_json_open(json, "damage", '{');
@@ -104,6 +114,7 @@ static void write_summary(struct ag_json *json, const struct ag_profile *profile
         {"peak_time_ns", summary->peak_time_ns},
         {"temporary_blocks", summary->temporary_blocks},
         {"ghost_frees", summary->ghost_frees},
+        {"inherited_frees", summary->inherited_frees},
         {"unique_stacks", summary->unique_stacks},
         {"truncated_stacks", summary->truncated_stacks},
         {"incomplete_stacks", summary->incomplete_stacks},

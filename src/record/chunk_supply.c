@@ -10,15 +10,16 @@
  *
  * How long a thread waits when the list is empty:
  *
- *  - chunks in use < header.soft_chunks + one per live thread: the thread does not wait, but takes
- *    a fresh chunk, which was never used;
+ *  - chunks in use < header.soft_chunks + one per thread state, or the writer has ended
+ *    (header.writer_pid is 0): the thread does not wait, but takes a fresh chunk, which was never
+ *    used;
  *  - the writer is alive (header.tick, which the writer increments every millisecond, changes): the
  *    thread tests the list every 50 us, for up to WAIT_ALIVE_NS;
  *  - the tick has not changed for WAIT_DEAD_NS, so no writer empties chunks: the thread takes fresh
  *    chunks up to the file's end;
  *  - there are no fresh chunks (the end of the file is reached, or there is no memory): the thread
- *    waits once for WAIT_BARREN_NS for a chunk to be returned. Then events are lost, which the
- *    caller counts, and the thread requests memory again once per tick.
+ *    waits once for WAIT_BARREN_NS for a chunk to be returned, unless the writer has ended. Then
+ *    events are lost, which the caller counts, and the thread requests memory again once per tick.
  *
  * Chunks are mapped in windows (mappings of 64 MiB) when they are needed. So a host (the profiled
  * program) with RLIMIT_AS, or one that checks its own size, mostly sees only one window of address
@@ -26,8 +27,8 @@
  * needed. So this window is made from an existing one by mremap with an old size of 0, which maps
  * the same shared file again.
  *
- * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS. A thread waits only
- * while the writer is slower than the host. */
+ * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS + WAIT_BARREN_NS. A
+ * thread waits only while the writer is slower than the host. */
 #include "chunk_supply.h"
 
 #include <errno.h>
@@ -250,6 +251,16 @@ static bool may_grow(const struct ag_segment_header *header) {
     return in_use < header->soft_chunks + states;
 }
 
+/* Counts a wait of the thread for a chunk, which began at BEGIN_NS (elapsed_ns) and has ended. */
+static void count_wait(const struct ag_thread *thread, uint64_t begin_ns) {
+    const uint64_t now = elapsed_ns();
+    if (may_take(thread)) { /* the slot of a forked child is still that of its parent */
+        atomic_fetch_add_explicit(&ag_recorder.slot->waited_ns, now > begin_ns ? now - begin_ns : 0,
+                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&ag_recorder.slot->n_waits, 1, memory_order_relaxed);
+    }
+}
+
 /* Waits until the writer returns a chunk. Returns the index of the chunk; -1: the caller should
  * take a fresh chunk. */
 static int64_t wait_for_chunk(const struct ag_thread *thread, struct ag_segment_header *header) {
@@ -285,7 +296,7 @@ static bool writer_is_gone(const struct ag_segment_header *header) {
  * a chunk is returned. */
 static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segment_header *header,
                                  _Atomic bool *starves) {
-    const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;
+    const uint64_t begin = elapsed_ns(), end = begin + WAIT_BARREN_NS;
     int64_t index = -1;
     if (writer_is_gone(header) || atomic_load_explicit(starves, memory_order_relaxed)) {
         return -1;
@@ -294,6 +305,7 @@ static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segme
         ag_short_wait(POLL_NS);
         index = pop_free(thread, header);
     }
+    count_wait(thread, begin);
     atomic_store_explicit(starves, index < 0, memory_order_relaxed);
     return index;
 }
@@ -312,7 +324,9 @@ int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control
     if (index < 0 && !may_grow(header) && !writer_is_gone(header) &&
         atomic_load_explicit(&tick_at_neglect, memory_order_relaxed) !=
             atomic_load_explicit(&header->tick, memory_order_relaxed)) {
+        const uint64_t begin_ns = elapsed_ns();
         index = wait_for_chunk(thread, header);
+        count_wait(thread, begin_ns);
         if (index < 0) {
             atomic_store_explicit(&tick_at_neglect,
                                   atomic_load_explicit(&header->tick, memory_order_relaxed),

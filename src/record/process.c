@@ -38,8 +38,8 @@
  *
  * 4. exec. The kernel releases the locks of the process, so the writer learns that the recording of
  * the previous program has ended. The new program joins like any process. If it knows its PID
- * namespace, it marks the slot of the previous program as replaced, so that the writer learns it
- * sooner. */
+ * namespace, it marks the slot of the previous program as replaced, so that the writer learns of
+ * the end sooner. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -241,8 +241,8 @@ static void count_refused_process(void) {
 
 /* Takes a slot. If many short processes start at once and all slots are in use, a process waits
  * until the writer frees a slot, because otherwise it would not be recorded. It does not wait if
- * all slots belong to processes that still run, or if the writer makes no progress (its tick does
- * not change). */
+ * all slots belong to processes that still run. It stops waiting after about 5 s, or if the writer
+ * makes no progress (its tick does not change for about a second). */
 static int claim_slot(void) {
     enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
     _Atomic uint64_t *tick = &ag_recorder.header->tick;
@@ -277,6 +277,8 @@ static void clear_slot(struct ag_process_slot *slot) {
     atomic_store_explicit(&slot->failed_stack_checks, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stack_checks, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->sampler_raw, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->waited_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->n_waits, 0, memory_order_relaxed);
     slot->note[0] = '\0';
 }
 
@@ -331,7 +333,7 @@ static void describe_process(void) {
     }
 }
 
-/* 0: unknown, because a seccomp filter refuses the call. */
+/* The pid of this process; 0: unknown, because a seccomp filter refuses the call. */
 static uint32_t own_pid(void) {
     const long pid = ag_syscall1(SYS_getpid, 0);
     return ag_syscall_failed(pid) ? 0 : (uint32_t)pid;
@@ -344,13 +346,16 @@ static uint64_t own_pid_namespace(void) {
     return ag_syscall_failed(r) ? 0 : status.st_ino;
 }
 
-static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
+/* FORKED_FROM, PARENT: identity and slot of the process that forked this process; 0 and NULL if the
+ * process has executed a program. */
+static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid, uint64_t forked_from,
                       const struct ag_process_slot *parent) {
     slot->pid = ag_recorder.pid;
     slot->pid_namespace = ag_recorder.pid_namespace;
     slot->namespace_is_inherited = ag_recorder.namespace_is_inherited;
     slot->identity = ag_recorder.identity;
     slot->family = ag_recorder.family;
+    slot->forked_from = forked_from;
     slot->has_own_lock = ag_recorder.lock_page != NULL;
     slot->parent_pid = parent_pid;
     slot->start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
@@ -399,8 +404,9 @@ static uint64_t random_identity(void) {
     return random != 0 ? random : 1;
 }
 
-/* The identity of a forked child. It is unique in the session, because each use of a slot has its
- * own generation, and the identity is a hash of the parent's identity and this use. */
+/* The identity of a forked child: a hash of the parent's identity, and of the number and generation
+ * of the child's slot. It is unique in the session, because each use of a slot has its own
+ * generation. */
 static uint64_t child_identity(uint64_t parent) {
     const uint64_t use = (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
     const uint64_t identity = ag_mix_bits(ag_mix_bits(parent) ^ use);
@@ -746,7 +752,7 @@ int ag_recorder_start(const char *session_path) {
     clear_slot(ag_recorder.slot);
     atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
     describe_process();
-    fill_slot(ag_recorder.slot, (uint32_t)ag_syscall1(SYS_getppid, 0), NULL);
+    fill_slot(ag_recorder.slot, (uint32_t)ag_syscall1(SYS_getppid, 0), /* forked_from= */ 0, NULL);
     ag_process_life_begin();
     atomic_store_explicit(&ag_recorder.state,
                           is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
@@ -814,7 +820,8 @@ enum child_thread {
 
 /* Detaches the child from the chunks and thread states that it inherited: the chunks belong to the
  * parent, and an interrupted hook (the code that records a call) in the child may still write to
- * them. Returns false if there is no memory. */
+ * them. Returns false if the child cannot be recorded: there is no memory, or another thread was
+ * inside a hook. */
 static bool detach_from_parent(struct ag_thread *thread, enum child_thread which) {
     if (ag_thread_is_inside(thread)) {
         return ag_forked_hook_part(thread);
@@ -856,7 +863,8 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
         child_goes_unrecorded();
         return;
     }
-    ag_recorder.identity = child_identity(ag_recorder.identity);
+    const uint64_t parent_identity = ag_recorder.identity;
+    ag_recorder.identity = child_identity(parent_identity);
     clear_slot(ag_recorder.slot);
     if (!keep_tree() && start_over(is_inside) < 0) {
         count_refused_process();
@@ -864,7 +872,7 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
         child_goes_unrecorded();
         return;
     }
-    fill_slot(ag_recorder.slot, parent_pid, parent);
+    fill_slot(ag_recorder.slot, parent_pid, parent_identity, parent);
     ag_sampler_forked();
     ag_block_choice_forked();
     ag_process_life_settle(AG_LIFE_BEGUN);

@@ -30,7 +30,8 @@
  * the parent. So all such states are marked: their threads begin a new state at their next event,
  * and no thread takes these states over.
  *
- * 3. Signals. The gate, a word in the state, shows whether a hook is interrupted, and where:
+ * 3. Signals. The gate, a word in the state, shows whether a hook is interrupted, and where
+ *    (thread_state.h lists its other values):
  *
  *        OPEN            no hook is interrupted: record as usual
  *        sp              inside a capture: the walker is in use, the chunk is not:
@@ -690,12 +691,28 @@ static bool is_on_alternate_stack(void) {
            (current.ss_flags & SS_ONSTACK);
 }
 
+/* Whether both addresses lie in one stack: they are near, or nothing unreadable, such as a guard
+ * page, is between them. */
+static bool is_one_stack(uintptr_t low, uintptr_t high) {
+    enum { PAGE = 4096, NEAR_BYTES = 1 << 20 };
+    if (high - low < NEAR_BYTES) {
+        return true;
+    }
+    for (uintptr_t page = low & -(uintptr_t)PAGE; page < high; page += PAGE) {
+        if (!ag_readable_word(page)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether the hook that closed the gate was left by longjmp: a frame that is older than the hook's
  * frame (on the same stack, with a higher sp) is running. For a frame on an alternate signal stack
  * the addresses cannot be compared, because that stack may lie anywhere. */
 static bool is_left_by_longjmp(uintptr_t gate_sp, uintptr_t sp) {
-    enum { SAME_STACK_BYTES = 1 << 20 };
-    return sp > gate_sp && sp - gate_sp < SAME_STACK_BYTES && !is_on_alternate_stack();
+    enum { STACK_BYTES_MOST = 64 << 20 };
+    return sp > gate_sp && sp - gate_sp < STACK_BYTES_MOST && !is_on_alternate_stack() &&
+           is_one_stack(gate_sp, sp);
 }
 
 /* The first state in the chain of nested states to which no interrupted hook is appending.

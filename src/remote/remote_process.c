@@ -39,7 +39,7 @@ ssize_t ag_remote_process_file(pid_t pid, pid_t tid, const char *name, char *ret
     }
     const int error = n < 0 ? -errno : 0;
     close(fd);
-    ret_text[filled] = '\0';
+    ret_text[error < 0 ? 0 : filled] = '\0';
     return error < 0 ? error : (ssize_t)filled;
 }
 
@@ -49,7 +49,7 @@ struct stat_line {
     uint64_t user_ticks, system_ticks, start_ticks;
 };
 
-/* tid: 0: the whole process */
+/* Reads /proc/PID/stat, or, if TID is not 0, /proc/PID/task/TID/stat. */
 static int read_stat(pid_t pid, pid_t tid, struct stat_line *ret_line, char ret_name[32]) {
     char text[STAT_BYTES];
     const ssize_t n = ag_remote_process_file(pid, tid, "stat", text, sizeof text);
@@ -75,8 +75,8 @@ static int read_stat(pid_t pid, pid_t tid, struct stat_line *ret_line, char ret_
     return 0;
 }
 
-/* Finds out whether the process has another root than we have. Then its files are reached through
- * /proc/PID/root. */
+/* Sets process->root to /proc/PID/root if the root folder of the process is another one than ours,
+ * otherwise to "". */
 static void find_root(struct ag_remote_process *process) {
     char path[sizeof process->root];
     struct stat own, others;

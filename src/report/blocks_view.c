@@ -1,6 +1,6 @@
 /* blocks_view.c: `report --view=blocks`, which lists single blocks: open ones (never freed), closed
- * ones (freed), and ghosts. A ghost is a block whose free is in the trace, but whose allocation is
- * not.
+ * ones (freed), and unseen ones, whose free is in the trace, but whose allocation is not: ghosts,
+ * and blocks that a forked process inherited from its parent.
  *
  * JSON without a limit writes each block as soon as it is read, so a trace of any size needs little
  * memory. Text, and JSON with a limit, keep only the largest blocks in a binary heap with the
@@ -19,7 +19,7 @@ struct blocks {
     struct ag_view *view;
     struct ag_block_row *kept; /* the largest blocks, as a binary heap; NULL: blocks are not kept */
     size_t n_kept, most;
-    uint64_t n_open, n_closed, n_ghosts, open_bytes, closed_bytes;
+    uint64_t n_open, n_closed, n_ghosts, n_inherited, open_bytes, closed_bytes;
     bool has_free_stacks; /* at least one block has the stack of its free */
 };
 
@@ -31,6 +31,8 @@ static const char *state_name(enum ag_block_state state) {
         return "closed";
     case AG_BLOCK_GHOST:
         return "ghost";
+    case AG_BLOCK_INHERITED:
+        return "inherited";
     }
     return "";
 }
@@ -52,6 +54,7 @@ static int compare(const void *a, const void *b) {
     return (left->address > right->address) - (left->address < right->address);
 }
 
+/* Replaces the top of the binary heap, the smallest kept block, by ROW. */
 static void sink(struct blocks *blocks, const struct ag_block_row *row) {
     size_t at = 0;
     for (size_t child = 1; child < blocks->n_kept; child = 2 * at + 1) {
@@ -68,6 +71,8 @@ static void sink(struct blocks *blocks, const struct ag_block_row *row) {
     blocks->kept[at] = *row;
 }
 
+/* Keeps ROW if fewer than `most` blocks are kept, or if ROW is larger than the smallest of them,
+ * which it then replaces. */
 static void keep(struct blocks *blocks, const struct ag_block_row *row) {
     if (blocks->n_kept == blocks->most) {
         if (blocks->most > 0 && compare(row, &blocks->kept[0]) < 0) {
@@ -99,7 +104,7 @@ static void write_stack_json(struct ag_view *view, const char *key, struct ag_pr
 
 static void write_block_json(struct ag_view *view, const struct ag_block_row *row) {
     struct ag_json *json = view->json;
-    const bool is_seen = row->state != AG_BLOCK_GHOST;
+    const bool is_seen = !(row->state & AG_BLOCK_UNSEEN);
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "state", state_name(row->state));
     ag_json_integer(json, "address", row->address);
@@ -127,7 +132,7 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
 static void visit(void *context, const struct ag_block_row *row) {
     struct blocks *blocks = context;
     if (blocks->view->type != NULL &&
-        (row->state == AG_BLOCK_GHOST || !ag_types_is_named(blocks->view, row->stack))) {
+        ((row->state & AG_BLOCK_UNSEEN) || !ag_types_is_named(blocks->view, row->stack))) {
         return;
     }
     blocks->has_free_stacks |= row->free_stack != 0;
@@ -143,6 +148,9 @@ static void visit(void *context, const struct ag_block_row *row) {
     case AG_BLOCK_GHOST:
         blocks->n_ghosts++;
         break;
+    case AG_BLOCK_INHERITED:
+        blocks->n_inherited++;
+        break;
     }
     if (blocks->kept != NULL) {
         keep(blocks, row);
@@ -153,7 +161,8 @@ static void visit(void *context, const struct ag_block_row *row) {
 
 static int collect(struct ag_view *view, struct blocks *blocks) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
-    const uint64_t all = summary->allocated_blocks + summary->ghost_frees;
+    const uint64_t all =
+        summary->allocated_blocks + summary->ghost_frees + summary->inherited_frees;
     const uint64_t most = view->limit < all ? view->limit : all;
     const unsigned states = view->options->states != 0 ? view->options->states : AG_BLOCK_STATES;
     *blocks = (struct blocks){.view = view, .most = (size_t)most};
@@ -227,9 +236,9 @@ static void write_name(struct ag_page *page, const char *before, const char *nam
 static void write_block_text(struct ag_view *view, const struct ag_block_row *row) {
     struct ag_page *page = view->page;
     struct ag_quantity size, time, other;
-    if (row->state == AG_BLOCK_GHOST) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  ghost   0x%" PRIx64 "  freed at %s", row->address,
-                      ag_quantity_time(&time, row->freed_ns));
+    if (row->state & AG_BLOCK_UNSEEN) {
+        ag_page_print(page, AG_STYLE_PLAIN, "  %-6s  0x%" PRIx64 "  freed at %s",
+                      state_name(row->state), row->address, ag_quantity_time(&time, row->freed_ns));
         if (row->domain[0] != '\0') {
             ag_page_print(page, AG_STYLE_DIM, "  %s/%s", row->domain, row->allocator);
         }
@@ -298,7 +307,13 @@ static void write_counts(struct ag_view *view, const struct blocks *blocks) {
                       ag_quantity_count(&count, blocks->n_ghosts),
                       blocks->n_ghosts == 1 ? "free" : "frees");
     }
-    if (!blocks->has_free_stacks && blocks->n_closed + blocks->n_ghosts > 0) {
+    if ((states & AG_BLOCK_INHERITED) && blocks->n_inherited > 0) {
+        ag_page_print(page, AG_STYLE_PLAIN,
+                      "inherited: %s %s of blocks that the parent process had allocated\n",
+                      ag_quantity_count(&count, blocks->n_inherited),
+                      blocks->n_inherited == 1 ? "free" : "frees");
+    }
+    if (!blocks->has_free_stacks && blocks->n_closed + blocks->n_ghosts + blocks->n_inherited > 0) {
         ag_page_text(
             page, AG_STYLE_DIM,
             "the trace does not show where blocks were freed; run --free-stacks records it\n");
@@ -314,7 +329,7 @@ int ag_blocks_view_text(struct ag_view *view) {
         for (size_t i = 0; i < blocks.n_kept; i++) {
             write_block_text(view, &blocks.kept[i]);
         }
-        const uint64_t all = blocks.n_open + blocks.n_closed + blocks.n_ghosts;
+        const uint64_t all = blocks.n_open + blocks.n_closed + blocks.n_ghosts + blocks.n_inherited;
         if (all > blocks.n_kept) {
             struct ag_quantity count;
             ag_page_print(

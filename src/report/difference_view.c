@@ -214,9 +214,10 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
     return ag_change_write_table(table, view->page, ranking->count - i);
 }
 
-/* Function counters are shown if one of the traces has counters, --sort names no metric of blocks,
- * and the rows are functions (--by). Blocks are shown if --sort names no function counter, and if
- * the blocks of the two traces differ or no function counters are shown. */
+/* In text, function counters are shown if one of the traces has counters, --sort names no metric of
+ * blocks, and the rows are functions (--by). Blocks are shown if --sort names no function counter,
+ * and if one of the traces has blocks or no function counters are shown. JSON always has the
+ * blocks, and the function counters if one of the traces has them. */
 static bool shows_calls(const struct ag_view *view, const struct ag_call_difference *calls) {
     return ag_call_difference_is_there(calls) && view->options->sort == AG_METRIC_DEFAULT &&
            view->options->by == AG_BY_FUNCTION;
@@ -288,7 +289,8 @@ static int write_object(struct ag_view *view, struct ag_profile *before, struct 
     return r;
 }
 
-/* Returns 0 if --sort and --by apply to function counters, otherwise -EINVAL with a message. */
+/* Returns 0 if --sort names no function counter, or one that can be compared; otherwise, with a
+ * message, -EINVAL (the rows are not functions) or -ENODATA (neither trace has counters). */
 static int check_call_sort(const struct ag_report_options *options,
                            const struct ag_call_difference *calls, char ret_message[512]) {
     if (options->call_sort == AG_CALL_METRIC_DEFAULT) {
@@ -322,10 +324,14 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
     r = r < 0 || !folds ? r : ag_profile_fold(after, &is_folded[1]);
     r = r < 0 ? r : ag_difference_new(before, after, options->by, &difference);
     if (r < 0) {
-        snprintf(ret_message, 512, "%s",
-                 r == -EINVAL
-                     ? "traces can be compared --by function, line, image, heap or type only"
-                     : strerror(-r));
+        if (r == -EINVAL) {
+            snprintf(ret_message, 512,
+                     "--by=%s: not one of function, line, image, heap, type and label, by which "
+                     "traces can be compared",
+                     ag_report_key_name(options->by));
+        } else {
+            snprintf(ret_message, 512, "%s", strerror(-r));
+        }
         return r;
     }
     r = ag_call_difference_new(before, after, &calls);

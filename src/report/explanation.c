@@ -14,6 +14,7 @@
 #include "model/answers/findings.h"
 #include "model/answers/functions.h"
 #include "report/view.h"
+#include "text/shell_word.h"
 
 struct level {
     size_t n_findings, n_missing;
@@ -74,9 +75,9 @@ static void write_finding_text(struct ag_view *view, const struct level *level, 
     ag_page_spaces(page, INDENT);
     ag_page_wrap(page, AG_STYLE_PLAIN, INDENT, words.words);
     ag_page_end_line(page);
-    (void)ag_page_fit(
-        &fitted, ag_report_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
-        AG_PAGE_MOST_COLUMNS);
+    (void)ag_page_fit(&fitted,
+                      ag_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
+                      AG_PAGE_MOST_COLUMNS);
     ag_page_print(page, AG_STYLE_DIM, "    -> allogram report %s %s\n", fitted.text, words.options);
 }
 
@@ -90,12 +91,14 @@ static void write_findings_text(struct ag_view *view, const struct level *level,
         ag_page_print(view->page, AG_STYLE_DIM, "%zu more findings\n",
                       findings->count - level->n_findings);
     } else if (findings->count == 0 && ag_profile_identity(view->profile)->is_sampled) {
-        ag_page_text(view->page, AG_STYLE_PLAIN,
-                     "no findings: they need a recording of every allocation (--mode=exact)\n");
+        ag_page_text(
+            view->page, AG_STYLE_PLAIN,
+            "no findings: most kinds need a recording of every allocation (--mode=exact)\n");
     } else if (findings->count == 0) {
-        ag_page_prose(view->page, AG_STYLE_PLAIN,
-                      "no findings: no line leaks, makes a storm of temporary blocks, or has 40 %% "
-                      "of the peak, by the limits that docs/reference/report-schema.md lists");
+        ag_page_prose(
+            view->page, AG_STYLE_PLAIN,
+            "no findings: nothing exceeds the limits that docs/reference/report-schema.md "
+            "lists, such as a leak, many temporary blocks, or 40 %% of the peak");
     }
     if (findings->is_partial) {
         ag_page_text(view->page, AG_STYLE_DIM,
@@ -153,9 +156,9 @@ static int write_text(struct ag_view *view, const struct level *level,
     }
     write_findings_text(view, level, findings);
     r = r < 0 ? r : write_tables_text(view, level);
-    (void)ag_page_fit(
-        &fitted, ag_report_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
-        AG_PAGE_MOST_COLUMNS);
+    (void)ag_page_fit(&fitted,
+                      ag_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
+                      AG_PAGE_MOST_COLUMNS);
     ag_page_end_line(view->page);
     ag_page_print(view->page, AG_STYLE_DIM,
                   "-> allogram report %s --view=peak (or leaks, temporary, tree, lifetimes)\n",
@@ -200,6 +203,13 @@ static void write_trace_json(const struct ag_view *view, const struct level *lev
     ag_json_string(json, "mode", identity->mode);
     ag_json_integer(json, "duration_ns", ag_profile_recording_ns(view->profile));
     ag_json_string(json, "end", identity->end);
+    struct ag_profile_kill kill = identity->kernel_kill;
+    struct ag_fitted cgroup;
+    if (kill.cgroup != NULL) {
+        (void)ag_page_fit(&cgroup, kill.cgroup, 2 * columns);
+        kill.cgroup = cgroup.text;
+    }
+    ag_kill_json(json, "kernel_kill", &kill);
     ag_json_close(json, '}');
 }
 
@@ -210,7 +220,7 @@ static void write_command_json(const struct ag_view *view, const struct level *l
     const char *file = ag_profile_identity(view->profile)->file;
     const bool is_short = strlen(file) <= level->name_columns;
     (void)snprintf(command, sizeof command, "allogram report %s %s",
-                   is_short ? ag_report_shell_word(file, word, sizeof word) : "TRACE", options);
+                   is_short ? ag_shell_word(file, word, sizeof word) : "TRACE", options);
     ag_json_string(view->json, "command", command);
 }
 

@@ -1,6 +1,6 @@
 /* findings_text.c: writes the end of the summary: the findings of model/answers/findings.h. For
  * each finding it writes a sentence with the number that is the reason for the finding, and a
- * command that shows more. */
+ * command that shows more. `explain` and the page use its functions ag_finding_... (view.h). */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "model/answers/findings.h"
 #include "report/quantity.h"
 #include "report/view.h"
+#include "text/shell_word.h"
 
 enum { WORDS_BYTES = AG_FINDING_WORDS_BYTES, INDENT = 12, WHERE_COLUMNS = 40, NAME_COLUMNS = 48 };
 
@@ -98,7 +99,7 @@ static void temporary_words(const struct ag_finding *finding, const char *share,
              ag_quantity_short(&blocks, finding->blocks), when, share);
 }
 
-/* "8 KiB in 200 blocks of this line hold 113 MiB ..." */
+/* Writes "has 8 KiB in 200 blocks that keep 113 MiB of free memory resident: ...". */
 static void resident_words(const struct ag_finding *finding, const char *share,
                            char words[WORDS_BYTES]) {
     struct ag_quantity bytes, blocks, pinned, resident, live, trimmed, pages;
@@ -219,26 +220,6 @@ static void write_options(const struct ag_finding *finding, const struct ag_fram
     snprintf(options + used, WORDS_BYTES - used, "%s'", length <= NAME_MOST ? "$" : "");
 }
 
-const char *ag_report_shell_word(const char *path, char *word, size_t word_bytes) {
-    if (path[0] != '\0' && path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                             "0123456789_-+./%@=:,")] == '\0') {
-        return path;
-    }
-    size_t used = 0;
-    word[used++] = '\'';
-    for (; *path != '\0' && used + 6 < word_bytes; path++) {
-        if (*path == '\'') {
-            memcpy(word + used, "'\\''", 4);
-            used += 4;
-        } else {
-            word[used++] = *path;
-        }
-    }
-    word[used++] = '\'';
-    word[used] = '\0';
-    return word;
-}
-
 /* ---- text ---- */
 
 void ag_finding_describe(struct ag_profile *profile, const struct ag_finding *finding,
@@ -291,10 +272,9 @@ int ag_findings_text(struct ag_view *view) {
         char file[1024];
         ag_finding_describe(view->profile, &findings.rows[i], &described);
         write_finding(page, &findings.rows[i], &described);
-        ag_page_print(
-            page, AG_STYLE_DIM, "            -> allogram report %s %s\n",
-            ag_report_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
-            described.options);
+        ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s %s\n",
+                      ag_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
+                      described.options);
     }
     if (r == 0 && findings.is_partial && ag_profile_identity(view->profile)->n_processes <= 1) {
         ag_page_end_line(page);

@@ -9,8 +9,8 @@
  *    `1 + (a > b)` is rejected at its `(` before a trace is opened.
  *
  * 3. Limits. The text may come from an untrusted source. It has at most TEXT_MOST bytes, and at
- *    most DEPTH_MOST levels of parentheses, `not` and minus. A valid text has at least as many
- *    bytes as nodes.
+ *    most DEPTH_MOST levels of nesting: by parentheses, `not`, minus, and the right operands of
+ *    operators. A valid text has at least as many bytes as nodes.
  *
  * 4. Numbers are long doubles, which hold every 64-bit count exactly; doubles do not.
  *
@@ -56,6 +56,7 @@ enum operator_kind {
     OPERATOR_NOT,
     OPERATOR_NEGATE,
 };
+/* how tightly an operator binds its operands: a higher number binds more tightly */
 enum {
     BINDS_OR = 1,
     BINDS_AND,
@@ -455,8 +456,8 @@ static const struct operator_row *next_operator(struct reader *reader, unsigned 
     return NULL;
 }
 
-/* Whether the nodes from FROM up to END (not included) are an amount of blocks, bytes or calls, and
- * no quotient of amounts. A growth is a quotient, too. */
+/* Whether the nodes from FROM up to END (not included) compute an amount of blocks, bytes or calls.
+ * False if they contain a quotient of amounts; a growth is a quotient, too. */
 static bool is_amount(const struct ag_gate_expression *expression, size_t from, size_t end) {
     bool has_amount = false;
     for (size_t i = from; i < end; i++) {
@@ -485,11 +486,12 @@ static int refuse_percent_of_amount(struct reader *reader, size_t left, size_t r
     const bool is_wrong =
         (right - left == 1 && nodes[left].is_percent && is_amount(expression, right, end)) ||
         (end - right == 1 && nodes[right].is_percent && is_amount(expression, left, right));
-    return is_wrong ? refuse(reader, place,
-                             "it is not said of what the percentage is: divide by a total, such as "
-                             "temporary_blocks / allocated_blocks > 30%%, or compare with another "
-                             "trace, such as growth.temporary_blocks > 30%% with --base=TRACE")
-                    : 0;
+    return is_wrong
+               ? refuse(reader, place,
+                        "a percentage needs a total: divide by one, such as temporary_blocks / "
+                        "allocated_blocks > 30%%, or compare with another trace, such as "
+                        "growth.temporary_blocks > 30%% with --base=TRACE")
+               : 0;
 }
 
 /* Parses an operand, and all operators after it that bind at least as tightly as LEAST. */

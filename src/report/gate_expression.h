@@ -8,9 +8,10 @@
  *     quantity   = KEY | "sites" "[" STRING "]" "." ["own." | "total."] METRIC
  *                | COUNTER | "functions" "[" STRING "]" "." COUNTER
  *
- * STRING: the name of a function in double quotation marks. COUNTER: a metric of function counters
- * (the calls, words and times that a runtime counts for each function), such as own_words; without
- * a function it is the sum over all functions.
+ * STRING: the name of a function in double or single quotation marks. COUNTER: a metric of function
+ * counters (the calls, words and times that a runtime counts for each function), such as own_words;
+ * without a function it is the sum over all functions. "or", "and" and "not" may be written "||",
+ * "&&" and "!".
  *
  * From the loosest to the tightest binding: "or"; "and"; "not"; comparisons, which cannot be
  * chained; "+" and "-"; "*" and "/"; the minus of a number. The suffix k is 1000; K, M and G are
@@ -24,9 +25,9 @@
 #include "model/metric.h"
 
 /* Keys of the summary view, and the keys mapped_*, which are read from the profile of the mappings.
- * A result also names one stack: the one with the largest value of the metric in the third
- * argument. DEFAULT: the result names no stack. The fourth argument is the key's value, which
- * gate.c reads from a summary or a profile. */
+ * A result also names a source line: the one with the largest value of the metric in the third
+ * argument. DEFAULT: the result names no line. The fourth argument is the key's value, which gate.c
+ * reads from a summary or a profile. */
 #define AG_GATE_KEY_TABLE(X)                                                           \
     X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS, summary->allocated_blocks) \
     X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES, summary->allocated_bytes)     \
@@ -39,6 +40,7 @@
     X(PEAK_TIME, peak_time_ns, PEAK_BYTES, summary->peak_time_ns)                      \
     X(TEMPORARY_BLOCKS, temporary_blocks, TEMPORARY_BLOCKS, summary->temporary_blocks) \
     X(GHOST_FREES, ghost_frees, DEFAULT, summary->ghost_frees)                         \
+    X(INHERITED_FREES, inherited_frees, DEFAULT, summary->inherited_frees)             \
     X(UNIQUE_STACKS, unique_stacks, DEFAULT, summary->unique_stacks)                   \
     X(TRUNCATED_STACKS, truncated_stacks, DEFAULT, summary->truncated_stacks)          \
     X(INCOMPLETE_STACKS, incomplete_stacks, DEFAULT, summary->incomplete_stacks)       \

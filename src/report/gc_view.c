@@ -1,7 +1,8 @@
 /* gc_view.c: `report --view=gc`: the collections of garbage collectors: their number, their pauses,
  * and how much memory they reclaimed. --blame groups collections by the function that caused them,
  * --by=process by the process whose heap was collected. Text lists the longest pauses first; JSON
- * without a limit lists all collections in the order of time.
+ * without a limit lists all collections in the order of time. The file also writes what the summary
+ * says about garbage collection.
  *
  * With --blame, the column "needed" (in JSON the key "bytes") adds up the sizes of the requests
  * that caused the collections. */
@@ -42,14 +43,15 @@ int ag_gc_summary_json(struct ag_view *view) {
     return r;
 }
 
-/* A heap that the program registers itself need not name a runtime. */
+/* Returns RUNTIME for people. RUNTIME is empty if the program registered the heap without a
+ * runtime. */
 static const char *runtime_words(const char *runtime) {
     return runtime[0] != '\0' ? runtime : "the program";
 }
 
-/* Writes how much the process allocated after the last collection of the runtime began: so many of
- * the bytes in use at the end can be garbage that no collection has found. Writes nothing if the
- * trace has no heap of the runtime, or the sizes of the timeline are unknown. */
+/* Writes how much the process allocated after the last collection of the runtime began that was not
+ * a minor one. These bytes count as in use at the end, although some may be garbage that no
+ * collection has found. Writes nothing if the trace has no heap of the runtime, or no timeline. */
 static void write_since_last(const struct ag_view *view, const struct ag_collection_sum *sum,
                              char words[96]) {
     const struct ag_heap_row *heaps;
@@ -73,8 +75,8 @@ static void write_since_last(const struct ag_view *view, const struct ag_collect
         const uint64_t before =
             at > 0 ? ag_profile_point_metrics(view->profile, at - 1).allocated_bytes : 0;
         const char *after = ag_quantity_bytes(&bytes, all > before ? all - before : 0);
-        snprintf(words, 96, "; after the last began, %s%s %s allocated",
-                 all > before ? "some " : "", all > before ? after : "nothing",
+        snprintf(words, 96, "; %s%s %s allocated after the last one began",
+                 all > before ? "about " : "", all > before ? after : "nothing",
                  all > before ? "were" : "was");
     }
 }

@@ -56,7 +56,7 @@ static void write_end(const struct ag_profile *profile, ag_missing_write *write,
     if (is_cut || strcmp(identity->end, "running") == 0) {
         (void)snprintf(line, sizeof line, "%s; events after %s are missing",
                        !is_cut                ? "running: the program had not ended"
-                       : identity->is_damaged ? "cut: the trace has no end of the program"
+                       : identity->is_damaged ? "cut: the end of the program is not in the trace"
                                               : "cut: recording stopped before the program ended",
                        time.text);
         write(context, line);
@@ -149,7 +149,9 @@ void ag_heading_missing_json(struct ag_json *json, const char *key,
 
 const char *ag_heading_end(struct ag_end_text *buffer, const struct ag_profile_identity *identity) {
     const int status = (int)identity->wait_status;
-    if (!identity->wait_status_known) {
+    if (identity->kernel_kill.certainty == AG_KILL_CERTAIN) {
+        snprintf(buffer->text, sizeof buffer->text, "killed by the kernel");
+    } else if (!identity->wait_status_known) {
         snprintf(buffer->text, sizeof buffer->text, "%s",
                  strcmp(identity->end, "signal") == 0 ? "a signal" : identity->end);
     } else if (WIFSIGNALED(status)) {
@@ -168,9 +170,10 @@ const char *ag_heading_end(struct ag_end_text *buffer, const struct ag_profile_i
 static const char *end_words(struct ag_frame_text *buffer,
                              const struct ag_profile_identity *identity) {
     struct ag_end_text end;
+    const bool is_killed = identity->kernel_kill.certainty == AG_KILL_CERTAIN;
     const bool has_ended = identity->wait_status_known || strcmp(identity->end, "exit") == 0 ||
                            strcmp(identity->end, "signal") == 0;
-    snprintf(buffer->text, sizeof buffer->text, "%s%s", has_ended ? "ended by " : "",
+    snprintf(buffer->text, sizeof buffer->text, "%s%s", has_ended && !is_killed ? "ended by " : "",
              ag_heading_end(&end, identity));
     return identity->is_end_unseen ? "ended in an unknown way" : buffer->text;
 }
@@ -347,6 +350,7 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     ag_json_integer(json, "time_resolution_ns", summary->time_resolution_ns);
     ag_json_integer(json, "duration_ns", ag_profile_recording_ns(profile));
     ag_json_string(json, "end", identity->end);
+    ag_kill_json(json, "kernel_kill", &identity->kernel_kill);
     if (identity->n_processes > 1) {
         ag_json_integer(json, "processes", identity->n_processes);
     }

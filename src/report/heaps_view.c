@@ -112,9 +112,9 @@ static uint64_t resident_bytes(const struct ag_view *view) {
     return n > 0 ? points[n - 1].rss_bytes : 0;
 }
 
-/* Makes the rows of the second table. There are none if no heap was counted. There are also none if
- * the report has a time window (--from, --to), because the numbers are only known for the end of
- * the recording. */
+/* Makes the rows of the second table. There are none if no runtime reported its memory and the
+ * program mapped no memory itself. There are also none if the report has a time window (--from,
+ * --to), because the numbers are only known for the end of the recording. */
 static int make_memory_rows(struct ag_view *view, struct ag_memory_row **ret_rows,
                             size_t *ret_count, struct ag_memory_total *ret_total) {
     const struct ag_heap_row *heaps;
@@ -202,7 +202,7 @@ static struct ag_table *make_table(const struct cells *largest, struct ag_unit u
     }
     columns[n++] = (struct ag_column){.head = "%"};
     columns[n++] = (struct ag_column){
-        .head = "whose", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 8};
+        .head = "owner", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 8};
     return ag_table_new(columns, n);
 }
 
@@ -239,7 +239,7 @@ static int write_memory(struct ag_view *view) {
         write_cells(table, &cells, &largest, units, rows[i].name);
     }
     ag_table_rule(table);
-    write_cells(table, &sums, &largest, units, "together");
+    write_cells(table, &sums, &largest, units, "total");
     r = ag_table_write(table, view->page);
     ag_table_free(table);
     free(rows);
@@ -275,8 +275,8 @@ int ag_heaps_view_json(struct ag_view *view) {
         ag_json_metric(view, "in_use_blocks", &row->metrics, AG_METRIC_IN_USE_BLOCKS);
         ag_json_metric(view, "peak_bytes", &row->metrics, AG_METRIC_PEAK_BYTES);
         ag_json_integer(view->json, "mapped_bytes", row->sum.mapped_bytes);
-        ag_json_null(view->json, "resident_bytes"); /* the kernel reports the resident size only for
-                                                     * the whole process */
+        ag_json_null(view->json, "resident_bytes"); /* the trace has the resident size of mappings,
+                                                     * not of heaps */
         ag_json_bool(view->json, "backing", row->is_backing);
         ag_json_string(view->json, "kind", row->kind);
         ag_json_string(view->json, "unit", row->unit);

@@ -7,10 +7,10 @@
  *          81.0          402.7          96.2  4712  13 ms    exit 0    │  cc -c big.c
  *          22.5           64.0          31.9  4713  14 ms    SIGKILL   └─ cc -c small.c
  *
- * Siblings are sorted by their sums together with all their descendants, so that the branch that
- * took most memory comes first. The numbers of a row are those of its process alone, so that the
- * rows add up to the last row. All traces are one tree, so the view has no heading for each trace.
- * What is missing from the traces comes first, as in all views. */
+ * Siblings are sorted by the sums over each process and all its descendants, so that the branch
+ * that took most memory comes first. The numbers of a row are those of its process alone, so that
+ * the rows add up to the last row. All traces are one tree, so the view has no heading for each
+ * trace. What is missing from the traces comes first, as in all views. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -117,7 +117,8 @@ static struct ag_branch process_branch_of(const void *context, uint32_t number) 
         .value = ag_metric_of(&process->all, sort),
         .is_shown = ag_metric_of(&process->all, ag_metric_blocks_of(sort)) >=
                     walk->view->options->min_count,
-        /* A program that the process executed is the same process, so it is not indented. */
+        /* A program that its parent executed is in the same process as the parent, so it is not
+         * indented. */
         .is_indented = process->parent != AG_PROCESS_ROOT && !process->was_executed,
     };
 }
@@ -183,6 +184,9 @@ static void visit_process_json(void *context, uint32_t number) {
     ag_json_open(json, NULL, '{');
     ag_json_integer(json, "pid", identity->pid);
     ag_json_nonzero(json, "parent_pid", identity->parent_pid);
+    char own_identity[17];
+    snprintf(own_identity, sizeof own_identity, "%016" PRIx64, identity->process_identity);
+    ag_json_string(json, "identity", identity->process_identity != 0 ? own_identity : NULL);
     ag_json_string(json, "file", identity->file);
     ag_json_string(
         json, "parent_file",
@@ -190,7 +194,13 @@ static void visit_process_json(void *context, uint32_t number) {
     ag_json_bool(json, "was_executed", process->was_executed);
     ag_json_string(json, "session", identity->session != 0 ? session : NULL);
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
+    ag_json_string(json, "title", identity->title);
     ag_json_string(json, "exe", identity->exe);
+    ag_json_string(json, "user",
+                   identity->user != NULL && *identity->user != '\0' ? identity->user : NULL);
+    ag_json_integer_if(json, "user_id", identity->user_id, identity->user != NULL);
+    ag_json_integer_if(json, "address_space_limit_bytes", identity->address_space_limit_bytes,
+                       identity->user != NULL && identity->address_space_limit_bytes != UINT64_MAX);
     ag_json_string(json, "mode", identity->mode);
     ag_json_integer(json, "start_ns", identity->start_ns);
     ag_json_integer(json, "duration_ns", process->recording_ns);
@@ -198,6 +208,7 @@ static void visit_process_json(void *context, uint32_t number) {
     ag_json_integer_if(json, "exit_status", has_exited ? (uint64_t)WEXITSTATUS(status) : 0,
                        has_exited);
     ag_json_integer_if(json, "signal", has_signal ? (uint64_t)WTERMSIG(status) : 0, has_signal);
+    ag_kill_json(json, "kernel_kill", &identity->kernel_kill);
     process_metrics_json(json, &process->own, identity->is_sampled);
     ag_json_nonzero(json, "rss_peak_bytes", process->rss_peak_bytes);
     ag_json_open(json, "with_descendants", '{');
@@ -232,24 +243,31 @@ int ag_process_tree_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-/* Of the columns of bytes, the first one has the metric of --sort, the second one the allocated
- * bytes, or the peak if the first has the allocated bytes. */
+/* The first column shows the metric of --sort. The second column shows the allocated bytes, or the
+ * peak if the first column shows the allocated bytes. */
 static enum ag_metric second_metric(const struct ag_view *view) {
     return view->sort == AG_METRIC_ALLOCATED_BYTES ? AG_METRIC_PEAK_BYTES
                                                    : AG_METRIC_ALLOCATED_BYTES;
 }
 
-/* Writes the command with the name of the program in place of its path. */
+/* Writes the command with the name of the program in place of its path, or the title if the program
+ * has changed it. */
 static void write_short_command(char *to, size_t capacity,
                                 const struct ag_profile_identity *identity) {
+    if (identity->title != NULL) {
+        snprintf(to, capacity, "%s", identity->title);
+        return;
+    }
     const char *name = identity->n_arguments > 0 ? identity->arguments[0] : identity->exe;
     char command[AG_FITTED_BYTES];
     ag_heading_command(command, sizeof command, identity);
-    snprintf(to, capacity, "%s", command + (ag_base_name(name) - name));
+    const size_t folder_bytes = (size_t)(ag_base_name(name) - name);
+    /* a path that does not fit into the command stays as it is */
+    snprintf(to, capacity, "%s", command + (folder_bytes < strlen(command) ? folder_bytes : 0));
 }
 
-/* Fills the last column: the lines of the tree, and the command. If both need too many columns, the
- * outermost lines are left out, and the middle of the command. */
+/* Fills the last column: the lines of the tree, and the command. If they need too many columns, the
+ * outermost lines and the middle of the command are left out. */
 static void add_process_cell(struct shown_walk *walk, const struct ag_process *process) {
     enum { COMMAND_LEAST_COLUMNS = 12 };
     const size_t columns = walk->process_columns;
@@ -400,7 +418,7 @@ static void write_head(char head[48], enum ag_metric metric, const struct ag_uni
 }
 
 /* The width of the last column. All other columns of the table are about 70 columns wide. On a
- * narrow page some of them are left out, because this width is the least one. */
+ * narrow page the last column keeps a least width, and the table leaves some of the others out. */
 static size_t width_of_processes(size_t page_columns) {
     enum { OTHERS = 70, LEAST = 30 };
     return page_columns >= OTHERS + LEAST ? page_columns - OTHERS

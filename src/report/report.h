@@ -23,20 +23,22 @@
 #define AG_REPORT_USUAL_LIMIT UINT64_MAX /* 20 rows in text, no limit in JSON */
 
 struct ag_report_options {
-    size_t size;
+    size_t size;      /* sizeof(struct ag_report_options) */
     const char *view; /* NULL: summary */
     bool is_json;
     enum ag_metric sort;
-    enum ag_call_metric call_sort; /* --view=functions: replaces sort */
+    enum ag_call_metric call_sort; /* --view=functions, and `diff`: replaces sort */
     uint64_t limit;                /* rows, or children of a tree node; 0: no limit */
     enum ag_site_key by;
-    bool is_bottom_up;
+    bool is_bottom_up;   /* --view=tree: from the allocating functions to their callers */
     bool is_tree;        /* --view=functions: by call path */
     const char *callers; /* --view=functions: lists the callers of this function; NULL: lists all
                           * functions */
     bool has_blame;      /* --view=gc: groups collections by the function that caused them */
-    uint64_t frames;     /* how many frames of a stack, or levels of a tree, are shown; 0: all */
-    uint64_t min_count;  /* rows with fewer blocks are left out */
+    uint64_t frames;     /* how many frames of a stack, or levels of a tree, are shown; UINT64_MAX:
+                          * all; 0, the default: all, but text shows only the first frames of each
+                          * stack of a list */
+    uint64_t min_count;  /* rows with fewer blocks (or calls) are left out */
     double
         min_share_percent; /* nodes of a tree with a smaller share are left out; a negative number
                             * means 1 % in text and 0 % in JSON */
@@ -44,19 +46,20 @@ struct ag_report_options {
                                     * (suppression.h); NULL: none */
     /* --view=leaks: whether known blocks (model/answers/known_blocks.h) are left out */
     enum ag_report_known {
-        AG_REPORT_KNOWN_NONE, /* they are listed as all others */
-        AG_REPORT_KNOWN_AUTO, /* they are left out, and one line says how much that is */
+        AG_REPORT_KNOWN_NONE, /* they are listed like all other blocks */
+        AG_REPORT_KNOWN_AUTO, /* they are left out, and one line has their sums */
         AG_REPORT_KNOWN_LIST, /* they are left out, and the entries are listed with their reasons */
     } known;
     bool has_known;        /* --known was given */
     const char *filter;    /* a description of the profile's filters for the heading; NULL: none */
-    bool has_window;       /* --from, --to or --at was given */
+    bool has_window;       /* --from or --to was given */
     bool has_stack_filter; /* --focus, --ignore or --runtime was given; views that cannot apply it
                             * print a note */
     const char *type;      /* --view=types or blocks: only blocks of this type; NULL: all */
     unsigned states;       /* --view=blocks: flags of enum ag_block_state (model/answers/blocks.h);
                             * 0: all */
-    bool has_all_findings; /* --view=summary: also findings that need all events of a large trace */
+    bool has_all_findings; /* --view=summary, and `explain`: also findings that need all events of a
+                            * large trace */
     bool folds;            /* views of stacks leave out frames of wrappers and libraries:
                             * ag_profile_fold (model/answers/blamed_lines.h) */
     bool is_at_a_time;     /* --at was given: --view=peak shows what is in use at that time, instead
@@ -104,6 +107,16 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          struct ag_profile *before, struct ag_profile *after,
                          char ret_message[512]);
 
+/* Says that the kernel killed the process for lack of memory, and why: "killed by the kernel: limit
+ * 512 MiB of cgroup /a". Returns WORDS. */
+enum { AG_KILL_WORDS_BYTES = 1024 };
+struct ag_profile_kill;
+const char *ag_kill_reason_words(const struct ag_profile_kill *kill,
+                                 char words[AG_KILL_WORDS_BYTES]);
+/* Says what memory the process and its cgroup had before the kill; "" if that is not known.
+ * recording_ns: duration of the recording. Returns WORDS. */
+const char *ag_kill_memory_words(const struct ag_profile_kill *kill, uint64_t recording_ns,
+                                 char words[AG_KILL_WORDS_BYTES]);
 /* Writes what a reader needs to know first, in at most AG_EXPLAIN_LINES lines of text or
  * AG_EXPLAIN_BYTES bytes of JSON: `allogram explain`. 0 or negative errno. */
 enum { AG_EXPLAIN_LINES = 40, AG_EXPLAIN_BYTES = 5000 };

@@ -1,7 +1,8 @@
-/* sites_view.c: `report --view=sites`: which functions (or lines, stacks, images, threads, heaps)
- * allocate. An image is a program or library. "own" is what a function allocates itself; "total"
- * includes what the functions that it calls allocate. The summary uses the same table for its
- * blamed lines: the lines that a reader of the report can change (model/answers/blamed_lines.h). */
+/* sites_view.c: `report --view=sites`: which functions (or lines, stacks, images, threads, heaps,
+ * types, labels, processes) allocate. An image is a program or library. "own" is what a function
+ * allocates itself; "total" includes what the functions that it calls allocate. The summary uses
+ * the same table for its blamed lines: the lines that a reader of the report can change
+ * (model/answers/blamed_lines.h). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -88,6 +89,11 @@ void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row) {
     ag_json_frame(view->json, &key);
     if (ag_site_key_is_named(by)) {
         ag_json_string(view->json, ag_report_key_name(by), row->label);
+    }
+    if (by == AG_BY_OS_PROCESS) {
+        const struct ag_profile_identity *process = ag_profile_process(view->profile, row->frame);
+        ag_json_integer(view->json, "pid", process->pid);
+        ag_json_string(view->json, "trace", process->file);
     }
 }
 

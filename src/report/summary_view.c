@@ -50,6 +50,8 @@ static int write_apart_json(struct ag_view *view) {
     ag_json_integer(json, "rss_bytes", cost->rss_bytes);
     ag_json_integer(json, "cpu_ns", cost->cpu_ns);
     ag_json_integer(json, "target_cpu_ns", cost->target_cpu_ns);
+    ag_json_integer(json, "waited_ns", cost->waited_ns);
+    ag_json_integer(json, "waits", cost->n_waits);
     if (ag_profile_identity(view->profile)->is_sampled) {
         const struct ag_profile_sampler *sampler = ag_profile_sampler(view->profile);
         ag_json_integer(json, "sampler_ns", sampler->cpu_ns);
@@ -61,9 +63,10 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
-/* Finds when the resident memory was largest. The kernel also counts it between the samples of the
- * timeline; then the moment is not known. In a time window it is not known either if the memory had
- * this size before the window began: the first point then has the size of an earlier sample. */
+/* Finds the time at which the resident memory was largest. Returns false if the time is not known.
+ * It is not known if the kernel counted the maximum (rss_peak_bytes) between two points of the
+ * timeline. In a time window it is not known either if the first point has the maximum, because
+ * this point may have the size of a sample before the window. */
 static bool find_rss_peak(const struct ag_view *view, uint64_t *ret_time_ns) {
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(view->profile, &points);
@@ -100,6 +103,7 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "peak_time_ns", summary->peak_time_ns);
     ag_json_metric(view, "temporary_blocks", &all, AG_METRIC_TEMPORARY_BLOCKS);
     ag_json_integer(json, "ghost_frees", summary->ghost_frees);
+    ag_json_integer(json, "inherited_frees", summary->inherited_frees);
     ag_json_integer(json, "unique_stacks", summary->unique_stacks);
     ag_json_integer(json, "truncated_stacks", summary->truncated_stacks);
     ag_json_integer(json, "incomplete_stacks", summary->incomplete_stacks);
@@ -176,6 +180,22 @@ static void write_peak_range(struct ag_page *page, const struct ag_summary *summ
     ag_page_text(page, AG_STYLE_DIM, " the order of events of several threads is not certain\n");
 }
 
+/* Writes how long the program's threads waited for the writer process, if it is enough to be
+ * noticed: a hundredth of the duration, and at least WAITED_LEAST_NS. */
+static void write_waiting(struct ag_view *view) {
+    enum { WAITED_LEAST_NS = 10 * 1000 * 1000 };
+    const struct ag_profile_cost *cost = ag_profile_cost(view->profile);
+    const uint64_t duration_ns = ag_profile_summary(view->profile)->duration_ns;
+    struct ag_quantity waited, duration;
+    if (cost->waited_ns >= WAITED_LEAST_NS && cost->waited_ns >= duration_ns / 100) {
+        ag_page_prose(
+            view->page, AG_STYLE_PLAIN,
+            "  waited for allogram: the program's threads together waited %s for the process that "
+            "writes the trace (the recording took %s); --mode=sample avoids this",
+            ag_quantity_time(&waited, cost->waited_ns), ag_quantity_time(&duration, duration_ns));
+    }
+}
+
 static void write_facts(struct ag_view *view, const struct ag_summary *summary) {
     enum { LEFT_NAME = 15, RIGHT_NAME = 18 };
     struct ag_page *page = view->page;
@@ -235,6 +255,13 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
                       LEFT_NAME, "ghosts", ag_quantity_count(&number, summary->ghost_frees),
                       summary->ghost_frees == 1 ? "free of a block" : "frees of blocks");
     }
+    if (summary->inherited_frees != 0) {
+        ag_page_print(page, AG_STYLE_PLAIN,
+                      "  %-*s %10s %s that the parent process had allocated before the fork\n",
+                      LEFT_NAME, "inherited", ag_quantity_count(&number, summary->inherited_frees),
+                      summary->inherited_frees == 1 ? "free of a block" : "frees of blocks");
+    }
+    write_waiting(view);
 }
 
 static void write_runtimes(struct ag_view *view) {
@@ -323,6 +350,7 @@ static int write_functions(struct ag_view *view) {
 }
 
 int ag_summary_facts_text(struct ag_view *view) {
+    ag_kill_text(view);
     if (!ag_profile_has_only_samples(view->profile)) {
         write_facts(view, ag_profile_summary(view->profile));
     }

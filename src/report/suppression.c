@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_file.h"
 #include "model/profile.h"
 #include "table/array.h"
 
@@ -16,9 +17,9 @@ struct ag_suppressions {
     size_t count;
 };
 
-/* The pieces between the stars are searched one after the other, each as early as possible. Only a
- * last piece with `$` is compared with the end of the text. No backtracking is needed, so no
- * pattern makes the match slow. */
+/* Splits the pattern at its stars, and searches each part at its first occurrence after the
+ * previous part. Only a last part that ends in `$` is compared with the end of the text. The search
+ * never goes back, so no pattern makes it slow. */
 bool ag_suppression_pattern_matches(const char *pattern, const char *text) {
     bool is_held = pattern[0] == '^';
     pattern += is_held ? 1 : 0;
@@ -76,25 +77,20 @@ static int read_line(struct ag_suppressions *suppressions, char *line) {
 }
 
 struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[512]) {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        snprintf(ret_message, 512, "--suppressions=%.300s: %s", path, strerror(errno));
+    char reason[512], *text = NULL;
+    if (ag_text_file_read(path, &text, reason) < 0) {
+        snprintf(ret_message, 512, "--suppressions=%.480s", reason);
         return NULL;
     }
     struct ag_suppressions *suppressions = calloc(1, sizeof *suppressions);
     int r = suppressions != NULL ? 0 : -ENOMEM;
-    char *line = NULL;
-    size_t capacity = 0;
+    char *at = text;
     unsigned number = 0;
-    while (r == 0 && getline(&line, &capacity, file) >= 0) {
+    for (char *line; r == 0 && (line = strsep(&at, "\n")) != NULL;) {
         number++;
         r = read_line(suppressions, line);
     }
-    if (r == 0 && ferror(file)) {
-        r = -errno; /* such as EISDIR */
-    }
-    free(line);
-    (void)fclose(file); /* no error to check: the file was only read */
+    free(text);
     if (r == 0) {
         return suppressions;
     }

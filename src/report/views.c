@@ -88,11 +88,17 @@ const char *ag_report_no_name(enum ag_site_key by) {
 }
 
 static const char *const by_names[] = {
-    [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",
-    [AG_BY_STACK] = "stack",       [AG_BY_IMAGE] = "image",
-    [AG_BY_THREAD] = "thread",     [AG_BY_HEAP] = "heap",
-    [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
-    [AG_BY_PROCESS] = "process",   [AG_BY_INITIAL_CALL] = "initial_call",
+    [AG_BY_FUNCTION] = "function",
+    [AG_BY_LINE] = "line",
+    [AG_BY_STACK] = "stack",
+    [AG_BY_IMAGE] = "image",
+    [AG_BY_THREAD] = "thread",
+    [AG_BY_HEAP] = "heap",
+    [AG_BY_TYPE] = "type",
+    [AG_BY_LABEL] = "label",
+    [AG_BY_PROCESS] = "process",
+    [AG_BY_INITIAL_CALL] = "initial_call",
+    [AG_BY_OS_PROCESS] = "os_process",
 };
 
 const char *ag_report_key_name(enum ag_site_key by) {
@@ -147,7 +153,7 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--by=process and --blame cannot be combined";
     } else if (strcmp(view, "lifetimes") == 0 &&
                (options->by == AG_BY_STACK || options->by == AG_BY_THREAD ||
-                options->by == AG_BY_HEAP)) {
+                options->by == AG_BY_HEAP || options->by == AG_BY_OS_PROCESS)) {
         wrong = "--view=lifetimes can be grouped by function, line, image, type or label only";
     } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
         wrong = "--type needs --view=types or --view=blocks";

@@ -131,6 +131,21 @@ enum ag_gc_known {                       /* flags: which fields of a GC record a
                    AG_GC_KNOWN_ALLOCATED = 16 /* allocated_bytes and weight_bytes */
 };
 
+enum ag_memory_sample_known { /* flags: which fields of a MEMORY_SAMPLE record are valid */
+                              AG_SAMPLE_PROCESS = 1, /* the sizes of the process */
+                              AG_SAMPLE_CGROUP = 2,  /* cgroup_bytes */
+                              AG_SAMPLE_LIMIT = 4,   /* cgroup_limit_bytes */
+                              AG_SAMPLE_PARTS = 8    /* cgroup's anonymous, cache, shmem bytes */
+};
+
+/* Whether it is certain that the kernel killed the process for lack of memory. */
+enum ag_kill_certainty { AG_KILL_PROBABLE = 1, AG_KILL_CERTAIN = 2 };
+enum ag_kill_reason {
+    AG_KILL_REASON_UNKNOWN = 0,
+    AG_KILL_REASON_CGROUP = 1, /* a cgroup (control group) was at its limit */
+    AG_KILL_REASON_MACHINE = 2 /* the machine had no free memory */
+};
+
 /* flags: which fields of a MEMORY record are valid, and facts about the heap */
 enum ag_memory_known {
     /* reserved_bytes, committed_bytes and of_malloc_bytes */

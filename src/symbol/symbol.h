@@ -51,13 +51,11 @@ struct ag_symbol_frame { /* a function at an address; an address has several fra
     /* demangled name, or a text such as "0x1234 [libx.so]" if it is unknown; never NULL */
     const char *function;
     const char *linkage; /* name in the symbol table, or NULL */
-    const char *
-        /* path of the source file on the compiling machine, absolute if known, without ".."; or
-         * NULL */
-        file;
+    /* path of the source file on the compiling machine, absolute if known, without ".."; or NULL */
+    const char *file;
     uint32_t line; /* 0: unknown */
-    /* the characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
-     * unknown. Only decoders know columns (symbol/decoder.h). */
+    /* the characters of the line from `column` up to, but without, `end_column`, counted from 0;
+     * end_column 0: unknown. Only decoders know columns (symbol/decoder.h). */
     uint32_t column, end_column;
     bool is_inlined;     /* the function is inlined into that of the next frame */
     bool is_known;       /* `function` is a name, not an address */

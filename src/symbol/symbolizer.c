@@ -309,9 +309,9 @@ static uint64_t naming_address(struct ag_image_file *file, uint64_t address, boo
     return start != 0 ? start : address;
 }
 
-/* Whether the unwind tables say that ADDRESS is between functions. If it is before a return
- * address, no call pushed this: the first function of a coroutine returns to the start of a
- * function, whose address makecontext stored. */
+/* Whether ADDRESS is outside of all functions, according to the unwind tables. If ADDRESS is the
+ * byte before a return address, then no call instruction pushed the return address: it is the start
+ * of a function, which makecontext stored for the first function of a coroutine. */
 static bool is_in_no_function(struct ag_image_file *file, uint64_t address) {
     return ag_image_file_function(file, address) == 0 && file->cfi != NULL;
 }
@@ -333,7 +333,7 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
     return make_answer(symbolizer, frames, n, named, ag_image_file_base_name(file));
 }
 
-/* Lists why the answer, or another one of this file, is incomplete. */
+/* Adds to the list of problems why ANSWER, or another result from this file, is incomplete. */
 static void note_gaps(struct ag_symbolizer *symbolizer, struct used_file *used,
                       const struct answer *answer) {
     const char *shortfall = used->has_shortfall ? NULL : ag_image_file_shortfall(used->file);
@@ -346,7 +346,7 @@ static void note_gaps(struct ag_symbolizer *symbolizer, struct used_file *used,
         used->has_gap = true;
         add_problem(symbolizer, used->file,
                     used->file->functions.n == 0 ? "no symbol table and no debug information"
-                                                 : "some addresses are in none of its symbols");
+                                                 : "some addresses are not in any of its symbols");
     }
 }
 

@@ -1,29 +1,34 @@
-/* process_watch.c: watches processes by pidfd where the kernel has it (5.3), and by /proc
+/* process_watch.c: watches processes by pidfd if the kernel has pidfds (since 5.3), and by /proc
  * otherwise.
  *
  * A process reports its pid in its own PID namespace. To find its pid in the writer's namespace,
- * /proc is searched. But /proc may not show enough: if a process is not dumpable, other processes
- * of its user cannot read its namespace and its mappings, and a /proc mounted with hidepid may not
- * list the process at all. So each process that meets all of these conditions is a candidate:
+ * /proc is searched, unless the reported namespace is certainly the writer's. But /proc may not
+ * show enough: if a process is not dumpable, other processes of its user cannot read its namespace
+ * and its mappings, and a /proc mounted with hidepid may not list the process at all. So each
+ * process that meets all of these conditions is a candidate for the process that is sought:
  *
  *     the last number of NSpid in its status, which every user can read, is the reported pid. If
- *         the process could not determine its pid: the process is no other recorded one;
+ *         no pid was reported: the candidate is no other recorded process;
  *     it started no earlier than the session;
- *     its namespace is the reported one, if both are known;
- *     its mappings include the live file, if they can be read. If they cannot be read, and the
- *         process could not determine its pid: its parent is the known parent.
+ *     its namespace is the reported one, if both are known, and the reported one is not only
+ *         inherited from the parent;
+ *     its mappings include the live file, if they can be read. If they cannot be read, and no pid
+ *         was reported: its parent is the known parent of the sought process.
  *
- * If there is no candidate, the process has ended. A single candidate is the process, if /proc
- * shows all processes, and if the process' parent is unknown, has ended, or is the candidate's
- * parent; otherwise the process may have ended, and the candidate may be another process of the
- * session. Of several candidates, the only child of the known parent is the process; if there is
- * no such child, the result is unclear. */
+ * A candidate with the reported pid and certainly the reported namespace is the sought process.
+ * Otherwise the result is unclear if /proc does not show all processes. If it does: if there is no
+ * candidate, the sought process has ended. A single candidate is the sought process if the parent
+ * of the sought process is unknown, has ended, or is the candidate's parent; otherwise the sought
+ * process may have ended, and the candidate may be another process of the session. Of several
+ * candidates, the only child of the known parent is the sought process; if there is no such child,
+ * the result is unclear. */
 #include "process_watch.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +48,12 @@ static int open_proc(uint32_t pid, const char *name) {
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Reads a small file and terminates it with NUL. false: the file is gone. */
-static bool read_small(int fd, char *text, size_t capacity) {
+/* Reads a small file and terminates it with NUL. Returns the number of bytes; 0: the file is
+ * gone. */
+static size_t read_small(int fd, char *text, size_t capacity) {
     const ssize_t n = fd < 0 ? -1 : pread(fd, text, capacity - 1, 0);
     text[n > 0 ? n : 0] = '\0';
-    return n > 0;
+    return n > 0 ? (size_t)n : 0;
 }
 
 void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid) {
@@ -62,24 +68,25 @@ void ag_process_watch_done(struct ag_process_watch *watch) {
     *watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
 }
 
-static bool read_proc(uint32_t pid, const char *name, char *text, size_t capacity) {
+size_t ag_process_file_read(uint32_t pid, const char *name, char *text, size_t capacity) {
     const int fd = open_proc(pid, name);
-    const bool is_there = read_small(fd, text, capacity);
+    const size_t n = read_small(fd, text, capacity);
     ag_descriptor_close(fd);
-    return is_there;
+    return n;
 }
 
 /* Returns the fields of /proc/PID/stat after the name, which may contain any bytes. The first field
  * is the process' state. */
 static const char *read_stat(uint32_t pid, char text[1024]) {
-    const char *behind_name = read_proc(pid, "stat", text, 1024) ? strrchr(text, ')') : NULL;
+    const char *behind_name =
+        ag_process_file_read(pid, "stat", text, 1024) > 0 ? strrchr(text, ')') : NULL;
     return behind_name && behind_name[1] == ' ' ? behind_name + 2 : NULL;
 }
 
 struct process_facts { /* from /proc/PID/status */
     uint32_t own_pid;  /* 0: the kernel does not report it (before 4.1) */
     /* number of PID namespaces from the writer's to the process' own, both included; 1: the process
-     * is in the writer's */
+     * is in the writer's namespace */
     uint32_t n_levels;
     uint32_t parent;
     bool is_over; /* all of its threads have ended */
@@ -140,11 +147,45 @@ bool ag_process_watch_ended(const struct ag_process_watch *watch) {
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     char text[128];
     unsigned long long resident_pages = 0;
-    if (!read_small(watch->statm_fd, text, sizeof(text)) ||
+    if (read_small(watch->statm_fd, text, sizeof(text)) == 0 ||
         sscanf(text, "%*s %llu", &resident_pages) != 1) {
         return 0;
     }
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+bool ag_process_watch_memory(const struct ag_process_watch *watch,
+                             struct ag_process_memory *ret_memory) {
+    enum { SIGKILL_BIT = 1 << (SIGKILL - 1) };
+    char text[4096];
+    struct ag_process_memory memory = {0};
+    struct {
+        const char *key;
+        uint64_t *bytes;
+    } rows[] = {{"\nRssAnon:", &memory.anonymous_bytes},
+                {"\nRssFile:", &memory.file_bytes},
+                {"\nRssShmem:", &memory.shmem_bytes},
+                {"\nVmSwap:", &memory.swap_bytes}};
+    if (watch->pid == 0 || ag_process_file_read(watch->pid, "status", text, sizeof(text)) == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *at = strstr(text, rows[i].key);
+        if (!at) {
+            return false; /* the process has freed its address space (or the kernel is older than
+                           * 4.5) */
+        }
+        *rows[i].bytes = strtoull(at + strlen(rows[i].key), NULL, 10) * 1024;
+    }
+    const char *const pending[] = {"\nSigPnd:", "\nShdPnd:"};
+    for (size_t i = 0; i < sizeof(pending) / sizeof(pending[0]); i++) {
+        const char *at = strstr(text, pending[i]);
+        if (at && (strtoull(at + strlen(pending[i]), NULL, 16) & SIGKILL_BIT) != 0) {
+            return false;
+        }
+    }
+    *ret_memory = memory;
+    return true;
 }
 
 /* Returns the CPU time of the process. The kernel's CPU clock of the process counts nanoseconds. If
@@ -422,7 +463,8 @@ uint32_t ag_process_parent(uint32_t pid) {
     return read_facts(pid, &facts) ? facts.parent : 0;
 }
 
-/* Does the environment of the process contain ENTRY? True if it is too large to be read. */
+/* Whether the environment of the process contains ENTRY. Also true if the environment is larger
+ * than ENVIRONMENT_MOST. */
 static bool has_entry(uint32_t pid, const char *entry) {
     enum { ENVIRONMENT_MOST = 1 << 20 };
     char path[64];
@@ -483,7 +525,7 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
  * read. */
 static void read_name(uint32_t pid, const char *file, char ret_name[16]) {
     char name[17]; /* 15 bytes from the kernel, a newline, a NUL */
-    if (read_proc(pid, file, name, sizeof(name))) {
+    if (ag_process_file_read(pid, file, name, sizeof(name)) > 0) {
         name[strcspn(name, "\n")] = '\0';
         memcpy(ret_name, name, 16);
     }

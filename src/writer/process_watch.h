@@ -1,6 +1,6 @@
-/* process_watch.h: functions by which the writer asks the kernel whether the recorded processes
- * live, and for their memory, CPU time and names. The writer is the process that writes the traces
- * of a session, a recording of one or several processes.
+/* process_watch.h: functions by which the writer asks the kernel which pids the recorded processes
+ * have, whether they live, and for their memory, CPU time and names. The writer is the process that
+ * writes the traces of a session, a recording of one or several processes.
  *
  * A process in a PID namespace of its own has several pids. In this file, `pid` is its pid in the
  * writer's namespace, and `own_pid` is the pid in its own namespace, which the process reports. */
@@ -8,6 +8,7 @@
 #define AG_PROCESS_WATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The inode that identifies the current PID namespace; 0: unknown. */
@@ -62,17 +63,20 @@ void ag_process_name(uint32_t pid, char ret_name[16]);
 bool ag_process_is_unreaped(uint32_t pid, uint32_t parent);
 /* A number that identifies the file that process PID executes; 0: unknown. */
 uint64_t ag_process_program(uint32_t pid);
+/* Whether OWN_PID is the pid of process PID in its own namespace. */
 bool ag_process_has_own_pid(uint32_t pid, uint32_t own_pid);
-/* Is there a process that was created after the process FIRST and whose environment contains ENTRY?
- * Processes whose environment cannot be read do not count. */
+/* Does the environment of the process FIRST, or of a process that was created after it, contain
+ * ENTRY? An environment of more than 1 MiB counts as containing it, one that cannot be read does
+ * not. */
 bool ag_process_any_with(uint32_t first, const char *entry);
-/* Has the process the file mapped? Also false when its mappings cannot be read. */
+/* Whether process PID has mapped the live file at PATH. Also false if its mappings cannot be
+ * read. */
 bool ag_process_has_surely_mapped(uint32_t pid, const char *path);
 
 /* CPU time and largest resident memory of the calling process so far. */
 void ag_process_own_usage(uint64_t *ret_cpu_ns, uint64_t *ret_max_rss_bytes);
 
-struct ag_process_watch { /* the watch of one process */
+struct ag_process_watch { /* what the writer keeps open to watch one process */
     uint32_t pid;         /* 0: the process ended before the watch began, or its pid is unknown */
     int pidfd;            /* readable when the process has ended; -1: none, so /proc is polled */
     int statm_fd;         /* descriptor of /proc/PID/statm; -1: not open */
@@ -81,18 +85,30 @@ void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid);
 void ag_process_watch_done(struct ag_process_watch *watch);
 /* A zombie counts as ended. */
 bool ag_process_watch_ended(const struct ag_process_watch *watch);
-/* Is the process exiting? Its memory may be gone before it counts as ended. */
+/* Is the process exiting, or gone? Its memory may be gone before it counts as ended. */
 bool ag_process_watch_is_leaving(const struct ag_process_watch *watch);
-/* 0 when unknown or when the process is gone. */
+/* The resident memory and the CPU time of the process; 0: unknown, or the process is gone. */
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch);
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);
+/* The resident memory of a process, as the kernel counts it, and its memory in the swap space. */
+struct ag_process_memory {
+    uint64_t anonymous_bytes, file_bytes, shmem_bytes, swap_bytes;
+};
+/* Reads up to CAPACITY - 1 bytes of /proc/PID/NAME and terminates them with NUL. Returns their
+ * number; 0: the file is empty, or the process is gone. */
+size_t ag_process_file_read(uint32_t pid, const char *name, char *text, size_t capacity);
+/* false: the process has no memory any more, a signal that ends it at once (SIGKILL) is pending,
+ * the pid is unknown, or the kernel is older than 4.5. */
+bool ag_process_watch_memory(const struct ag_process_watch *watch,
+                             struct ag_process_memory *ret_memory);
 /* Returns the status that wait(2) gives to the parent of an ended process, also when the parent is
- * another process. false: unknown, because the process lives, or because its parent has waited for
- * it already and the kernel is older than 6.15. */
+ * another process. false: unknown, because the process lives, because its parent has waited for it
+ * already and the kernel is older than 6.15, or because its parent has not waited for it yet and
+ * /proc shows 0, which may only mean that the status is hidden. */
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status);
 
-/* Does process PID live, and has it the file mapped? For sessions whose writer is gone: PID may be
- * that of another process by now. Mappings that cannot be read count as including the file. */
+/* Whether process PID lives and has mapped the live file at PATH. Also true if its mappings cannot
+ * be read. For a PID that was noted earlier: meanwhile another process may have this number. */
 bool ag_process_has_mapped(uint32_t pid, const char *path);
 
 #endif

@@ -8,16 +8,17 @@
  * 1. One pass. The words of a full chunk are decoded in batches that stay in the L1 cache. Each
  *    batch goes to the stream's encoder (for the trace) and to the merge and the ledger (for the
  *    totals). The events of a single-threaded program take a faster path, one by one (one_pass.c).
- *    A trace chunk is written when it holds SEAL_CHUNKS raw chunks, when memory is short, or when
- *    its first event is a second old. Only then are the raw chunks returned to the recorder.
+ *    A trace chunk is written when it holds SEAL_CHUNKS raw chunks (SEAL_EARLY if the trace is
+ *    small or limited), when memory is short, or when its first event is a second old. Only then
+ *    are the raw chunks returned to the recorder.
  *
  *    Larger trace chunks make the trace smaller and faster to compress: a chunk lists each of its
  *    different tuples (stack, size, allocation function) once, and zstd starts anew with each
- *    chunk. With 16 instead of 4 raw chunks, the trace of cfrac is a sixth smaller and that of
- *    espresso a twelfth, and zstd takes a fifth less time. But larger trace chunks hold more memory
- *    of the segment. If a thread has ended, its stream is written as soon as there are a few
- *    streams of ended threads. Otherwise a program that creates many threads would need an encoder
- *    and a raw chunk for every thread that ever existed, which can be gigabytes.
+ *    chunk. With 16 instead of 4 raw chunks, the traces of the malloc benchmarks cfrac and espresso
+ *    are smaller by a sixth and a twelfth, and zstd takes a fifth less time. But larger trace
+ *    chunks hold more memory of the segment. If a thread has ended, its stream is written as soon
+ *    as AG_ENDED_STREAMS such streams wait. Otherwise a program that creates many threads would
+ *    need an encoder and a raw chunk for every thread that ever existed, which can be gigabytes.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
@@ -45,10 +46,11 @@
  *    file lacks, so the sums are computed from the file.
  *
  * 5. Names of threads. A thread does not report its name: that would need a system call that
- *    sandboxes forbid. So the writer asks the kernel: when it first sees the stream; a little
- *    later, when the thread may have named itself; then rarely; and when it writes the record that
- *    defines the thread. A thread that has ended by then has no name. If a thread renames itself
- *    later, a further record has the new name. */
+ *    sandboxes forbid. (Only the record of a process' first thread contains its name.) So the
+ *    writer asks the kernel: when it first sees the stream; a little later, when the thread may
+ *    have named itself; then rarely; and when it writes the record that defines the thread. If a
+ *    thread ends before the writer asks, its name is not known. If a thread renames itself later, a
+ *    further record has the new name. */
 #include "recording.h"
 
 #include <errno.h>
@@ -82,6 +84,10 @@ enum {
     FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* the wait grows fourfold each time */
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
+    MEMORY_APART_NS = 100 * 1000 * 1000, /* between two samples of the memory that are kept */
+    MEMORY_CHANGE_PART = 64, /* urgent samples are written if the resident memory changes by over
+                              * 1/64 */
+    MEMORY_WRITTEN_EVERY_NS = 500 * 1000 * 1000, /* least time between two such writes */
 };
 
 struct ag_stream {
@@ -222,8 +228,8 @@ static void release_pending(struct ag_recording *recording, struct ag_stream *st
     stream->n_pending = 0;
 }
 
-/* An encoder has at least 128 KiB of tables, so streams that have written their events pass it
- * on. */
+/* An encoder has at least 128 KiB of tables, so a stream that has written its events gives its
+ * encoder to another stream. */
 static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
     return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]
                                   : ag_event_encoder_new();
@@ -271,7 +277,7 @@ void ag_recording_cut(struct ag_recording *recording, int error) {
     for_each_stream(recording, discard_stream, 0);
 }
 
-/* May `bytes` more be added to the trace? If not, the trace is cut here. */
+/* Whether `bytes` more fit into the trace. If not, cuts the trace. */
 static bool has_room(struct ag_recording *recording, size_t bytes) {
     if (recording->is_cut) {
         return false;
@@ -433,8 +439,8 @@ static void note_calls(struct ag_recording *recording, const struct ag_record *r
     }
 }
 
-/* Records with a place among the events go to the stream's encoder; definitions are written before
- * the next trace chunk. */
+/* Records whose position among the events matters go to the stream's encoder; definitions are
+ * written before the next trace chunk. */
 static void trace_take_record(struct ag_recording *recording, struct ag_stream *stream,
                               struct ag_record *record) {
     bool is_among_events = false;
@@ -876,6 +882,43 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
     }
 }
 
+/* The newest sample is always kept. It replaces the previous sample if that sample is less than
+ * MEMORY_APART_NS, and the newest sample less than 2 * MEMORY_APART_NS, after the sample before
+ * these two. */
+void ag_recording_memory(struct ag_recording *recording, const struct ag_memory_sample *sample,
+                         bool is_urgent) {
+    const size_t n = recording->n_memory;
+    const uint64_t before_last_ns =
+        n > 1 ? recording->memory[(n - 2) % AG_MEMORY_SAMPLES].time_ns : 0;
+    const bool replaces =
+        n > 1 &&
+        recording->memory[(n - 1) % AG_MEMORY_SAMPLES].time_ns - before_last_ns < MEMORY_APART_NS &&
+        sample->time_ns - before_last_ns < 2 * MEMORY_APART_NS;
+    recording->n_memory = replaces ? n : n + 1;
+    recording->memory[(recording->n_memory - 1) % AG_MEMORY_SAMPLES] = *sample;
+    const uint64_t rss = sample->anonymous_bytes + sample->file_bytes + sample->shmem_bytes,
+                   written = recording->memory_written_bytes;
+    if (is_urgent && sample->time_ns - recording->memory_written_ns >= MEMORY_WRITTEN_EVERY_NS &&
+        (rss > written ? rss - written : written - rss) > written / MEMORY_CHANGE_PART) {
+        ag_recording_add_memory(recording);
+        recording->memory_written_bytes = rss;
+        ag_recording_write_records(recording, &recording->samples);
+    }
+}
+
+void ag_recording_add_memory(struct ag_recording *recording) {
+    const size_t n = recording->n_memory;
+    for (size_t i = n > AG_MEMORY_SAMPLES ? n - AG_MEMORY_SAMPLES : 0; i < n; i++) {
+        const struct ag_record record = {.kind = AG_RECORD_MEMORY_SAMPLE,
+                                         .u.memory_sample =
+                                             recording->memory[i % AG_MEMORY_SAMPLES]};
+        if (record.u.memory_sample.time_ns > recording->memory_written_ns) {
+            (void)ag_record_append(&recording->samples, &record); /* an error stays in the blob */
+            recording->memory_written_ns = record.u.memory_sample.time_ns;
+        }
+    }
+}
+
 void ag_recording_look(struct ag_recording *recording, uint64_t time_ns, enum ag_look_kind kind,
                        const struct ag_resident_look *look) {
     const bool is_near_peak = kind == AG_LOOK_NEAR_PEAK;
@@ -946,7 +989,7 @@ bool ag_recording_has_trace(const struct ag_recording *recording) {
 }
 
 struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot_index,
-                                        bool is_first) {
+                                        bool is_first, const struct ag_process_parent *parent) {
     const struct ag_process_slot *slot = ag_session_slot(session, slot_index);
     struct ag_recording *recording = calloc(1, sizeof(*recording));
     struct ag_process_slot *copy = malloc(sizeof(*copy));
@@ -960,6 +1003,7 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     recording->number = recording->generation * session->n_slots + slot_index;
     recording->pid = copy->pid;
     recording->is_first = is_first;
+    recording->parent = *parent;
     recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
     recording->trace_fd = recording->room.fd = -1;
     recording->start_ns = ag_segment_ns(session->header, copy->start_raw - session->clock_origin);

@@ -15,6 +15,7 @@
 #include "format/encode.h"
 #include "ledger/merge.h"
 #include "one_pass.h"
+#include "process_title.h"
 #include "recording_file.h"
 #include "session.h"
 #include "stack_harvest.h"
@@ -22,7 +23,17 @@
 
 struct ag_stream; /* see recording.c */
 
+/* number of memory samples that are kept in case the process is killed for lack of memory; they
+ * cover at least 6 s */
+enum { AG_MEMORY_SAMPLES = 64 };
 enum { AG_ENDED_STREAMS = 64 }; /* streams of ended threads that are written together */
+
+/* The recorded process that forked, executed or spawned a process; origin AG_ORIGIN_UNKNOWN: no
+ * such process is known. */
+struct ag_process_parent {
+    uint64_t identity;
+    uint32_t origin; /* enum ag_process_origin */
+};
 
 struct ag_recording {
     struct ag_session *session;
@@ -31,8 +42,9 @@ struct ag_recording {
     uint32_t number; /* generation * n_slots + slot; also in the file's header */
     /* the pid that the process reported, which is that in its own PID namespace */
     uint32_t pid;
+    struct ag_process_parent parent;
     uint32_t tree;         /* index of the process' stack tree in the segment */
-    bool is_first;         /* the process that `run` started */
+    bool is_first;         /* the process that `run` started or `attach` records */
     uint32_t found_pid;    /* the process' pid in the writer's PID namespace; 0: unknown */
     bool shares_namespace; /* the process is in the writer's PID namespace */
     uint64_t start_ns;     /* when the process began, in ns since the session began */
@@ -56,11 +68,18 @@ struct ag_recording {
     /* when the next look may be taken, when the last one was taken (CLOCK_MONOTONIC), and the most
      * resident memory of all looks; used by writer.c */
     uint64_t next_look_ns, looked_ns, looked_bytes;
-    struct ag_blob samples;  /* records of the resident size, whose place among the events does not
-                              * matter */
-    struct ag_blob counters; /* function counters at the end (counter_harvest.c) */
-    bool has_counters;       /* the function counters have been taken */
-    bool has_counts;         /* calls of functions were counted */
+    struct ag_blob samples;        /* records of the resident size, and samples of the memory; their
+                             * position among the events does not matter */
+    struct ag_process_title title; /* what the process was called at the last look */
+    /* the last samples of the memory, as a ring */
+    struct ag_memory_sample memory[AG_MEMORY_SAMPLES];
+    size_t n_memory; /* number of all samples; only the last AG_MEMORY_SAMPLES are kept */
+    /* time of the last sample that is in the trace, and the resident memory when urgent samples
+     * were last written */
+    uint64_t memory_written_ns, memory_written_bytes;
+    struct ag_blob counters;               /* function counters at the end (counter_harvest.c) */
+    bool has_counters;                     /* the function counters have been taken */
+    bool has_counts;                       /* calls of functions were counted */
     struct ag_stream **stream_pages[4096]; /* pages of 4096 streams; NULL: no such stream exists */
     /* streams that have data to be written and whose threads have ended */
     uint32_t ended_streams[AG_ENDED_STREAMS];
@@ -91,9 +110,11 @@ struct ag_recording {
     struct ag_index_sums sums; /* set by ag_recording_finish */
 };
 
-/* Opens the trace of the process in SLOT: a new file, or the file that a previous writer began.
- * NULL: no memory. When the trace cannot be created, the recording is cut from the start. */
-struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot, bool is_first);
+/* Opens the trace of the process in SLOT, which PARENT has started: a new file, or the file that a
+ * previous writer began. NULL: no memory. When the trace cannot be created, the recording is cut
+ * from the start. */
+struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot, bool is_first,
+                                        const struct ag_process_parent *parent);
 struct ag_recording *ag_recording_free(struct ag_recording *recording);
 
 struct ag_chunk_ready { /* a copy of a chunk's control (segment.h) */
@@ -122,14 +143,14 @@ bool ag_recording_has_threads(struct ag_recording *recording);
  * gets them when the chunk is taken. Returns true if the totals include all of these events, or if
  * there are no totals. */
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready);
-/* Does the thread rest: has the chunk's number of words been the same in all calls of the last
- * millisecond or more? */
+/* Whether the thread rests: the chunk has had the same number of words in all calls for a
+ * millisecond or longer. */
 bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                         uint64_t now_ns);
 /* Ends the last window (a window is the time between two stamps) of a thread that rests
  * (recording.c, section 3). The totals must include all events of the chunk. */
 void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready);
-/* Has this chunk been taken, and do its events wait to be written? */
+/* Whether this chunk has been taken and its events wait to be written. */
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* The session time of the stream's last stamp that the totals include; 0: none. */
 uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t stream);
@@ -137,15 +158,20 @@ uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t 
 void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
 
 /* Writes the waiting events of each stream whose first waiting event is from before OLDER_THAN_NS
- * (session time; UINT64_MAX: all) to the trace. */
+ * (session time; UINT64_MAX: all) to the trace. Also writes `samples` if they are many. */
 void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns);
 /* Records the resident memory of the process. */
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes);
+/* Keeps a sample of the memory; the trace gets the last ones if the process is killed. IS_URGENT:
+ * the writer may be killed soon, too, so the samples are written twice a second while the memory
+ * changes. */
+void ag_recording_memory(struct ag_recording *recording, const struct ag_memory_sample *sample,
+                         bool is_urgent);
 struct ag_resident_look;
 enum ag_look_kind { AG_LOOK_NEAR_PEAK, AG_LOOK_BELOW_PEAK };
 /* Keeps what the resident memory consisted of at TIME_NS, in place of an earlier look. NEAR_PEAK:
- * the memory is nearly as large as it ever was. The last look, and the last near the peak, are
- * written when the trace is completed. */
+ * the memory is nearly as large as it ever was. The last look, and the last look near the peak, are
+ * written when the trace is sealed. */
 void ag_recording_look(struct ag_recording *recording, uint64_t time_ns, enum ag_look_kind kind,
                        const struct ag_resident_look *look);
 struct ag_recording_end {
@@ -154,6 +180,10 @@ struct ag_recording_end {
     uint64_t profiler_rss_bytes, profiler_cpu_ns; /* resident memory and CPU time of the writer
                                                    * process */
     uint64_t target_cpu_ns;                       /* CPU time of the recorded process */
+    bool may_be_killed; /* the process was killed, or it is not known how it ended */
+    /* how the kernel killed the process for lack of memory; NULL: it did not, or that is not
+     * known */
+    const struct ag_kernel_kill_record *kill;
 };
 /* Seals the trace: writes the remaining data, the end, the sums and the index. */
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);
@@ -168,6 +198,8 @@ uint64_t ag_recording_lost(const struct ag_recording *recording);
 /* Cuts the trace: from now on, only its end is written, and events are counted as lost, including
  * those that wait to be written. ERROR: negative errno, or 0 when the requested size is reached. */
 void ag_recording_cut(struct ag_recording *recording, int error);
+/* Adds the kept samples of the memory to the records that wait, unless they are there already. */
+void ag_recording_add_memory(struct ag_recording *recording);
 /* Adds a record that must be written before the next events. */
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
 /* ag_recording_write_records writes the records in BLOB and empties it.

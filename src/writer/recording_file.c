@@ -1,23 +1,23 @@
 /* recording_file.c: chooses the trace file of a recording, limits its size, and writes its end.
  * recording.c writes everything between the start and the end.
  *
- * 1. Which file. A recording uses the file that `run` created, the file that a previous writer
- *    began, or a new one. Each process has a slot in the live segment (format/segment.h). A note
- *    after the slot (struct ag_slot_trace) names the file of a previous writer. The program can
- *    write to that memory, so the note is only a hint: the file must belong to this writer's user,
- *    and its header must name this session, this process and this use of the slot. (Only the user
- *    who owns the session reads its live segment and seals (completes) its traces, so this writer's
- *    user is the owner.) If the previous writer was killed before it wrote the note, its file is
- *    found because it has the name that the new file would get (trace_file.c).
+ * 1. Which file. A recording uses the file that `run` or `attach` created, the file that a previous
+ *    writer began, or a new one. Each process has a slot in the live segment (format/segment.h). A
+ *    note after the slot (struct ag_slot_trace) names the file of a previous writer. The program
+ *    can write to that memory, so the note is only a hint: the file must belong to this writer's
+ *    user, and its header must name this session, this process and this use of the slot. (This
+ *    writer's user is the owner of the session, because only the owner can read the live segment.)
+ *    If the previous writer was killed before it wrote the note, its file is found because it has
+ *    the name that the new file would get (trace_file.c).
  *
  * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks
  *    after the file's end (FALLOC_FL_KEEP_SIZE), if the file system supports that.
  *
- * 3. End. The end of a trace contains the number of lost events, how the process ended, the sums,
- *    and the index. The end is written even if a full disk cut the trace: truncating the file to
- *    its last whole chunk has freed a little room, and the end needs little. Readers report a trace
- *    without an end as cut. */
+ * 3. End. The end of a trace contains the number of lost events, how the process ended, its last
+ *    title, the cost of allogram, and the index, which contains the sums. The end is written even
+ *    if a full disk cut the trace: truncating the file to its last whole chunk has freed a little
+ *    room, and the end needs little. Readers report a trace without an end as cut. */
 #include "recording_file.h"
 
 #include <errno.h>
@@ -89,7 +89,10 @@ static void define_process(struct ag_recording *recording, const struct ag_proce
                       .exe = slot_string(copy, copy->exe_offset),
                       .cwd = slot_string(copy, copy->cwd_offset),
                       .command = slot_text(copy, copy->command_offset, copy->text_bytes),
-                      .host = {machine.nodename, (uint32_t)strlen(machine.nodename)}}};
+                      .host = {machine.nodename, (uint32_t)strlen(machine.nodename)},
+                      .identity = copy->identity,
+                      .parent_identity = recording->parent.identity,
+                      .origin = recording->parent.origin}};
     record.u.process.n_arguments = count_strings(record.u.process.command);
     ag_recording_define(recording, &record);
     if (recording->session->mode == AG_MODE_SAMPLE) {
@@ -139,10 +142,10 @@ static int open_noted(struct ag_recording *recording) {
     return fd;
 }
 
-/* Takes the file that `run` created for the first process, or the trace that a private session
- * (which seal.c or snapshot.c opens for one trace) completes. The file is used once: if the process
- * executes another program, that program gets a new file. In a private session, the recordings of
- * other processes have no file. */
+/* Takes the file that `run` or `attach` created for the first process, or the trace that a private
+ * session (which seal.c or snapshot.c opens for one trace) completes. The file is used once: if the
+ * process executes another program, that program gets a new file. In a private session, the
+ * recordings of other processes have no file. */
 static int take_first_file(struct ag_recording *recording) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
@@ -216,6 +219,9 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
     if (!recording->merge) { /* needed to add the events of several threads */
         recording->ledger = ag_ledger_free(recording->ledger);
     }
+    if (recording->ledger && recording->parent.origin == AG_ORIGIN_FORKED) {
+        ag_ledger_expect_inherited(recording->ledger);
+    }
     define_process(recording, copy);
     ag_recording_write_definitions(recording);
     return 0;
@@ -281,7 +287,7 @@ static uint64_t end_bytes(const struct ag_trace_room *room, uint64_t trace_bytes
                           uint64_t n_stacks) {
     const uint64_t bytes =
         END_BYTES + n_stacks * BYTES_PER_STACK + trace_bytes / TRACE_BYTES_PER_LIST_BYTE;
-    /* a trace with a small limit keeps more events instead of an index */
+    /* a trace with a small size limit contains more events instead of an index */
     const uint64_t most = room->max_bytes / 4;
     return room->max_bytes > 0 && bytes > most ? most : bytes;
 }
@@ -323,7 +329,7 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
     return r == -EINTR ? 0 : r; /* interrupted: tried again before the next chunk */
 }
 
-/* Gives reserved space that was not used back to the file system. */
+/* Frees the reserved disk space that was not used. */
 static void room_done(const struct ag_trace_room *room, uint64_t trace_bytes) {
     if (room->fd >= 0 && room->reserved_to > trace_bytes) {
         /* blocks that stay reserved are wasted but harmless */
@@ -354,9 +360,42 @@ static uint64_t sampler_ns(const struct ag_recording *recording) {
                          atomic_load_explicit(&slot->sampler_raw, memory_order_relaxed));
 }
 
+/* Returns the strings without the NUL of the last string, and without empty strings after it. */
+static struct ag_bytes trimmed(struct ag_bytes strings) {
+    while (strings.length > 0 && strings.data[strings.length - 1] == '\0') {
+        strings.length--;
+    }
+    return strings;
+}
+
+/* Appends the last known title of the process. The command is left out if it has not changed since
+ * the start. (If the command was truncated, only its first part can be compared.) */
+static void append_title(const struct ag_recording *recording, struct ag_blob *blob) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    const struct ag_process_title *title = &recording->title;
+    const struct ag_bytes now = {title->command, title->command_bytes};
+    const struct ag_bytes begun = trimmed(slot_text(slot, slot->command_offset, slot->text_bytes)),
+                          shown = trimmed(now);
+    const bool is_cut = now.length == AG_TITLE_COMMAND_BYTES && begun.length > shown.length;
+    const bool is_same = (begun.length == shown.length || is_cut) &&
+                         memcmp(begun.data, shown.data, shown.length) == 0;
+    const struct ag_record record = {
+        .kind = AG_RECORD_TITLE,
+        .u.title = {.name = {title->name, (uint32_t)strlen(title->name)},
+                    .n_arguments = is_same ? 0 : count_strings(now),
+                    .command = is_same ? (struct ag_bytes){0} : now,
+                    .user_id = title->user_id,
+                    .user = {title->user, (uint32_t)strlen(title->user)},
+                    .address_space_limit_bytes = title->address_space_limit_bytes}};
+    if (title->is_known) {
+        (void)ag_record_append(blob, &record);
+    }
+}
+
 static void append_end(struct ag_recording *recording, struct ag_blob *blob,
                        const struct ag_recording_end *end) {
     const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    append_title(recording, blob);
     for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
         const struct ag_record lost = {
             .kind = AG_RECORD_LOST,
@@ -374,7 +413,9 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
                        .stack_checks =
                            atomic_load_explicit(&slot->stack_checks, memory_order_relaxed),
                        .failed_stack_checks =
-                           atomic_load_explicit(&slot->failed_stack_checks, memory_order_relaxed)}};
+                           atomic_load_explicit(&slot->failed_stack_checks, memory_order_relaxed),
+                       .waited_ns = atomic_load_explicit(&slot->waited_ns, memory_order_relaxed),
+                       .n_waits = atomic_load_explicit(&slot->n_waits, memory_order_relaxed)}};
     (void)ag_record_append(blob, &profiler);
     const struct ag_session *session = recording->session;
     const struct ag_record sampler = {
@@ -394,6 +435,10 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
                       atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) != 0,
                   .time_ns = end->time_ns}};
     (void)ag_record_append(blob, &ended);
+    if (end->kill) {
+        const struct ag_record kill = {.kind = AG_RECORD_KERNEL_KILL, .u.kernel_kill = *end->kill};
+        (void)ag_record_append(blob, &kill);
+    }
 }
 
 /* After a reset (`allogram control PID reset`) reports begin at that moment. The next event of the
@@ -407,9 +452,9 @@ static void apply_unreported_reset(const struct ag_recording *recording) {
     }
 }
 
-/* Computes the sums of the index from the ledger, which has the running sums of all events. If the
- * trace was cut, the ledger includes events that the file lacks; then the sums are computed from
- * the file. */
+/* Computes the sums of the index from the ledger, which has the running sums of all events. If
+ * there is no ledger, if it fails, or if the trace was cut (then the ledger includes events that
+ * the file lacks), the sums are computed from the file. */
 static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
                      struct ag_blob *ret_blob) {
     if (recording->ledger && !recording->is_cut) {
@@ -469,6 +514,9 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
     ag_recording_flush(recording, UINT64_MAX);
     if (!recording->is_cut) {
         ag_recording_write_definitions(recording);
+        if (end->may_be_killed) {
+            ag_recording_add_memory(recording);
+        }
         ag_recording_write_records(recording, &recording->samples);
         ag_recording_write_records(recording, &recording->peak_look);
         ag_recording_write_records(recording, &recording->last_look);

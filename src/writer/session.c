@@ -13,8 +13,10 @@
  *
  * The file is sparse: of its terabytes of address space, only the touched pages have memory. If so
  * much address space is refused (by a file system, a limit, or a small address space), the file has
- * fewer trees and chunks. The header is populated here, once, by a system call that fails instead
- * of raising SIGBUS; each other part is populated by its first user (segment.h, section 4). */
+ * fewer trees and chunks. The header and the first page of controls are populated here, once, by a
+ * system call that fails instead of raising SIGBUS. The writer populates some chunks in advance
+ * (ag_session_prepare_chunks); each other part is populated by its first user (segment.h, section
+ * 4). */
 #include "session.h"
 
 #include <ctype.h>
@@ -48,8 +50,8 @@ enum {
     MAX_STAMP_EVERY = 1 << 20,
     MAX_DEPTH = 1 << 16,
     PAGE_BYTES = 4096,
-    /* 8 MiB that the writer has not returned yet: 20 ms of the busiest thread. More would only fill
-     * caches. */
+    /* limit of soft_chunks: 8 MiB, which the busiest thread fills in 20 ms. With a higher limit,
+     * chunks would only use more cache. */
     SOFT_CHUNKS_MAX = 128,
     SOFT_CHUNKS_MIN = 32,
     FEWEST_CHUNKS = 1024,   /* least number of chunks: 64 MiB */
@@ -108,7 +110,7 @@ static int map_file(struct ag_session *session) {
     return 0;
 }
 
-/* Populates a part of the file with memory. */
+/* Allocates memory for a range of the file. */
 static int populate_at(const struct ag_session *session, uint64_t offset, uint64_t bytes) {
     static const uint8_t zeros[PAGE_BYTES];
     if (fallocate(session->fd, 0, (off_t)offset, (off_t)bytes) == 0) {
@@ -368,8 +370,8 @@ static bool try_locks(const struct ag_session *session) {
     return is_kept && !ag_session_is_locked(session, identity, AG_LOCK_OWN);
 }
 
-/* Locks the place of the identity 0, which no process has, as long as this process, or a child that
- * inherits the descriptor, lives. */
+/* Locks the byte of the file that belongs to the identity 0, which no process has. The lock lasts
+ * as long as this process or a child that inherits the descriptor lives. */
 static void lock_as_keeper(const struct ag_session *session) {
     struct flock lock = {.l_type = F_RDLCK,
                          .l_whence = SEEK_SET,
@@ -476,7 +478,8 @@ static int set_up_snapshots(struct ag_session *session, const struct ag_session_
     for (size_t i = 0; i < options->n_dumps; i++) {
         const enum ag_dump_kind kind = options->dumps[i].kind;
         session->dumps[session->n_dumps++] = options->dumps[i];
-        session->follows_bytes |= kind != AG_DUMP_TIME && kind != AG_DUMP_SIGNAL;
+        session->follows_bytes |=
+            kind == AG_DUMP_GC || kind == AG_DUMP_PEAK || kind == AG_DUMP_BYTES;
     }
     if (!options->has_requests) {
         return 0;
@@ -745,7 +748,8 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
     uint64_t namespace = session->pid_namespace;
     const uint32_t own_pid = session->is_attached ? ag_process_own_pid(pid, &namespace)
-                                                  /* a child of this process has only one pid */
+                                                  /* a child of `run` is in the same PID
+                                                   * namespace */
                                                   : pid;
     const struct ag_trace_header header = {.session = session->id,
                                            .pid = own_pid,
@@ -759,7 +763,7 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
         ag_trace_file_create(session->trace_pattern, &names, &header, session->first_trace_path);
     if (fd < 0) {
         return ag_error_message(ret_message, fd,
-                                "cannot create the trace %.400s: %s; choose another place with -o",
+                                "cannot create the trace %.400s: %s; choose another path with -o",
                                 session->first_trace_path, strerror(-fd));
     }
     session->first_pid = pid;
@@ -869,7 +873,7 @@ bool ag_session_has_families(const struct ag_session *session) {
     struct flock lock = {.l_type = F_WRLCK,
                          .l_whence = SEEK_SET,
                          .l_start = ag_life_lock_place(/* identity= */ 0, AG_LOCK_FAMILY),
-                         .l_len = 0}; /* to the highest place */
+                         .l_len = 0}; /* to the highest offset */
     return fcntl(session->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 

@@ -84,9 +84,8 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
                                   "yet, or its --duration has passed");
 }
 
-/* Waits until the processes have installed the hooks (code that reports events) again that they
- * removed for the pause.
- */
+/* Waits until all processes have again installed the hooks (code that reports events) that they
+ * removed for the pause. */
 static int wait_for_hooks(const struct ag_session *session, char message[512]) {
     for (int ms = 0; ms < HOOKS_PATIENCE_MS; ms++) {
         uint32_t n_resting = 0;
@@ -101,8 +100,8 @@ static int wait_for_hooks(const struct ag_session *session, char message[512]) {
         (void)poll(NULL, 0, 1);
     }
     return ag_error_message(message, -ETIMEDOUT,
-                            "it is recorded again, but its runtime has not begun to count its "
-                            "functions within %d seconds",
+                            "it is recorded again, but after %d seconds its runtime still does not "
+                            "count calls of functions",
                             HOOKS_PATIENCE_MS / 1000);
 }
 
@@ -190,7 +189,8 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
                                 path[0] ? path : "none");
     }
     if (r < 0) {
-        return ag_error_message(message, r, "its writer does not answer: %s", strerror(-r));
+        return ag_error_message(message, r, "its writer process does not respond: %s",
+                                strerror(-r));
     }
     if (number == 0) {
         return ag_error_message(message, -EIO,

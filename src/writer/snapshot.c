@@ -59,9 +59,10 @@
 
 enum {
     DUMPS_MOST = 1000,
-    /* a child that takes longer than these times is stuck: the child is killed, and the recording
-     * goes on */
+    /* a child that has not copied the chunks after this time is stuck: the child is killed, and
+     * the recording goes on */
     FREEZING_PATIENCE_MS = 20 * 1000,
+    /* how long a writer that ends waits for children that still write */
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     ASKER_NAP_MS = 10,
     SOON_NS = 100 * 1000 * 1000,
@@ -71,8 +72,8 @@ enum {
 
 /* ---- in the process that requests a trace ---- */
 
-/* Waits until no other process requests a trace. A process that was killed meanwhile does not
- * count. Returns false if there is no time left. */
+/* Waits until no other live process requests a trace, and makes this process the requester. Returns
+ * false if the time is over, or if *is_over is set. */
 static bool become_asker(struct ag_snapshot_requests *requests, uint64_t end_ns,
                          const volatile sig_atomic_t *is_over) {
     const int32_t own = (int32_t)getpid();
@@ -273,7 +274,27 @@ static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
     watched->dumps.writer = snapshot_begin(writer, index, path);
 }
 
-/* Is this condition met? If so, it has to be met anew before the next dump. */
+/* Whether the memory of the cgroup, as of the last sample, has newly reached PERCENT of its limit.
+ * After that, the condition is met again only once the memory was below PERCENT - 5. */
+static bool reaches_memory(const struct ag_recording *recording, uint64_t percent,
+                           uint64_t *reached) {
+    enum { LESS = 5 };
+    const size_t n = recording->n_memory;
+    if (n == 0) {
+        return false;
+    }
+    const struct ag_memory_sample *last = &recording->memory[(n - 1) % AG_MEMORY_SAMPLES];
+    const uint64_t cache = last->known & AG_SAMPLE_PARTS ? last->cgroup_cache_bytes : 0,
+                   kept = last->cgroup_bytes > cache ? last->cgroup_bytes - cache : 0;
+    const bool was_reached = *reached != 0;
+    const uint64_t least = was_reached ? (percent > LESS ? percent - LESS : 0) : percent;
+    *reached =
+        (last->known & AG_SAMPLE_LIMIT) != 0 && kept >= last->cgroup_limit_bytes / 100 * least;
+    return *reached && !was_reached;
+}
+
+/* Whether condition I is met. Stores in STATE how far it was met, so that the same event causes one
+ * dump. */
 static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_when *when,
                    const struct ag_recording *recording, uint64_t session_ns) {
     uint64_t in_use_bytes = 0, allocated_bytes = 0;
@@ -297,6 +318,8 @@ static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_w
     case AG_DUMP_TIME:
         state->reached[i] = (session_ns - recording->start_ns) / when->every;
         return session_ns > recording->start_ns && state->reached[i] > reached;
+    case AG_DUMP_MEMORY:
+        return reaches_memory(recording, when->every, &state->reached[i]);
     case AG_DUMP_SIGNAL:
         return false; /* dump_when_due counts signals itself */
     }
@@ -324,7 +347,7 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
     }
 }
 
-/* Writes the trace that `run` or its endpoint has requested (section 4). */
+/* Writes the trace that a process of `run` has requested (section 4). */
 static void serve_request(struct ag_writer *writer, uint32_t index) {
     struct ag_snapshot_requests *requests = writer->session->requests;
     struct ag_watched_slot *watched = &writer->slots[index];

@@ -9,17 +9,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* When to write a dump of each recording, in the folder of its trace (TRACE.dump1.allogram ...). */
+/* When to write a dump of a process, in the folder of its trace (TRACE.dump1.allogram ...). Each
+ * recorded process is dumped by its own condition; a signal dumps only the first process. */
 enum ag_dump_kind {
     AG_DUMP_GC,     /* after a garbage collection of the program, by any of its collectors */
-    AG_DUMP_PEAK,   /* bytes in use exceed those of the last such dump by a tenth and a MiB */
+    AG_DUMP_PEAK,   /* bytes in use reach 1.1 times those of the last such dump, plus 1 MiB */
     AG_DUMP_BYTES,  /* each time the program has allocated so many bytes */
     AG_DUMP_TIME,   /* each time so many ns have passed */
     AG_DUMP_SIGNAL, /* when `run` receives this signal */
+    /* when the memory of the process' cgroup, without the page cache of files, reaches so many
+     * percent of its limit */
+    AG_DUMP_MEMORY,
 };
 struct ag_dump_when {
     enum ag_dump_kind kind;
-    uint64_t every; /* bytes or ns; or the signal's number */
+    uint64_t every; /* bytes or ns; the signal's number; or percent */
 };
 enum { AG_DUMPS_MOST = 8 };
 
@@ -49,7 +53,8 @@ bool ag_snapshot_take(struct ag_snapshot_requests *requests, const char *path, u
 struct ag_writer;
 
 struct ag_dump_state {               /* the dumps of one recording */
-    uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump */
+    uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump; for
+                                      * AG_DUMP_MEMORY, whether it was met at the last look */
     uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* value of n_signals up to which signals were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */

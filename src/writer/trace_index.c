@@ -1,10 +1,11 @@
 /* trace_index.c: makes the index, which lets a reader show the first screen of a trace without a
  * pass over its events.
  *
- * If the sums are computed from the file, its chunks are read in the order of their first times. So
- * when a chunk that starts at T is read, all chunks that start earlier have been read completely,
- * and the merge (ledger/merge.h) may apply all windows that started before T. A window is the time
- * between two stamps (clock values) of a stream (thread). */
+ * If the sums are computed from the file, the chunks of records are read first, in their order in
+ * the file, and then the chunks of events in the order of their first times. So when a chunk of
+ * events that starts at T is read, all chunks that start earlier have been read completely, and the
+ * merge (ledger/merge.h) may apply all windows that started before T. A window is the time between
+ * two stamps (clock values) of a stream (thread). */
 #include "trace_index.h"
 
 #include <errno.h>
@@ -84,6 +85,8 @@ static void take_nodes(struct read_back *back, const struct ag_record *record) {
 static void take_record(struct read_back *back, const struct ag_record *record) {
     if (record->kind == AG_RECORD_NODES) {
         take_nodes(back, record);
+    } else if (record->kind == AG_RECORD_PROCESS && record->u.process.origin == AG_ORIGIN_FORKED) {
+        ag_ledger_expect_inherited(back->ledger);
     } else if (record->kind == AG_RECORD_VIA && record->u.via.via < 256) {
         back->heap_of_via[record->u.via.via] = (uint8_t)record->u.via.heap;
         ag_ledger_via_heap(back->ledger, record->u.via.via, record->u.via.heap);

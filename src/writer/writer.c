@@ -4,18 +4,20 @@
  *
  * 1. The loop. About every millisecond the writer increments the session's tick (session_clock.c),
  *    adopts new processes (opens their traces and watches them), takes the chunks that are ready,
- *    and checks which processes have ended. After a round that took chunks, the next one follows at
- *    once; otherwise the writer sleeps in epoll_wait for a millisecond, or until a process ends.
+ *    and checks which processes have ended. It also measures the memory of the processes, keeps the
+ *    budget of a sampled recording, and writes snapshots. After a round that took chunks, the next
+ *    one follows at once; otherwise the writer sleeps in epoll_wait until a process ends, or for a
+ *    millisecond (longer in a sampled or quiet session: pause_ms).
  *
  * 2. The life of a slot, as the writer sees it
  *
  *        NONE --- LIVE ---> OPEN --- ended, drained, sealed ---> RETIRED --- 300 ms ---> NONE
  *
- *    A retired slot keeps its state and its stack tree for a moment: a child that was forked right
- *    before the end uses that stack tree, and may not have claimed a slot of its own yet. The
- *    session ends when the first process has ended and every slot is free. So programs that were
- *    spawned right before the end have the same time to join. If no process is left that could join
- *    (session_is_over), the session ends at once.
+ *    A retired slot keeps its state and its stack tree for 300 ms (unless most slots are in use): a
+ *    child that was forked right before the end uses that stack tree, and may not have claimed a
+ *    slot of its own yet. The session ends when the first process has ended and every slot is free.
+ *    So programs that were spawned right before the end also have 300 ms to join. If no process is
+ *    left that could join (session_is_over), the session ends at once.
  *
  * 3. Liveness. A process holds locks on the live file (the file of the live segment) as long as
  *    its memory lives (segment.h, section 6): a lock of its own, and one that is shared by its
@@ -23,8 +25,8 @@
  *    only wakes the writer and shows how a process ended. The pid of a process may remain unknown
  *    (process_watch.c). The first test that decides counts:
  *
- *     its own lock, if it has one   the process lives while the lock is held. If its pid lives on
- *                                   after that, the process has executed another program
+ *     its own lock, if it has one   the process lives while the lock is held. If a process with its
+ *                                   pid lives after that, it has executed another program
  *     its family's lock             a forked child is dead when that lock is dropped
  *     its pid, if it is known       the process lives as long as there is a process with this pid
  *                                   that executes the same program
@@ -55,6 +57,8 @@
 
 enum {
     RSS_EVERY_NS = 10 * 1000 * 1000,
+    TITLE_EVERY_NS = 50 * 1000 * 1000, /* a look takes 30 us */
+    TITLES_AT_ONCE = 4,                /* with more processes, each is looked at less often */
     SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
     FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
@@ -69,8 +73,9 @@ enum {
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for the first process; other numbers are slots */
 };
 
-_Static_assert(sizeof(((struct ag_writer_report *)0)->strangers) == AG_STRANGERS_NAMES_BYTES,
-               "the writer fills all bytes of `strangers`");
+_Static_assert(sizeof(((struct ag_writer_report *)0)->strangers) == AG_STRANGERS_NAMES_BYTES &&
+                   sizeof(((struct ag_writer_report *)0)->killed) == AG_STRANGERS_NAMES_BYTES,
+               "the writer fills all bytes of `strangers` and `killed`");
 
 /* ---- start and end ---- */
 
@@ -88,6 +93,7 @@ int ag_writer_start(struct ag_writer *writer, struct ag_session *session) {
     writer->first_watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
     writer->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     writer->slots = calloc(session->n_slots, sizeof(*writer->slots));
+    writer->kills.log.fd = -1;
     if (writer->epoll_fd < 0 || !writer->slots) {
         return writer->slots ? -errno : -ENOMEM;
     }
@@ -108,6 +114,7 @@ void ag_writer_done(struct ag_writer *writer) {
     ag_process_watch_done(&writer->first_watch);
     ag_descriptor_close(writer->epoll_fd);
     ag_strangers_done(&writer->strangers);
+    ag_memory_kills_done(&writer->kills);
     free(writer->slots);
     free(writer->ready);
 }
@@ -238,8 +245,8 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
 }
 
 /* Returns when a process ended that was dead before the writer adopted it. If the first process has
- * ended since the last look at all slots (note_ends_before_first), the dead process counts
- * as ended before the first process. */
+ * ended since the last look at all slots (note_ends_before_first), the dead process counts as ended
+ * before the first process. */
 static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
     return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
                                                                        : ag_monotonic_ns();
@@ -367,6 +374,41 @@ static struct ag_process_ids ids_of(const struct ag_writer *writer, uint32_t ind
     return ids;
 }
 
+/* The latest recorded process that has the given RELATION to the process in slot INDEX, which has
+ * the ids JOINED. 0: there is none. A process whose trace is complete is included until its slot is
+ * used again, because it may have executed the program of the slot. But if its exit was seen, it is
+ * not the same process: the pid of JOINED was reused. */
+static uint64_t latest_related(const struct ag_writer *writer, uint32_t index,
+                               enum relation relation, const struct ag_process_ids *joined) {
+    const struct ag_watched_slot *latest = NULL;
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        const struct ag_watched_slot *watched = &writer->slots[i];
+        if (i != index && watched->process != 0 && !(relation == IS_SAME && watched->has_exited) &&
+            (!latest || watched->start_raw >= latest->start_raw) &&
+            is_related(writer, relation, &watched->ids, joined)) {
+            latest = watched;
+        }
+    }
+    return latest ? latest->process : 0;
+}
+
+/* A forked process knows the identity of its parent. A program that was executed does not know what
+ * its process ran before, nor its parent, so the writer searches them by their pids. */
+static struct ag_process_parent find_parent(const struct ag_writer *writer, uint32_t index,
+                                            const struct ag_process_ids *ids) {
+    const uint64_t forked_from = ag_session_slot(writer->session, index)->forked_from;
+    if (forked_from != 0) {
+        return (struct ag_process_parent){.identity = forked_from, .origin = AG_ORIGIN_FORKED};
+    }
+    const uint64_t earlier = latest_related(writer, index, IS_SAME, ids);
+    if (earlier != 0) {
+        return (struct ag_process_parent){.identity = earlier, .origin = AG_ORIGIN_EXECUTED};
+    }
+    const uint64_t parent = latest_related(writer, index, IS_PARENT, ids);
+    return (struct ag_process_parent){
+        .identity = parent, .origin = parent != 0 ? AG_ORIGIN_SPAWNED : AG_ORIGIN_UNKNOWN};
+}
+
 static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     struct ag_session *session = writer->session;
     struct ag_watched_slot *watched = &writer->slots[index];
@@ -382,13 +424,17 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     const bool is_first =
         pid != 0 ? pid == session->first_pid
                  : ag_session_is_first(session, seen.sought.own_pid, seen.sought.namespace);
-    struct ag_recording *recording = ag_recording_begin(session, index, is_first);
+    const struct ag_process_ids ids = ids_of(writer, index, &seen, pid);
+    const struct ag_process_parent parent = find_parent(writer, index, &ids);
+    struct ag_recording *recording = ag_recording_begin(session, index, is_first, &parent);
     if (!recording) {
         return; /* no memory */
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
-                                        .ids = ids_of(writer, index, &seen, pid),
+                                        .ids = ids,
+                                        .process = ag_session_slot(session, index)->identity,
+                                        .start_raw = ag_session_slot(session, index)->start_raw,
                                         .identity = seen.identity,
                                         .family = seen.family,
                                         .is_first = recording->is_first,
@@ -466,8 +512,12 @@ static uint32_t first_to_adopt(const struct ag_writer *writer) {
  * gets the name without a number, and the second program is attributed to its execution.
  *
  * Processes start while others are adopted, which may take long if the disk is busy. When a program
- * has a slot, so has the program that executed it. So a search that starts after the slot of
- * the later program was seen finds the earlier one. */
+ * has a slot, the program that executed it has one, too. So a search that starts after the slot of
+ * the later program was seen finds the earlier one.
+ *
+ * A slot has two pages, so most of the cost of an idle writer would be to examine all slots.
+ * Therefore only the first header.n_slots_used slots are examined; a process raises this number
+ * before it takes a slot (record/process.c). */
 void ag_writer_adopt(struct ag_writer *writer) {
     for (;;) {
         uint32_t seen = UINT32_MAX, next = first_to_adopt(writer);
@@ -710,8 +760,9 @@ static void report_first(struct ag_writer *writer, const struct ag_recording *re
 
 /* Chooses the main trace: that of the last program of the first process, or the kept trace
  * (writer->other). The kept trace is chosen if only that trace has counts of a runtime's functions.
- * It is also chosen if it is of another program that allocated far more, because then the first
- * process has probably only started that program. */
+ * If both or neither have counts, it is chosen if it is of another program that allocated far more,
+ * because then the first process has probably only started that program. It is not chosen if the
+ * trace of the first process does not exist or was cut. */
 static void choose_main(struct ag_writer *writer) {
     enum { FAR_MORE = 10 };
     struct ag_writer_report *first = &writer->report, *kept = &writer->other;
@@ -744,6 +795,23 @@ static void note_unseen_executions(struct ag_writer *writer, uint32_t index, uin
     }
 }
 
+/* Whether the kernel killed the process for lack of memory. The kernel's log shows this even if the
+ * wait status of the process is not known. */
+static bool find_kill(struct ag_writer *writer, uint32_t index, struct ag_kernel_kill *ret_kill) {
+    struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    const bool knows_status =
+        atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) != 0;
+    const uint32_t status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed);
+    const bool is_killed =
+        ag_memory_kill_find(writer, index, knows_status ? &status : NULL, ret_kill);
+    if (is_killed && !knows_status) {
+        atomic_store_explicit(&slot->wait_status, SIGKILL, memory_order_relaxed);
+        /* release: pairs with the acquire in how_it_ended */
+        atomic_store_explicit(&slot->wait_status_known, 1, memory_order_release);
+    }
+    return is_killed;
+}
+
 static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     struct ag_watched_slot *watched = &writer->slots[index];
     struct ag_recording *recording = watched->recording;
@@ -755,8 +823,13 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
         /* max_rss_kib may be that of a child, so it is used only if there is no other process */
         recording->rss_peak_bytes = max_rss_kib * 1024;
     }
+    struct ag_kernel_kill kill;
+    const bool is_killed = find_kill(writer, index, &kill);
+    const enum ag_slot_end how = how_it_ended(writer, slot);
     struct ag_recording_end end = {
-        .how = how_it_ended(writer, slot),
+        .how = how,
+        .may_be_killed = how == AG_END_SIGNAL || how == AG_END_NOT_KNOWN,
+        .kill = is_killed ? &kill.record : NULL,
         .time_ns = writer->is_offline ? recording->last_event_ns
                                       : ag_session_clock_now_ns(writer->session),
         .target_cpu_ns = watched->cpu_ns,
@@ -768,17 +841,25 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     writer->n_traces++;
     note_if_missing(writer, recording);
     add_to_largest(writer, recording);
+    if (is_killed && kill.record.certainty == AG_KILL_CERTAIN) {
+        writer->n_killed++;
+        ag_program_names_add(writer->killed, recording->program);
+    }
     if (watched->is_first) {
         report_first(writer, recording);
+        writer->report.is_killed = is_killed;
     } else {
         struct ag_writer_report report = {.registered = 1};
         fill_report(&report, recording);
+        report.is_killed = is_killed;
         offer_as_main(writer, &report);
     }
     note_unseen_executions(writer, index, now_ns);
     watched->recording = ag_recording_free(recording);
     ag_process_watch_done(&watched->watch);
     watched->phase = AG_PHASE_RETIRED;
+    watched->has_exited = atomic_load_explicit(
+        &ag_session_slot(writer->session, index)->wait_status_known, memory_order_relaxed);
     watched->ended_ns = now_ns;
     writer->n_open--;
     writer->n_retired++;
@@ -853,8 +934,8 @@ static bool executes_another(const struct ag_watched_slot *watched) {
     return program != 0 && program != watched->program;
 }
 
-/* Is the process given up? Without locks, and in a /proc that hides processes, the end of a process
- * cannot be seen, but the session has to end. */
+/* Whether the writer stops waiting for the end of the process. Without locks, and if /proc hides
+ * processes, the writer cannot see this end, but the session has to end. */
 static bool is_given_up(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                         uint64_t now_ns) {
     const uint64_t patience_ns = UINT64_C(10000000000);
@@ -955,9 +1036,9 @@ static uint64_t rss_pause_ns(const struct ag_writer *writer) {
     return pause_ns > session_ns / TIMELINE_POINTS ? pause_ns : session_ns / TIMELINE_POINTS;
 }
 
-/* Whether the trace has all blocks of the process. A forked child has those of its parent, and a
- * process that allogram attached to, or whose recording was paused or delayed, has blocks that were
- * allocated meanwhile: their memory would be shown as free. */
+/* Whether the trace has all blocks of the process. It lacks the blocks that a forked child
+ * inherited, and blocks that were allocated before allogram attached (is_attached) or while the
+ * recording was paused or delayed. The memory of these blocks would be shown as free. */
 static bool has_all_blocks(const struct ag_writer *writer, const struct ag_recording *recording) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, recording->slot);
     return slot->identity == slot->family &&
@@ -1013,7 +1094,7 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
             recording->next_look_ns = UINT64_MAX;
             return;
         }
-        /* the pages are read after the sizes, so the moment is between the two */
+        /* the pages are read after the sizes; the time of the look is between the two readings */
         const uint64_t time_ns = ag_session_clock_now_ns(writer->session);
         if (ag_resident_look_read_pages(watched->watch.pid, &look) == 0) {
             ag_recording_look(recording, time_ns,
@@ -1034,12 +1115,22 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
 static void measure(struct ag_writer *writer, uint64_t now_ns) {
     for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
-        if (watched->phase != AG_PHASE_OPEN || watched->has_ended ||
-            now_ns < watched->next_rss_ns) {
+        if (watched->phase != AG_PHASE_OPEN || watched->has_ended || watched->watch.pid == 0) {
             continue;
         }
-        watched->next_rss_ns = now_ns + rss_pause_ns(writer);
-        const uint64_t rss_bytes = ag_process_watch_rss_bytes(&watched->watch);
+        uint64_t rss_bytes = 0;
+        if (now_ns >= watched->next_rss_ns) {
+            watched->next_rss_ns = now_ns + rss_pause_ns(writer);
+            rss_bytes = ag_process_watch_rss_bytes(&watched->watch);
+        }
+        if (now_ns >= watched->next_title_ns) {
+            ag_process_title_read(watched->watch.pid, &watched->recording->title);
+            watched->next_title_ns =
+                now_ns + (1 + writer->n_open / TITLES_AT_ONCE) * (uint64_t)TITLE_EVERY_NS;
+        }
+        if (ag_memory_watch_is_due(writer, i, rss_bytes, now_ns)) {
+            ag_memory_watch_look(writer, i, now_ns);
+        }
         if (rss_bytes > 0) {
             ag_recording_resident(watched->recording, ag_session_clock_now_ns(writer->session),
                                   rss_bytes);
@@ -1070,9 +1161,9 @@ static void flush_when_due(struct ag_writer *writer, uint64_t now_ns, uint64_t *
     }
 }
 
-/* Is there an unsealed trace that the user expects to be complete when `run` returns? These are the
- * traces of the first process, of each program that it executed, and of children that ended before
- * the first process. */
+/* Whether a trace is unsealed that the user expects to be complete when `run` returns: a trace of
+ * the first process, of a program that this process executed, or of a child that ended before this
+ * process. */
 static bool something_is_unsealed(const struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         const struct ag_watched_slot *watched = &writer->slots[i];
@@ -1119,11 +1210,13 @@ static void count_others(struct ag_writer *writer) {
     }
     report->n_without_trace = (uint32_t)(writer->n_missing - report->is_missing);
     report->without_error = writer->missing_error;
+    report->n_killed = writer->n_killed;
+    memcpy(report->killed, writer->killed, sizeof(report->killed));
     report->n_other_traces =
         writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
 }
 
-/* Can no process record anything for this session any more? Recorders and forked children hold the
+/* Whether no process can record for this session any more. Recorders and forked children hold the
  * locks of their families. Between the execution of a program and the start of its recorder,
  * nothing holds a lock: then the process that executed it has counted it (strangers.c, section 2),
  * or the environment of the new program shows it. So the live file can be removed at once, and not
@@ -1147,7 +1240,7 @@ static bool session_is_over(const struct ag_writer *writer) {
     }
     (void)snprintf(variable, sizeof(variable), "ALLOGRAM_SESSION=%s", session->path);
     return !ag_process_any_with(session->first_pid, variable) &&
-           /* asked last: a process may have joined while the processes were looked at */
+           /* tested again: a process may have joined while the processes were examined */
            !ag_session_has_families(session) && !ag_writer_has_live(writer);
 }
 
@@ -1187,16 +1280,9 @@ static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_n
     }
 }
 
-/* Adopts new processes. A slot has two pages, so looking at all slots would be most of the cost of
- * an idle writer. So a process that takes a slot first raises header.n_slots_used
- * (record/process.c). */
-static void look_for_processes(struct ag_writer *writer) {
-    ag_writer_adopt(writer);
-}
-
-/* Returns how many ms to sleep after a round without work. The writer sleeps longer if no thread
- * has recorded an event for a second, or if all processes have ended and a new one may still join.
- * The times of the next events are then a few milliseconds less exact. */
+/* Returns how many ms to sleep after a round without work. The writer sleeps longer if blocks are
+ * sampled, if no thread has recorded an event for a second, or if all processes have ended and a
+ * new one may still join. The times of the next events are then a few milliseconds less exact. */
 static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
     enum {
         QUIET_AFTER_NS = 1000 * 1000 * 1000,
@@ -1250,7 +1336,7 @@ static void loop(struct ag_writer *writer, int report_fd) {
         const uint64_t now_ns = ag_session_clock_tick(&writer->clock, writer->session);
         const bool first_had_ended = writer->first_has_ended; /* before new slots are looked for */
         const bool ends_now = is_asked_to_end(writer);
-        look_for_processes(writer);
+        ag_writer_adopt(writer);
         if (ends_now) {
             end_all(writer, now_ns);
         }
@@ -1291,6 +1377,8 @@ int ag_writer_run(struct ag_session *session, int report_fd) {
     r = ag_writer_start(&writer, session);
     if (r == 0) {
         session->locked_since_raw = ag_session_clock_raw(session->clock_kind);
+        /* processes that joined before are those of a writer that died */
+        ag_memory_kills_start(&writer.kills, ag_session_slots_used(session) > 0);
         /* release: pairs with the acquire of recorders, which then rely on the tick */
         atomic_store_explicit(&session->header->writer_pid, (uint32_t)getpid(),
                               memory_order_release);

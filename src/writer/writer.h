@@ -20,10 +20,10 @@ struct ag_trace_size { /* a complete trace; in a sampled one, the bytes are thos
 };
 
 /* What `run` prints in its closing lines, about one trace, the main trace, unless stated otherwise.
- * The writer writes this struct to report_fd when the trace of the first process is sealed. The
- * main trace is that of the last program that the first process executed. But if that program only
- * starts other programs (a shell, make, sudo), the main trace is that of another program
- * (choose_main in writer.c). */
+ * The writer writes this struct to report_fd once, when the first process has ended, and its traces
+ * and those of the processes that ended before it are sealed. The main trace is that of the last
+ * program that the first process executed. But if that program only starts other programs (a shell,
+ * make, sudo), the main trace is that of another program (choose_main in writer.c). */
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
@@ -32,15 +32,17 @@ struct ag_writer_report {
     uint64_t rss_peak_bytes;             /* 0: not known */
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */
-    uint32_t is_cut, error;  /* error: errno of the write that failed; 0: the requested size is
-                              * reached */
+    uint32_t is_cut;                     /* the recording stopped before the program ended */
+    /* errno: if is_cut, of the write that failed (0: the trace has the requested size); otherwise
+     * the reason why the trace could not be sealed (0: it is sealed) */
+    uint32_t error;
     uint64_t interval_bytes; /* of a sampled trace: the interval at the end */
     uint32_t is_sampled;
     uint32_t is_filtered; /* the filter excluded some blocks */
     uint32_t is_reset;    /* reports begin at the last reset; the sums above cover everything */
     uint32_t registered;  /* the first process has begun to record */
     uint32_t n_refused;   /* processes that found no free slot (entry) in the segment */
-    uint32_t is_closed;   /* the live file was removed: no program could join from then on */
+    uint32_t is_closed;   /* the live segment's file was removed: no program could join any more */
     uint32_t is_over;     /* no process of the session is left: the writer ends now */
     uint32_t n_strangers; /* processes of the command that were not recorded (strangers.h) */
     char strangers[96];   /* names of the strangers: "sudo, ls" */
@@ -51,7 +53,13 @@ struct ag_writer_report {
     uint32_t n_without_trace; /* other processes whose trace is missing */
     uint32_t without_error;   /* missing_error of the first missing trace, of any process */
     uint32_t has_counts;      /* calls of the functions of a runtime were counted */
-    char program[16];         /* the start of the name of the trace's program */
+    /* the kernel killed the process for lack of memory, certainly or probably */
+    uint32_t is_killed;
+    /* How many processes of the session the kernel certainly killed, and the names of their
+     * programs. */
+    uint32_t n_killed;
+    char killed[96];
+    char program[16]; /* the start of the name of the trace's program */
     /* About the other traces: sums over those that are complete, how many of their processes still
      * run, and the names of the programs whose traces are not complete ("sh, erlexec"). */
     uint64_t others_blocks, others_bytes;
@@ -71,9 +79,9 @@ int ag_writer_run(struct ag_session *session, int report_fd);
  * ends when the first process of the session has ended; after the second call, it ends at once. */
 void ag_writer_ask_to_end(void);
 /* Seals the traces of a session whose writer was killed. PATH: one of its traces (whose header
- * names the session) or its live file. Only a session's owner seals it, because the program can
- * write to the live file. Returns 1 when a trace was sealed, 0 when there was nothing to do, or
- * negative errno. */
+ * names the session) or its live file. Only the user who owns the session's files may seal them,
+ * because the program can write anything into the live file. Returns 1 when a trace was sealed, 0
+ * when there was nothing to do, or negative errno. */
 int ag_writer_seal(const char *path, char ret_message[512]);
 /* For a reader, which changes no file: makes an unnamed copy of the unsealed trace at PATH, and
  * seals the copy as ag_writer_seal seals a trace. Returns 1 and the copy's descriptor in *ret_fd; 0

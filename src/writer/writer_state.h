@@ -5,6 +5,7 @@
 #define AG_WRITER_STATE_H
 
 #include "budget.h"
+#include "memory_kill.h"
 #include "process_watch.h"
 #include "recording.h"
 #include "session_clock.h"
@@ -24,7 +25,10 @@ struct ag_watched_slot { /* a slot of the segment and its process */
                                      * unknown */
     struct ag_process_ids ids;      /* the ids of the process when it was adopted
                                      * (ag_writer_adopt) */
-    uint32_t tree;                  /* index of the process' stack tree */
+    uint64_t process;               /* identity of the process; 0: the slot never had one */
+    uint64_t start_raw;             /* as in the slot */
+    bool has_exited;   /* the trace is complete, and the exit of the process was seen */
+    uint32_t tree;     /* index of the process' stack tree */
     uint32_t n_joined; /* recorders that joined in programs that the process executed or started */
     /* more recorders were attributed to the process than it counted executions: the process
      * executes programs by system calls of its own (strangers.c, section 2) */
@@ -34,7 +38,8 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint64_t identity, family;
     uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
-    bool is_first;           /* the process that `run` started, even after it called exec */
+    bool is_first;           /* the process that `run` started, even after it called exec, or that
+                              * `attach` records */
     bool lives_on;           /* the process lives, so this writer, which is offline, does not
                               * complete its trace */
     bool has_ended;          /* the process has ended; its chunks will not change any more */
@@ -44,8 +49,10 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     /* CLOCK_MONOTONIC when a missing chunk in the stream of a thread was first noticed; 0: none is
      * missing */
     uint64_t gap_ns;
-    uint64_t next_rss_ns; /* CLOCK_MONOTONIC of the next measurement of its resident memory */
-    uint64_t cpu_ns;      /* CPU time of the process when its end was noted */
+    uint64_t next_rss_ns;   /* CLOCK_MONOTONIC of the next measurement of its resident memory */
+    uint64_t next_title_ns; /* CLOCK_MONOTONIC of the next look at its name and command */
+    uint64_t cpu_ns;        /* CPU time of the process when its end was noted */
+    struct ag_memory_watch memory;
     struct ag_dump_state dumps;
     /* the time to which the running sums of the process may advance in this round, since the
      * session (the recording) began */
@@ -64,8 +71,10 @@ struct ag_writer {
     uint32_t n_open, n_retired; /* number of slots in phase OPEN; in phase RETIRED */
     uint32_t n_slots_seen;      /* slots [0, n_slots_seen) had a process at least once */
     struct ag_budget budget;
-    uint64_t n_traces;      /* sealed (completed) traces, including missing ones */
-    uint64_t n_missing;     /* recordings without a file: none was created, or it was deleted */
+    uint64_t n_traces;  /* sealed (completed) traces, including missing ones */
+    uint64_t n_missing; /* recordings without a file: none was created, or it was deleted */
+    uint32_t n_killed;  /* processes that the kernel certainly killed for lack of memory */
+    char killed[AG_STRANGERS_NAMES_BYTES]; /* names of their programs */
     uint32_t missing_error; /* errno of the first missing trace; 0: the trace was deleted */
     bool is_frozen;         /* in a snapshot: only the chunks of ag_writer_freeze are taken */
     bool is_offline;        /* in ag_writer_drain: there is no clock, and only the processes that
@@ -73,7 +82,8 @@ struct ag_writer {
     int epoll_fd;
 
     struct ag_strangers strangers;
-    struct ag_process_watch first_watch; /* the watch of the program that `run` started */
+    struct ag_memory_kills kills;
+    struct ag_process_watch first_watch; /* the watch of the first process */
     bool first_has_ended, has_reported;
     bool knows_ends_before_first;   /* note_ends_before_first (writer.c) was called */
     uint64_t first_ended_ns;        /* CLOCK_MONOTONIC when the end of the first process was seen */
@@ -99,13 +109,13 @@ void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot);
 
 int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
 /* Starts a writer without a clock, which takes all events of the session's ended processes, and
- * seals their traces. Returns how many, or negative errno. */
+ * seals their traces. Returns the number of sealed traces, or negative errno. */
 int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session);
 void ag_writer_done(struct ag_writer *writer);
 /* Adopts the new processes: opens their traces and watches them. */
 void ag_writer_adopt(struct ag_writer *writer);
-/* Seals the traces of ended processes without unread chunks, a bounded number per call. Returns how
- * many. */
+/* Seals the traces of ended processes without unread chunks, a bounded number per call. Returns the
+ * number of sealed traces. */
 uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns);
 /* Frees the slots that have been retired for AFTER_NS or longer. */
 void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_ns);

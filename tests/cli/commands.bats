@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
-# The table of commands, and options and messages that all commands have in common.
+# The table of commands, options and messages that all commands have in common, and the completions of the shells.
+
+commands="run attach observe control report explain view diff export dump check doctor mcp"
 
 one_line() {
     [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
@@ -8,13 +10,13 @@ one_line() {
 @test "allogram without arguments lists the commands" {
     run "$ALLOGRAM"
     [ "$status" -eq 0 ]
-    for command in run attach observe control report view export dump check doctor; do
+    for command in $commands; do
         [[ $output == *"  $command "* ]]
     done
 }
 
 @test "every documented command exists" {
-    for command in run attach observe control report explain view diff export dump check doctor; do
+    for command in $commands; do
         run "$ALLOGRAM" "$command" --help
         [[ $output != *"unknown command"* ]]
     done
@@ -66,7 +68,7 @@ one_line() {
     . "$SOURCE/completions/allogram.bash"
     compopt() { :; }
     PATH=$(dirname "$ALLOGRAM"):$PATH
-    for command in run attach observe control report view diff export check dump doctor; do
+    for command in $commands; do
         COMP_WORDS=(allogram "$command" --) COMP_CWORD=2
         _allogram || true # a completion function may fail; bats would end the test
         run diff <(printf '%s\n' "${COMPREPLY[@]}") <("$ALLOGRAM" "$command" --help | sed -n '/^options/,$p' |
@@ -102,6 +104,7 @@ names_in_message() {
     [ "$(bash_values export --to = '')" = "$formats" ]
     [ "$(bash_values report --fold = n)" = none ]
     [ "$(bash_values report --sort = temp)" = temporary_blocks ]
+    [ "$(bash_values diff --by = '')" = "$(printf '%s\n' function heap image label line type)" ]
     if command -v fish; then
         [ "$(fish_values report --view=)" = "$views" ]
         [ "$(fish_values export --to=)" = "$formats" ]
@@ -128,7 +131,7 @@ names_in_message() {
     PATH=$(dirname "$ALLOGRAM"):$PATH
     cd "$BATS_TEST_TMPDIR"
     touch one.allogram other.txt
-    # The functions that zsh has only inside a completion print what they are given.
+    # Replaces the functions that zsh has only inside a completion: compadd and _files print what they are given.
     zsh_values() {
         zsh -f -c 'compadd() { print -l -- ${@:#-*} }; _files() { print -l -- ${~2}(N) }; compset() { : }; _describe() { : }
             words=("$@") CURRENT=$#; functions[_complete]="$(<$SOURCE/completions/_allogram)"; _complete' zsh "$@" | sort -u
@@ -141,7 +144,7 @@ names_in_message() {
 }
 
 @test "COMMAND --help writes to standard output, the same text as help COMMAND" {
-    for command in run attach observe control explain view export check dump doctor; do
+    for command in $commands; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
         [ -z "$output" ]
         run diff <("$ALLOGRAM" "$command" --help) <("$ALLOGRAM" help "$command")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Options and messages of `report`, with the traces that tests/golden/report/report_traces.py describes. A gate is a condition on the
-# numbers of a report (--fail-if).
+# Options and messages of `report`, `check` and `explain`, with the traces that tests/golden/report/report_traces.py describes. A gate is a
+# condition on the numbers of a report (--fail-if).
 setup() {
     cp "$TRACES"/*.allogram "$BATS_TEST_TMPDIR"
     cd "$BATS_TEST_TMPDIR" || return 1
@@ -134,7 +134,7 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
     run "$ALLOGRAM" report jq.allogram --by=colour
     [[ $output == *" function "* && $output == *" type label process initial_call" ]]
     run "$ALLOGRAM" report jq.allogram --view=blocks --state=live
-    [[ $output == *" open, closed, ghost" ]]
+    [[ $output == *" open, closed, ghost, inherited" ]]
     run "$ALLOGRAM" report jq.allogram --view=types --type=Strang
     [ "$status" -eq 1 ]
     one_line
@@ -215,6 +215,29 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     [[ $output == *"races:1: "* ]]
 }
 
+@test "files named by options are read only if they are regular or a pipe, and of limited size" {
+    options=(--suppressions)
+    [[ " $RUNTIMES " != *" crystal "* ]] || options+=(--crystal-types)
+    truncate -s 1T "$BATS_TEST_TMPDIR/huge" || truncate -s 1G "$BATS_TEST_TMPDIR/huge"
+    for option in "${options[@]}"; do
+        for file in /dev/zero "$BATS_TEST_TMPDIR/huge" "$BATS_TEST_TMPDIR" "$BATS_TEST_TMPDIR/none"; do
+            case $file in
+            */huge) reason="larger than 64 MiB" ;;
+            */none) reason="No such file or directory" ;;
+            "$BATS_TEST_TMPDIR") reason="Is a directory" ;;
+            *) reason="neither a regular file nor a pipe" ;;
+            esac
+            run bash -c 'ulimit -v 4000000; exec timeout 20 "$@"' - "$ALLOGRAM" report jq.allogram --view=leaks "$option=$file"
+            [[ $status -eq 1 || $status -eq 2 ]]
+            one_line
+            [[ $output == *" $option=$file: $reason" || $output == *": $option=$file: $reason" ]]
+        done
+    done
+    run bash -c '"$0" report jq.allogram --view=leaks --suppressions=<(echo leak:main)' "$ALLOGRAM"
+    [ "$status" -eq 0 ]
+    [[ $output == *"main"* || $output == *suppress* ]]
+}
+
 @test "a line feed in a name does not begin a new line" {
     run "$ALLOGRAM" report hostile.allogram
     [[ $output == *"evil"*"name"* ]]
@@ -249,7 +272,7 @@ summary = json.loads(run("--json").stdout)
 summary["lost_events"] = summary["lost_events"]["total"]
 summary["duration_ns"] = summary["trace"]["duration_ns"]
 keys = run("--fail-if=no_such_key > 1").stderr.split("the keys are ")[1].split(", sites")[0].split()
-assert len(keys) == 21, keys
+assert len(keys) == 22, keys
 mappings = json.loads(run("--json", "--view=mappings").stdout)
 summary["mapped_bytes"], summary["mapped_peak_bytes"] = (mappings["total"][key] for key in ("in_use_bytes", "peak_bytes"))
 for key in keys:
@@ -410,6 +433,36 @@ PYTHON
     done
 }
 
+@test "check of several traces and of folders: a line or an object for each, and the status of the worst" {
+    damage jq.allogram
+    mkdir whole mixed empty
+    cp jq.allogram whole/b.allogram
+    cp jq.allogram whole/a.allogram
+    echo text >whole/notes
+    mkdir whole/inner
+    cp damaged.allogram whole/inner
+    run "$ALLOGRAM" check jq.allogram whole
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 3 ]
+    [[ ${lines[0]} == "jq.allogram: "* && ${lines[1]} == "whole/a.allogram: "* && ${lines[2]} == "whole/b.allogram: "* ]]
+    cp jq.allogram damaged.allogram mixed
+    echo text >mixed/none.allogram
+    run "$ALLOGRAM" check mixed/ nowhere.allogram jq.allogram
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 5 ]
+    [[ ${lines[0]} == "mixed/damaged.allogram: "*"missing: "* && ${lines[1]} == "mixed/jq.allogram: whole"* ]]
+    [[ ${lines[3]} == "allogram: check: nowhere.allogram: No such file"* && ${lines[4]} == "jq.allogram: whole"* ]]
+    "$ALLOGRAM" check mixed nowhere.allogram jq.allogram --json 2>errors | jq -e '.whole == false and
+        (.traces | map([.file, .whole])) == [["mixed/damaged.allogram", false], ["mixed/jq.allogram", true], ["mixed/none.allogram", false], ["jq.allogram", true]]
+        and .traces[0].damage.missing_chunks == 1 and .traces[1].damage == null'
+    grep -q "nowhere.allogram" errors
+    "$ALLOGRAM" check whole --json | jq -e '.whole and (.traces | length == 2)'
+    "$ALLOGRAM" check jq.allogram --json | jq -e '.whole and .file == "jq.allogram" and .lost_events.total == 0'
+    run "$ALLOGRAM" check empty
+    [ "$status" -eq 1 ]
+    [ "$output" = "allogram: check: empty: no file in this folder is named *.allogram" ]
+}
+
 @test "folded views have the sums of all frames, begin at the lines of the summary, and are refused for conditions" {
     run "$ALLOGRAM" report jq.allogram --fold=all
     [ "$status" -eq 2 ]
@@ -426,7 +479,7 @@ PYTHON
     done
     "$ALLOGRAM" report jq.allogram --view=sites --by=line --fold=auto --json >auto.json
     COLUMNS=200 "$ALLOGRAM" report jq.allogram --limit=0 --sort=allocated_blocks >summary.txt
-    # the lines that allocate themselves are those of the table of the summary, which does not fold stacks but attributes them
+    # each line with own blocks is also in the summary's table of lines, although --fold does not apply to the summary
     jq -r '.sites[] | select(.own.allocated_blocks > 0) | select(.line) | "\(.file | sub(".*/"; "")):\(.line)"' auto.json | sort -u >lines
     while read -r line; do
         grep -qF "$line" summary.txt || { echo "$line"; false; }
@@ -488,4 +541,16 @@ assert short["summary"]["lost_events"] == whole["lost_events"]["total"]
         [ "$status" -eq 2 ]
         one_line
     done
+}
+
+@test "--frames=0 shows all frames of a stack, and a long path of a program has no effect on the process tree" {
+    run "$ALLOGRAM" report --view=leaks --fold=none deep.allogram
+    [[ $output == *" callers more"* ]]
+    run "$ALLOGRAM" report --view=leaks --fold=none --frames=0 deep.allogram
+    [ "$status" -eq 0 ]
+    [[ $output != *" callers more"* ]]
+    "$ALLOGRAM" run -q -o long.allogram -- bash -c 'exec -a "/$(printf %03000d 0)/program" sleep 0.01'
+    run "$ALLOGRAM" report --view=process_tree long*.allogram
+    [ "$status" -eq 0 ]
+    [[ $output == *"─ /000"* ]]
 }

@@ -111,6 +111,61 @@ END
     [ "$output" = 6 ]
 }
 
+@test "if the hard limit of open files is too small, the message names it" {
+    for files in 4 6 8; do
+        run bash -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&-; ulimit -n "$1"; exec "$2" run -- touch ran' - $files "$ALLOGRAM"
+        if [ "$status" -eq 0 ]; then
+            skip "this user may raise the limit"
+        fi
+        [ "$status" -eq 125 ]
+        one_line
+        [[ $output == *"cannot start "*": Too many open files; the hard limit of open files (ulimit -Hn) has to be higher" ]]
+        [ ! -e ran ]
+        [ "$(traces)" -eq 0 ]
+    done
+}
+
+@test "suggested commands can be pasted into a shell, whatever the name of the trace is" {
+    mkdir "a b"
+    for name in 'a b/my $trace;x' "it's" -t '~' 'a*b' 'ä'; do
+        said=$("$ALLOGRAM" run -o"$name" -- true 2>&1)
+        command=${said##*->  allogram }
+        (eval '"$ALLOGRAM" '"$command") | grep -q allocat
+        rm -- "$name"
+    done
+    "$ALLOGRAM" run -o t -- true 2>&1 | grep -q -- '->  allogram report t$'
+    said=$("$ALLOGRAM" run -o 'a b/%e $%p' -- sh -c 'true; /bin/true; true' 2>&1)
+    command=$(grep -o 'report .*--view=process_tree' <<<"$said")
+    [[ $command == *"a b/'*' \$'*'' "* ]]
+    (eval '"$ALLOGRAM" '"$command")
+    rm -r "a b"
+    run "$ALLOGRAM" control 'a b'
+    [[ $output == *"allogram control 'a b' pause"* ]]
+}
+
+@test "the limit of the stack applies to the program and not to allogram" {
+    for kib in 32 64; do
+        run bash -c 'ulimit -Ss "$1"; "$2" run -q -o "t$1" -- bash -c "ulimit -Ss"' - $kib "$ALLOGRAM"
+        [ "$status" -eq 0 ]
+        [ "$output" = $kib ]
+        (ulimit -Ss $kib; "$ALLOGRAM" report t$kib >/dev/null; "$ALLOGRAM" explain t$kib >/dev/null; "$ALLOGRAM" view t$kib -o t$kib.html)
+    done
+}
+
+@test "a stack that may not be enlarged is refused in one line, and nothing is left behind" {
+    for kib in 16 128; do
+        run bash -c 'ulimit -Ss "$1"; ulimit -Hs "$1"; exec "$2" run -- touch ran' - $kib "$ALLOGRAM"
+        if [ "$status" -eq 0 ]; then
+            skip "this user may raise the limit"
+        fi
+        [ "$status" -eq 125 ]
+        one_line
+        [[ $output == *"(ulimit -Hs) is $kib KiB"* ]]
+        [ ! -e ran ]
+        [ "$(traces)" -eq 0 ]
+    done
+}
+
 @test "LISTEN_PID and WATCHDOG_PID get the pid of the program, if they contain that of run" {
     # shellcheck disable=SC2016 # the inner shells expand the variables
     run bash -c 'LISTEN_PID=$$ LISTEN_PIDFDID=1 WATCHDOG_PID=$$ exec "$1" run -q -o t -- bash -c "[ \$LISTEN_PID,\$WATCHDOG_PID,\$LISTEN_PIDFDID = \$\$,\$\$, ]"' - "$ALLOGRAM"
@@ -152,8 +207,8 @@ EOF
 
 @test "^Z stops run when the program stops, and not before" {
     cat >terminal.py <<'EOF'
-# Does the part of a shell: starts the command in the foreground of a new terminal, and writes the
-# command's stops and its end to `events`. ^Z is typed when the command prints "ready".
+# Acts as a shell: starts the command in the foreground of a new terminal, and writes the command's stops and its end to `events`. ^Z is typed when
+# the command prints "ready".
 import os, pty, signal, sys
 leader, terminal = pty.fork()
 if leader:

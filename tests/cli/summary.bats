@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Contents of the summary of a real trace.
+# Which functions and lines the summary, `diff` and other views of real traces name: the program's own, not those of libraries.
 
 @test "the summary's table names the lines that request memory, not the library or wrapper that allocates for them" {
     command -v "${CXX:-c++}" >/dev/null || skip "no C++ compiler here"
@@ -67,14 +67,14 @@ END
         COLUMNS=150 "$ALLOGRAM" report many.allogram --view=$view >"$view.txt"
     done
     [ -z "$(grep -E 'std::|__gnu_cxx|operator new\(' diff.txt sites.txt tree.txt temporary.txt lifetimes.txt)" ]
-    # types are found in the whole stacks, so folding does not change them
+    # types are computed from the complete stacks, so --fold, which leaves out frames, does not change them
     for fold in auto none; do
         "$ALLOGRAM" report many.allogram --view=blocks --fold=$fold --json --limit=0 | jq -c '[.blocks[] | [.address, .type]] | sort' >"types.$fold"
     done
     cmp types.auto types.none
 }
 
-@test "a runtime's library with debug information does not take the line from the program" {
+@test "a table names the program's own line, also if the library of a runtime has debug information" {
     command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
     cd "$BATS_TEST_TMPDIR"
     printf '#include <stdlib.h>\nvoid *scm_cons(void) { return malloc(1000); }\n' >pairs.c

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The command `allogram view`. tests/page tests the page in a browser.
+# The command `allogram view`, and the files with the results of gates (report --junit and --sarif). tests/page tests the page in a browser.
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR"
@@ -34,6 +34,47 @@ setup() {
     [ -z "$(printf '%s\n' "$output" | grep -v -E 'https?://(www\.w3\.org|github\.com)')" ]
 }
 
+@test "/dev/stdout stays a link to the open file" {
+    [ -L /dev/stdout ]
+    "$ALLOGRAM" view --no-open -o /dev/stdout "$TRACE" >"$BATS_TEST_TMPDIR/page.html"
+    [ -L /dev/stdout ]
+    head -c 100 "$BATS_TEST_TMPDIR/page.html" | grep -qi "<!doctype html"
+}
+
+@test "a trace is never replaced, neither by a page nor by results" {
+    cp "$TRACE" "$BATS_TEST_TMPDIR/mine.allogram"
+    for option in 'view --no-open -o @' 'report --fail-if=threads>99 --junit=@' 'report --fail-if=threads>99 --sarif=@'; do
+        run "$ALLOGRAM" ${option//@/$BATS_TEST_TMPDIR/mine.allogram} "$BATS_TEST_TMPDIR/mine.allogram"
+        [ "$status" -eq 1 ]
+        [[ $output == *"mine.allogram: is a trace, and a trace is never replaced"* ]]
+        cmp "$TRACE" "$BATS_TEST_TMPDIR/mine.allogram"
+    done
+}
+
+@test "results that cannot be written leave the earlier ones as they are" {
+    mkdir "$BATS_TEST_TMPDIR/small"
+    mount -t tmpfs -o size=64k none "$BATS_TEST_TMPDIR/small" || skip "no right to mount"
+    echo earlier >"$BATS_TEST_TMPDIR/small/a.xml"
+    dd if=/dev/zero of="$BATS_TEST_TMPDIR/small/full" bs=4k 2>/dev/null || true
+    run "$ALLOGRAM" report "$TRACE" '--fail-if=threads>99' --junit="$BATS_TEST_TMPDIR/small/a.xml" --sarif="$BATS_TEST_TMPDIR/small/a.sarif"
+    left=$(ls -A "$BATS_TEST_TMPDIR/small" | tr '\n' ' ') text=$(cat "$BATS_TEST_TMPDIR/small/a.xml")
+    run_export=$("$ALLOGRAM" export --to=pprof -o "$BATS_TEST_TMPDIR/small/a.pb" "$TRACE" 2>&1 || true)
+    umount "$BATS_TEST_TMPDIR/small"
+    [ "$status" -eq 1 ]
+    [ "$left" = "a.xml full " ]
+    [ "$text" = earlier ]
+    [[ $run_export == *"No space left on device"* ]]
+}
+
+@test "the page's name may be as long as the file system permits" {
+    mkdir "$BATS_TEST_TMPDIR/pages"
+    name="$BATS_TEST_TMPDIR/pages/$(printf '%0250d' 0).html" # 255 bytes
+    run "$ALLOGRAM" view --no-open -o "$name" "$TRACE"
+    [ "$status" -eq 0 ]
+    [ "$(ls -A "$BATS_TEST_TMPDIR/pages" | wc -l)" -eq 1 ]
+    [ -s "$name" ]
+}
+
 @test "view writes to a device, and does not replace it" {
     run "$ALLOGRAM" view --no-open -o /dev/null "$TRACE"
     [ "$status" -eq 0 ]
@@ -52,6 +93,11 @@ setup() {
     [ "$status" -eq 2 ]
     run bash -c "'$ALLOGRAM' view -o - '$TRACE' >/dev/full"
     [ "$status" -eq 1 ]
+    [ "$output" = "allogram: standard output: No space left on device" ]
+    run "$ALLOGRAM" report --fail-if=threads\>99 --junit=same --sarif=same "$TRACE"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--junit and --sarif name the same file, same" ]]
+    [ ! -e same ]
 }
 
 @test "a program that allocates nothing has a page too" {

@@ -1,4 +1,5 @@
-"""Reads the counts of tests/programs/counting_preload.c (the judge), which writes one file for each process image."""
+"""Reads the counts of the judge (tests/programs/counting_preload.c), a preloaded library that counts the calls of malloc independently of allogram
+and writes one file for each process image (a process before or after an exec)."""
 
 import os
 import re
@@ -6,13 +7,13 @@ import struct
 
 import pid_order
 
-FIELDS = ("magic", "pid", "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees", "in_use_blocks",
-          "in_use_bytes", "peak_blocks", "peak_bytes", "temporary_blocks", "threads", "overflow")
+FIELDS = ("magic", "pid", "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "inherited_frees", "ghost_frees",
+          "in_use_blocks", "in_use_bytes", "peak_blocks", "peak_bytes", "temporary_blocks", "threads", "overflow")
 MAGIC = 0x54434F55
 
 
 def read(folder):
-    """The counters of every process image below `folder`, in order of pid (pid_order.py), then of exec."""
+    """The counters of every process image in `folder`, sorted by pid (see pid_order.py), then by the number of earlier execs."""
     found = []
     for name in os.listdir(folder):
         match = re.fullmatch(r"(\d+)\.(\d+)\.count", name)

@@ -448,8 +448,8 @@ def nothing_stays_mapped(place):
 
 
 def ends_in_every_way(place):
-    """The session ends because the command is killed, the node is killed, or the keeper (allogram's process in the node) is killed; or
-    the recorded process is killed, or code is loaded again during the session."""
+    """The session ends because the command or the keeper (allogram's process in the node) is killed; or the recorded process is killed, or code is
+    loaded again during the session."""
     failures = tap.Failures()
     gone = lambda node: wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING)
     with Node(place) as node:
@@ -479,7 +479,7 @@ def ends_in_every_way(place):
             node.ask("hand_counted:cons(19)")
             status, said = attached.end()
         failures.expect("status: code was loaded again", status, 0)
-        failures.require("attach says that the module was loaded anew: %s" % said, "hand_counted was loaded anew" in said)
+        failures.require("attach says that the module was loaded again: %s" % said, "hand_counted was loaded again" in said)
         failures.expect("the calls of the new code are counted", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 56))
         with Attached(node, "--mode=exact", name="k") as attached:
             node.ask("[code:purge(hand_counted), code:load_file(hand_counted)]")
@@ -713,7 +713,7 @@ def memory_is_explained(place):
             failures.require("%s: %d is within %g %% of %d" % (what, number, 100 * share, wanted), abs(number - wanted) <= share * wanted)
 
         def between(what, number, key, share=0.01):
-            """Compares a number of the look with the answers of the node before and after the look, because the node changes meanwhile."""
+            """Compares a number that was read from outside with what the node reported before and after that, because the number changes meanwhile."""
             least, most = sorted((earlier[key], memory[key]))
             failures.require("%s: %d is between %d and %d, or within %g %%" % (what, number, least, most, 100 * share),
                              least - share * memory[key] <= number <= most + share * memory[key])
@@ -747,7 +747,7 @@ def memory_is_explained(place):
         node.ask("begin S = self(), spawn(fun() -> put(large, lists:seq(1, 4000000)), erlang:garbage_collect(), S ! ok, receive done -> ok end end), "
                  "receive ok -> ok end end")
         with open("/proc/%d/clear_refs" % node.process.pid, "w", encoding="ascii") as file:
-            file.write("5")  # the peak of the resident memory is the present one
+            file.write("5")  # sets the peak of the resident memory (VmHWM) to its present size
         resident = node.rss_kib()
         observed = Observed(node, node.name)
         failures.require("a dictionary of 62,500 KiB is not copied: %d KiB, then at most %d KiB" % (resident, node.rss_kib("VmHWM")),

@@ -127,7 +127,7 @@ def built_in_counters_of_a_node(erlang):
 
 
 OF_ANY_RELEASE = [("many processes", many_processes), ("killed in the middle of a call", killed_in_a_call),
-                  ("code loaded anew", code_is_reloaded), ("odd names", names_are_odd),
+                  ("code loaded again", code_is_reloaded), ("odd names", names_are_odd),
                   ("a native half that does not load", native_half_is_missing), ("built-in counters", built_in_counters_of_a_node)]
 
 

@@ -73,10 +73,13 @@ def filter_records_exactly_the_selected_blocks(tools, expression, takes):
         failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
         compare(tools, all_traces, traces, takes, expression, failures)
         if len(traces) == 2: # a child frees a block of its parent: 999 bytes from calloc
-            is_ghost = takes(999, "cpu", "malloc", None)
-            failures.expect("ghost frees of the parent", ghosts(tools, traces[0]), 0)
-            failures.require("ghosts of the child: %d" % ghosts(tools, traces[1]), ghosts(tools, traces[1]) >= is_ghost)
-            failures.require("no ghost free of a block that the filter leaves out", is_ghost or "allocator" in expression or ghosts(tools, traces[1]) == 0)
+            is_selected = takes(999, "cpu", "malloc", None)
+            parent, child = (recorded.report(tools, trace) for trace in traces)
+            failures.expect("ghost and inherited frees of the parent", (parent["ghost_frees"], parent["inherited_frees"]), (0, 0))
+            failures.require("inherited frees of the child: %d" % child["inherited_frees"], child["inherited_frees"] >= is_selected)
+            failures.require("no inherited free of a block that the filter leaves out",
+                             is_selected or "allocator" in expression or child["inherited_frees"] == 0)
+            failures.expect("ghost frees of the child", child["ghost_frees"], 0)
         texts = [recorded.run([tools.allogram, "report", trace]).stdout.decode() for trace in traces]
         failures.require("every report names the filter", all("only --filter=" + expression in text for text in texts))
         undecided = recorded.report(tools, traces[0])["trace"]["filter_undecided"]

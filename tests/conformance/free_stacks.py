@@ -61,13 +61,14 @@ def a_child_frees_what_it_inherited(tools):
         environment = {"ALLOGRAM_FREE_STACKS": "1"}
         _, traces = recorded.record(tools, [tools.program("free_stacks"), "fork"], folder, env=environment)
         failures.expect("number of traces", len(traces), 2)
-        ghosts = [block for trace in traces for block in recorded.report(tools, trace, "--view=blocks", "--state=ghost")["blocks"]]
-        failures.expect("functions that freed ghosts (blocks whose allocation is in another trace)", [plain_name(block["free_stack"][0]["function"]) for block in ghosts], ["frees_inherited"])
+        blocks = [block for trace in traces for block in recorded.report(tools, trace, "--view=blocks", "--state=ghost,inherited")["blocks"]]
+        failures.expect("functions that freed blocks whose allocation is in another trace",
+                        [(block["state"], plain_name(block["free_stack"][0]["function"])) for block in blocks], [("inherited", "frees_inherited")])
         merged = recorded.run([tools.allogram, "report", "--merge", "--json", "--view=blocks", *traces])
         blocks = json.loads(merged.stdout)["blocks"]
         failures.expect("freed blocks of both processes", deaths_of(blocks), WANTED)
-        failures.expect("ghosts of both processes", [plain_name(block["free_stack"][0]["function"]) for block in blocks
-                                           if block["state"] == "ghost"], ["frees_inherited"])
+        failures.expect("inherited blocks of both processes", [plain_name(block["free_stack"][0]["function"]) for block in blocks
+                                                               if block["state"] == "inherited"], ["frees_inherited"])
     return failures
 
 

@@ -33,7 +33,8 @@ def names_of(block):
 
 
 def printed_stacks(output):
-    """Returns {words: [(name, file, line)]}, the stack for each vector of so many words that the procedure `witness` allocates."""
+    """Returns {words: [(name, file, line)]}: the stacks that the program printed. For each of these stacks, the procedure `witness` allocated a
+    vector with this number of words."""
     stacks, frames = {}, []
     for line in output.decode().splitlines():
         words = line.split()
@@ -198,7 +199,7 @@ def checked(where, judge):
     through compiled code. The adapter reads the Scheme frames again, without the stacks that it remembers from earlier walks."""
     failures = tap.Failures()
     environment = {"HOME": where.path(""), "XDG_CACHE_HOME": where.path("cache"), "GUILE_JIT_THRESHOLD": "-1", "LD_PRELOAD": judge}
-    command = ["guile", where.bring(SCRIPT), "50"]
+    command = ["guile", where.bring(SCRIPT), "50" if os.environ.get("AG_TEST_SCALE") == "full" else "10"]
     where.run(command, env={**environment, "LD_PRELOAD": ""})  # compiles the script
     with recorded.Folder() as folder:
         outcome, trace = where.record(command, folder, env=environment)

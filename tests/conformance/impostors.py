@@ -134,12 +134,85 @@ def compare_counts(tools, trace, kind, failures):
         failures.expect("ghost frees", summary["ghost_frees"], 0)
 
 
+# ISO C reserves none of these names, and a source file may have static functions of any name.
+NAMESAKES = {"main.c": """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+struct connection { char *in, *out; };
+double *valloc(int n) { return malloc((size_t)n * sizeof(double)); }
+void cfree(struct connection *connection) { free(connection->in); free(connection->out); free(connection); }
+void free_sized(void **blocks, size_t n) { for (size_t i = 0; i < n; i++) free(blocks[i]); }
+int memalign(int value, int n) { return (value + n - 1) / n * n; }
+long use_pool(void);
+int main(int argc, char **argv) {
+    long sum = argc > 1 ? read(0, argv[1], 1) : use_pool();
+    for (int i = 0; i < 100; i++) {
+        double *numbers = valloc(10);
+        struct connection *connection = malloc(sizeof *connection);
+        void *blocks[2] = {numbers, malloc(300)};
+        connection->in = malloc(100);
+        connection->out = malloc(200);
+        numbers[9] = i;
+        sum += (long)numbers[9] + memalign(i, 16);
+        cfree(connection);
+        free_sized(blocks, 2);
+    }
+    char text[32] = {0};
+    for (int i = 0; sum > 0; sum /= 10) text[i++] = '0' + (char)(sum % 10);
+    return write(1, text, strlen(text)) < 0;
+}
+""", "pool.c": """
+typedef unsigned long size;
+struct pool { char bytes[10000]; size used; } pool;
+static __attribute__((noinline)) void *malloc(struct pool *in, size n) { in->used += n; return in->bytes + in->used - n; }
+static __attribute__((noinline)) void free(struct pool *in, int how, void *block) { in->used -= (size)how + (block == 0); }
+static __attribute__((noinline)) char *strndup(struct pool *in, int n) { return in->bytes + n; }
+long use_pool(void) {
+    for (int i = 0; i < 50; i++) free(&pool, 7, malloc(&pool, 10));
+    return (long)pool.used + (strndup(&pool, 3) - pool.bytes);
+}
+"""}
+
+
+# Renames two functions if they are in a library: functions of a library with the names valloc and memalign replace those of the C library in the
+# whole program, and allogram would record their calls (limits.md).
+OTHER_NAMES = ["-Dvalloc=own_valloc", "-Dmemalign=own_memalign"]
+
+
+def namesakes_are_not_recorded(tools, is_shared):
+    """The program has functions that only share their names with allocation functions, and counts its own blocks."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for name, text in NAMESAKES.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        program = os.path.join(folder, "program")
+        sources = [os.path.join(folder, name) for name in NAMESAKES]
+        if is_shared: # all functions are in a library
+            library = os.path.join(folder, "libnames.so")
+            with open(os.path.join(folder, "start.c"), "w", encoding="utf-8") as file:
+                file.write("int start(int, char **);\nint main(int argc, char **argv) { return start(argc, argv); }\n")
+            subprocess.run(["gcc", "-std=c11", "-O1", "-w", "-fno-builtin", "-fPIC", "-shared", "-Dmain=start", *OTHER_NAMES, *sources, "-o", library], check=True, timeout=120)
+            sources = [os.path.join(folder, "start.c"), library, "-Wl,-rpath," + folder]
+        subprocess.run(["gcc", "-std=c11", "-O1", "-w", "-fno-builtin", *sources, "-o", program], check=True, timeout=120)
+        plain = recorded.run([program])
+        outcome, traces = recorded.record(tools, [program], folder)
+        failures.expect("status and output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+        summary = recorded.report(tools, traces[0])
+        counts = [summary[key] for key in ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")]
+        failures.expect("blocks and bytes, freed blocks and bytes, ghosts", counts, [500, 69600, 500, 69600, 0])
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(6)
+    plan = tap.Plan(8)
     for kind in ("functions", "zeros", "noise"):
         for is_shared in (True, False):
             plan.run("%s in a %s" % (kind, "library" if is_shared else "program"), lambda case=(kind, is_shared): a_program(tools, *case))
+    for is_shared in (True, False):
+        plan.run("namesakes in a %s" % ("library" if is_shared else "program"), lambda shared=is_shared: namesakes_are_not_recorded(tools, shared))
     return plan.status()
 
 

@@ -19,7 +19,7 @@ from terminal import SECONDS, Terminal
 
 
 class Live:
-    """commanded.c in a terminal, recorded with --live, or started for `attach --live` (ATTACHED)."""
+    """commanded.c in a terminal, recorded with `run --live`."""
 
     def __init__(self, tools, folder, *options, rows=24, columns=80, shell=None):
         self.tools, self.folder = tools, folder
@@ -60,7 +60,7 @@ class Live:
         for child in self.children(run):
             status = open("/proc/%d/stat" % child).read()
             if open("/proc/%d/comm" % child).read().startswith("allogram") and status.rsplit(")")[1].split()[3] != str(child):
-                return child # the writer leads a session of its own
+                return child # the other child, the writer, leads a session of its own
         raise RuntimeError("no process shows the screen")
 
 
@@ -118,6 +118,7 @@ def numbers_and_keys(tools, folder):
 
     live.terminal.keys("2 ") # pause
     shown("the pause", lambda text: "paused" in text and "alloc_as_c" in text)
+    live.terminal.settle()
     before = live.screen.lines()
     live.do("alloc 777 1000")
     wanted = line_of(live.report("--view=sites", "--sort=in_use_bytes"), "alloc_as_c")

@@ -103,6 +103,35 @@ def cousins(tools):
     return failures
 
 
+def tree_of_namespaces(tools):
+    """Three namespaces at the same time, in which processes have the same pids: `unshare` forks a child, which executes a shell (pid 1), which
+    starts another shell, which starts a program with an argument of its own. Each must be below the right parent."""
+    failures = tap.Failures()
+    inner = 'sh -c "/bin/ls / $N >/dev/null 2>&1; true" $N; true'
+    script = "for N in 1 2 3; do export N; (unshare -p -f --mount-proc sh -c '%s' $N; true) & done; wait; true" % inner
+    with recorded.Folder() as folder:
+        outcome, _ = recorded.record(tools, ["sh", "-c", script], folder)
+        failures.expect("status", outcome.status, 0)
+        traces = recorded.wait_until_ended(tools, folder, n_traces=1 + 3 * 6)
+        rows = {row["file"]: row for row in recorded.report(tools, traces[0], "--view=process_tree", *traces[1:])["processes"]}
+        chains = []
+        for row in rows.values():
+            if os.path.basename(row["command"][0]) == "ls":
+                number, chain, at = row["command"][-1], [], row
+                while at is not None:
+                    chain.append((os.path.basename(at["command"][0]), at["was_executed"], at["command"][-1] in ("1", "2", "3") and at["command"][-1] != number))
+                    at = rows.get(at["parent_file"])
+                chains.append(chain)
+        # the program, the shell that started it, pid 1 and the child of unshare that executed it, unshare, its subshell, and the first shell
+        failures.expect("programs", len(chains), 3)
+        for chain in chains:
+            failures.expect("names of the ancestors", [name for name, _, _ in chain], ["ls", "sh", "sh", "unshare", "unshare", "sh", "sh"])
+            failures.expect("ancestors of another namespace", [name for name, _, is_other in chain if is_other], [])
+            failures.expect("executed", [executed for _, executed, _ in chain[1:4]], [False, True, False])
+        failures.expect("identities", len({row["identity"] for row in rows.values()}), len(rows))
+    return failures
+
+
 def living(tools):
     """`run` and the writer (the process that writes the traces) are killed. As long as a process in a namespace lives, `check` must not seal
     (complete) its trace."""
@@ -200,6 +229,7 @@ def main():
              "a pid that another process has outside": lambda: same_number(tools),
              "children in a namespace that is not their parent's": lambda: chosen(tools),
              "short-lived processes with pid 1 in several namespaces": lambda: cousins(tools),
+             "the tree of processes with the same pids in three namespaces": lambda: tree_of_namespaces(tools),
              "alive after `run` and the writer were killed": lambda: living(tools)}
     sandbox = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     users_cases = {"an ordinary user's process that is not dumpable, in namespaces": lambda: hidden(tools, "", 1, *sandbox),

@@ -4,6 +4,7 @@ processes and parents, and each row the numbers that the report on its trace has
 
 import glob
 import os
+import pwd
 import random
 import re
 import sys
@@ -88,6 +89,9 @@ def compare_sums(failures, tools, report, traces):
     failures.expect("total", {metric: report["total"][metric] for metric in METRICS}, total)
     merged = recorded.report(tools, traces[0], "--merge", *traces[1:])
     failures.expect("total of --merge", {metric: merged[metric] for metric in METRICS}, total)
+    sites = recorded.report(tools, traces[0], "--view=sites", "--by=os_process", *traces[1:])["sites"]
+    failures.expect("sites by os_process", {row["trace"]: {metric: row["own"][metric] for metric in METRICS} for row in sites},
+                    {row["file"]: {metric: row[metric] for metric in METRICS} for row in report["processes"]})
 
 
 def one_tree(tools, seed):
@@ -108,9 +112,80 @@ def one_tree(tools, seed):
     return failures
 
 
+FAMILY_COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "inherited_frees")
+
+
+def read_family(path):
+    """{(pid, image): (name, parent's name, how, counts)} of the log that tests/programs/processes/process_family.c describes."""
+    family = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            name, image, parent, how, pid, *counts = line.split()
+            family[int(pid), image] = (name, parent, how, dict(zip(FAMILY_COUNTS, map(int, counts))))
+    return family
+
+
+def family(tools, seed):
+    """Compares the trace of each process of a random tree, the tree and the merged sums with the counts of the processes themselves."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        log = os.path.join(folder, "log")
+        open(log, "w").close()
+        outcome, _ = recorded.record(tools, [tools.program("process_family"), str(seed), log, "top", "3"], folder)
+        failures.expect("status", outcome.status, 0)
+        traces, end = [], time.monotonic() + 60
+        while time.monotonic() < end:  # daemons outlive `run`
+            truth = read_family(log)
+            traces = recorded.wait_until_ended(tools, folder, n_traces=len(truth))
+            if len(traces) == len(truth) == len(read_family(log)):
+                break
+        rows = {row["file"]: row for row in recorded.report(tools, traces[0], "--view=process_tree", *traces[1:])["processes"]}
+        key_of = {file: (row["pid"], row["command"][3]) for file, row in rows.items()}
+        failures.expect("processes and programs", sorted(key_of.values()), sorted(truth))
+        if failures:
+            return failures
+        sums = dict.fromkeys(FAMILY_COUNTS, 0)
+        for file, row in rows.items():
+            name, parent, how, counts = truth[key_of[file]]
+            found = recorded.report(tools, file)
+            failures.expect(name + ": counts", {key: found[key] for key in FAMILY_COUNTS}, counts)
+            failures.expect(name + ": ghosts, lost events", (found["ghost_frees"], found["lost_events"]["total"]), (0, 0))
+            failures.expect(name + ": numbers in the tree", (row["allocated_blocks"], row["freed_blocks"]), (counts["allocated_blocks"], counts["freed_blocks"]))
+            above = row["parent_file"] and truth[key_of[row["parent_file"]]][0]
+            failures.expect(name + ": parent", (above, row["was_executed"]), (None if parent == "-" else parent, how == "exec"))
+            sums = {key: sums[key] + counts[key] for key in sums}
+        merged = recorded.report(tools, traces[0], "--merge", *traces[1:])
+        failures.expect("merged", {key: merged[key] for key in FAMILY_COUNTS}, sums)
+        failures.expect("merged: ghosts", merged["ghost_frees"], 0)
+    return failures
+
+
+def titles(tools):
+    """Checks in the process tree the names that processes give themselves while they run, their users, and the limits of their address space (ulimit
+    -v)."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        limit = 1 << 46
+        script = 'ulimit -v %d; exec "$0" first-argument' % (limit >> 10)
+        outcome, traces = recorded.record(tools, ["sh", "-c", script, tools.program("titled")], folder)
+        failures.expect("status, standard output", (outcome.status, outcome.stdout), (0, b"done\n"))
+        rows = [row for row in recorded.report(tools, traces[0], "--view=process_tree", *traces[1:])["processes"]
+                if os.path.basename(row["exe"]) == "titled"]
+        failures.expect("titles", sorted(str(row["title"]) for row in rows), ["None", "dispatcher", "titled: worker 1"])
+        failures.expect("commands", {tuple(row["command"][1:]) for row in rows}, {("first-argument",)})
+        failures.expect("users", {(row["user"], row["user_id"]) for row in rows}, {(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid())})
+        failures.expect("limits of addresses", {row["address_space_limit_bytes"] for row in rows}, {limit})
+        text = recorded.run([tools.allogram, "report", "--view=process_tree", *traces]).stdout.decode()
+        failures.require("the tree shows the titles", "titled: worker 1" in text and "dispatcher" in text)
+        outcome, traces = recorded.record(tools, [sys.executable, "-c", "import time; time.sleep(0.3)", "", ""], folder)
+        row = recorded.report(tools, traces[-1], "--view=process_tree")["processes"][0]
+        failures.expect("title and limit of a process that changes nothing, with empty arguments", (row["title"], row["address_space_limit_bytes"]), (None, None))
+    return failures
+
+
 def merge_opens_files_once(tools):
-    """The memory for merging many small traces is not in proportion to their number, because the traces share the files with symbols: each
-    copy of the C library's debug information takes more than 20 MiB, if it is installed, and its symbol table more than 1 MiB."""
+    """The memory for merging many small traces is not in proportion to their number, because the traces share the files with symbols: a
+    copy of the C library's symbol table takes more than 1 MiB, and a copy of its debug information, if that is installed, more than 20 MiB."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, ["sh", "-c", "for i in $(seq 60); do ls / >/dev/null; done"], folder)
@@ -125,9 +200,13 @@ def merge_opens_files_once(tools):
 def main():
     tools = recorded.tools_of_arguments()
     seeds = range(1, 7)
-    plan = tap.Plan(len(seeds) + 1)
+    families = range(1, 9)
+    plan = tap.Plan(len(seeds) + len(families) + 2)
     plan.run("merging many traces", lambda: merge_opens_files_once(tools))
     recorded.hide_debug_files()
+    plan.run("titles", lambda: titles(tools))
+    for seed in families:
+        plan.run("family %d" % seed, lambda seed=seed: family(tools, seed))
     for seed in seeds:
         plan.run("tree %d" % seed, lambda seed=seed: one_tree(tools, seed))
     return plan.status()

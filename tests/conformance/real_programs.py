@@ -19,7 +19,8 @@ import counted
 import recorded
 import tap
 
-COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees", "in_use_blocks", "in_use_bytes")
+COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "inherited_frees", "ghost_frees",
+          "in_use_blocks", "in_use_bytes")
 JSON_KEYS = {"in_use_blocks": "in_use_blocks_at_end", "in_use_bytes": "in_use_bytes_at_end"}
 
 

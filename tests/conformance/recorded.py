@@ -94,8 +94,9 @@ def _no_core():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
-    """Runs a command to its end. If signal N ends the command, the status is 128 + N, as in a shell."""
+def run(command, env=None, cwd=None, stdin=None, timeout=300, preexec=None):
+    """Runs a command to its end. The timeout (seconds) is far above what any command takes on a busy machine. If signal N ends the command,
+    the status is 128 + N, as in a shell."""
 
     def prepare():
         _no_core()
@@ -131,7 +132,7 @@ def report(tools, trace, *options):
 
 
 def summary_lines(tools, trace, *options):
-    """Returns the rows of the summary's table, to whose lines blocks are attributed: [(function, place)], the largest first."""
+    """Returns the rows of the summary's table of lines to which blocks are attributed, the largest first: [(function, "file:line")]."""
     text = run([tools.allogram, "report", trace, "--limit=0", *options], env={**os.environ, "COLUMNS": "200"}).stdout.decode()
     return re.findall(r"^ +<?[\d.,]+ +<?\d+ % +<?[\d.,]+ +<?[\d.,]+  (\S.*?)  +(\S+)$", text, re.M)
 
@@ -193,7 +194,7 @@ def writer_of(run):
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
     """Waits until there are at least n_traces traces and all their processes have ended, because processes may outlive `run`. Returns the
-    paths of the traces. (The view of heaps needs no symbols.)"""
+    paths of the traces. Reads the heaps view, which needs no symbols and so takes little time."""
     end = time.monotonic() + seconds
     while True:
         traces = traces_in(folder)
@@ -213,7 +214,7 @@ def pair_up(tools, traces, images):
     executes another program has a trace, but no counters, because the judge begins at the first call."""
 
     def is_busy(values):
-        return values["allocated_blocks"] + values["freed_blocks"] + values["ghost_frees"] > 0
+        return values["allocated_blocks"] + values["freed_blocks"] + values["inherited_frees"] + values["ghost_frees"] > 0
 
     summaries = [(trace, report(tools, trace)) for trace in traces]
     busy = [(trace, summary) for trace, summary in summaries if is_busy(summary)]

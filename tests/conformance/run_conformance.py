@@ -25,7 +25,7 @@ SUMMARY_KEYS = {"in_use_blocks": "in_use_blocks_at_end", "in_use_bytes": "in_use
 # status (None: the status in the program's comment)
 CASES = {
     name: (name, [], {}, None)
-    for name in ("family cross_free fork_child exec_self spawned fork_with_threads longjmp_deep around_main recursion alloca_frames "
+    for name in ("family cross_free fork_child inherited_blocks exec_self spawned fork_with_threads longjmp_deep around_main recursion alloca_frames "
                  "short_threads coroutines million_blocks temporary libc_inside mappings daemon cxx_operators cxx_exceptions "
                  "cxx_bad_alloc cxx_thread_local cxx_containers rust_vectors thread_turns late_child many_stacks forgetful grown_arrays "
                  "recycled_stacks shared_children").split()
@@ -42,7 +42,7 @@ NEEDS_ROOT = {"host_root", "host_user"}
 
 
 def compare_hand(failures, what, process, names, counts):
-    """Answers question 2 (see the top of the file) for one process."""
+    """Compares the judge's counts of one process with the counts made by hand, in the comment at the top of the program."""
     for key, expression in process.counts.items():
         if key in process.varies:
             continue
@@ -132,7 +132,7 @@ def compare_details(failures, tools, trace, process):
 
 
 def processes_for(processes, n):
-    """Returns the expected counts of n process images. If fewer are given, the last ones are used for all further images."""
+    """Returns the expected counts of n process images. If fewer are given, the last one is used for all further images."""
     return [processes[min(i, len(processes) - 1)] for i in range(n)]
 
 

@@ -26,10 +26,10 @@ TRUTH = {
     "silent": [10],
 }
 LATE_BLOCKS = 6000000  # blocks that the program allocates while the writer is stopped
-# Some system calls the agent makes only in certain situations. case: the number of such a system call; the agent must make this call in the
-# case, otherwise the case does not test that the filter allows it.
+# The agent makes some system calls only in certain situations. This table has, for each such case, the number of the system call that the agent must
+# make in it. Otherwise the case would not test that the filter allows the call.
 RARE = {"jump": 131, "raw": 39, "silent": 39}  # sigaltstack, getpid, getpid
-THREAD_BLOCKS = 4  # blocks of the C library, at most: one for each stack of a thread that it cannot reuse
+THREAD_BLOCKS = 4  # blocks of the C library, at most: it allocates one for each thread for which it cannot reuse the stack of an ended thread
 MAPPINGS = 200  # events of mappings and unmappings, at most; these events may be lost, too
 
 
@@ -101,7 +101,7 @@ def refused(tools, how):
         counts = []
         for trace in traces:
             summary = recorded.report(tools, trace)
-            counts.append(summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + summary["lost_events"]["total"])
+            counts.append(summary["allocated_blocks"] + summary["freed_blocks"] + summary["inherited_frees"] + summary["ghost_frees"] + summary["lost_events"]["total"])
         # sorted by count, because the order of the traces is that of the pids
         for events, blocks in zip(sorted(counts), sorted(TRUTH[how])):
             made = blocks if how == "kept" else 2 * blocks
@@ -140,7 +140,7 @@ def late(tools, kind):
         for trace in traces:
             summary = recorded.report(tools, trace)
             lost = summary["lost_events"]["total"]
-            events = summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + lost
+            events = summary["allocated_blocks"] + summary["freed_blocks"] + summary["inherited_frees"] + summary["ghost_frees"] + lost
             if kind == "bare":
                 failures.require("events are lost", lost > 0)
                 failures.expect("events that are recorded or counted as lost", events, 2 * LATE_BLOCKS)

@@ -16,6 +16,8 @@ EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["-
 OWN, LIBRARY, LUA = "stepped", "stepped_library", "stepped_lua"
 TAKE = "take_new_chunk"  # a function of allogram's library that is called once in 2700 rounds of stepped
 ACTS = ("malloc", "family", "operators", "mappings")
+# Each fork makes a trace. All instructions of an allocation together make 6,000 traces in a minute of CPU time.
+FORK_STRIDE = ("1", "1") if os.environ.get("AG_TEST_SCALE") == "full" else ("3", "7")
 CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
          [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +
          [(LUA, "lua", [how], mode) for how in ("return", "altstack") for mode in (EXACT, SAMPLED)] +
@@ -23,7 +25,7 @@ CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPL
          [(LIBRARY, "family", ["altstack"], EXACT)] +
          [(OWN, "malloc", ["twice", "97"], EXACT), (OWN, "operators", ["twice", "199"], EXACT), (LIBRARY, "malloc", ["twice", "97"], EXACT)] +
          [(OWN, act, ["jump", "61"], EXACT) for act in ("malloc", "operators")] + [(OWN, "malloc", ["coldjump", "61"], EXACT)] +
-         [(OWN, "malloc", ["fork"], mode) for mode in (EXACT, SAMPLED)] +
+         [(OWN, "malloc", ["fork", stride], mode) for mode, stride in ((EXACT, FORK_STRIDE[0]), (SAMPLED, FORK_STRIDE[1]))] +
          [(OWN, "rounds", [how, TAKE], EXACT) for how in ("return", "fork")])
 MOST_CHILDREN_READ = 30
 
@@ -79,15 +81,30 @@ def a_case(tools, program, act, how, mode):
     return failures
 
 
+def a_thread_that_left_deep_frames(tools):
+    """After siglongjmp out of an allocation 2 MiB further down on the stack, the stacks of the same thread have Lua's functions as before."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("left_deep_lua")], folder)
+        failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"done\n"))
+        rows = recorded.report(tools, traces[0], "--view=types", "--limit=0", "--focus=makes")["types"]
+        failures.expect("tables", [row["allocated_blocks"] for row in rows if row["type"] == "table"], [1000])
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(len(CASES))
+    plan = tap.Plan(len(CASES) + 1)
     for program, act, how, mode in CASES:
         name = " ".join([program, act, *how, *mode])
         if not os.path.exists(tools.program(program)):
             plan.skip(name, program + " is not built: Lua is missing")
             continue
         plan.run(name, lambda case=(program, act, how, mode): a_case(tools, *case))
+    if os.path.exists(tools.program("left_deep_lua")):
+        plan.run("a thread that left deep frames", lambda: a_thread_that_left_deep_frames(tools))
+    else:
+        plan.skip("a thread that left deep frames", "left_deep_lua is not built: Lua is missing")
     return plan.status()
 
 

@@ -179,6 +179,11 @@ class Terminal:
                 raise RuntimeError("waited in vain for %s; the screen shows:\n%s" % (what, self.screen.text()))
             self.read(0.05)
 
+    def settle(self):
+        """Reads until the program has written nothing for 0.3 s: what it draws may arrive in parts."""
+        while self.read(0.3):
+            pass
+
     def finish(self):
         """Waits for the end of the program. Returns its status as subprocess does."""
         end = time.monotonic() + SECONDS

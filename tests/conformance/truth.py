@@ -10,7 +10,7 @@ that are freed after at most N other allocations; @mapped_bytes N: bytes that th
 import re
 
 COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_bytes",
-          "peak_blocks", "temporary_blocks", "ghost_frees", "threads")
+          "peak_blocks", "temporary_blocks", "inherited_frees", "ghost_frees", "threads")
 
 
 class Process:

@@ -33,8 +33,8 @@ int main(void) {
     return 9;
 }
 """
-# Starts the program in its last argument by each function of the C library that starts a program, 13 times in all. Then starts programs in
-# five ways that fail. If there is an argument before the program, it is a folder. The starter first hides this folder by an empty one.
+# Starts the program in its last argument by each function of the C library that starts a program, 13 times in all. Then starts programs in five ways
+# that fail. If there is an argument before the program, it is a folder; the starter first mounts an empty folder over it.
 STARTER = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -112,8 +112,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-# Starts the program in its arguments 20 times, each time in a child that ends at once, so that this process becomes the parent of the
-# program. With the argument "init" this process is the first process of a PID namespace, otherwise a subreaper.
+# Starts the program in its arguments 20 times, each time in a child that ends at once, so that this process becomes the parent of the program. For
+# this it is a subreaper; with the argument "init" it first creates a child that is the first process of a PID namespace, and the child does all this.
 ADOPTER = r"""
 #define _GNU_SOURCE
 #include <sched.h>
@@ -150,7 +150,7 @@ int main(int argc, char **argv) {
     return wait(&status) < 0 || status != 0;
 }
 """
-# A library to preload, whose functions call others that also execute a program.
+# A library to preload, which replaces execv and execvp by functions that call execve and execvpe.
 WRAPPER = r"""
 #define _GNU_SOURCE
 #include <unistd.h>
@@ -290,7 +290,7 @@ def without_the_agents_file(tools):
 
 
 def counted_once_through_wrappers(tools):
-    """A preloaded library replaces functions that execute a program by functions that call others of them. Each program counts once."""
+    """A preloaded library replaces execv and execvp by functions that call execve and execvpe. Each executed program must count once."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         static, plain = build(folder, "-static"), build(folder)
@@ -337,7 +337,8 @@ def removed_file(tools):
         plain = build(folder)
         status, text = said(tools, folder, remove + '(:); "$0" 1; "$0" 2; exit 7', plain)
         failures.expect("status", status, 7)
-        failures.expect("a message says that the live file was removed", "the live file was removed while the program ran" in text, True)
+        failures.expect("a message says that the live file was removed",
+                        "the file in /dev/shm by which programs are recorded was removed while the program ran" in text, True)
         failures.expect('the closing line says "nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
     # The program removes the live file at its start. On one CPU, in one of ten runs, the writer has not locked the file yet.

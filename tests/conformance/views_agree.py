@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The views of a trace agree: the sums of each view equal those of the summary, and the page attributes blocks to the same lines as the
-report. Some traces are tested, without options and with options that select a part of the trace. In traces of programs with a runtime,
+"""The views of a trace agree: the sums of each view equal those of the summary. The traces are tested without options and with options that
+select a part of the trace. The page has the lines of the summary and of the findings, with the same numbers. In traces of programs with a runtime,
 --runtime=NAME must select the same blocks in all views."""
 
 import base64
@@ -10,10 +10,12 @@ import os
 import re
 import shutil
 import sys
+import time
 import zlib
 
 import ocaml_programs
 import recorded
+import snapshots
 import tap
 
 PROGRAMS = ("family", "cross_free", "recursion", "temporary", "plugins", "short_threads", "longjmp_deep", "cxx_containers",
@@ -163,9 +165,10 @@ def case(tools, program, number):
         duration = recorded.report(tools, trace)["trace"]["duration_ns"]
         window = ("--from=%dns" % (duration // 3), "--to=%dns" % (duration * 9 // 10))
         narrowed = (window, window + ("--older",), ("--focus=main",), ("--tail=40",), window[1:])
-        for options in ((), narrowed[number % len(narrowed)]): # each way of narrowing is tested with two programs, to save time
+        for options in ((), narrowed[number % len(narrowed)]): # each way of narrowing is tested with two or three programs, to save time
             failures.extend(agree(tools, trace, *options))
         failures.extend(moments_agree(tools, trace))
+        failures.extend(page_agrees(tools, trace, folder))
         failures.extend(same_as_itself(tools, trace))
     return failures
 
@@ -192,27 +195,37 @@ class Page:
     def bytes(self, name):
         return zlib.decompress(base64.b64decode(re.search(r'id="b0-%s">([^<]*)<' % name, self.html)[1]))
 
+    @staticmethod
+    def number(reader):
+        """Reads a varint from an iterator of bytes."""
+        value = shift = 0
+        for byte in reader:
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+        raise RuntimeError("a table of the page is too short")
+
     def columns(self, name, n_columns):
         """Returns the first columns of a table, and the bytes after them. Numbers are varints."""
-        data, at = self.bytes(name), 0
+        reader = iter(self.bytes(name))
+        n_rows = self.number(reader)
+        return [[self.number(reader) for _ in range(n_rows)] for _ in range(n_columns)], bytes(reader)
 
-        def number():
-            nonlocal at
-            value = shift = 0
-            while True:
-                value |= (data[at] & 127) << shift
-                shift += 7
-                at += 1
-                if data[at - 1] < 128:
-                    return value
-
-        n_rows = number()
-        return [[number() for _ in range(n_rows)] for _ in range(n_columns)], data[at:]
+    def history(self, n_columns):
+        """Returns the first columns of the numbers that each group has in each slice."""
+        n_slices = json.loads(re.search(r'id="b0-facts">([^<]*)<', self.html)[1])["slices"]["count"]
+        reader = iter(self.bytes("history"))
+        n_entries = sum(self.number(reader) for _ in range(n_slices))
+        for _ in range(n_entries):
+            self.number(reader) # the groups
+        numbers = [[self.number(reader) for _ in range(n_entries)] for _ in range(n_columns)]
+        return [[(number >> 1) ^ -(number & 1) for number in column] for column in numbers] # zigzag
 
     def lines(self):
         """{(function, place): sums} of the lines to which the page attributes blocks."""
-        n_before, of_metrics = 5, ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks",
-                                   "peak_bytes", "temporary_blocks") # node, line, via, type and label come before the metrics
+        n_before, of_metrics = 7, ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks",
+                                   "peak_bytes", "temporary_blocks") # node, line, start, flags, via, type and label come before
         columns = self.columns("groups", n_before + len(of_metrics))[0]
         sums = collections.defaultdict(collections.Counter)
         for line, *values in zip(columns[1], *columns[n_before:]):
@@ -224,8 +237,8 @@ class Page:
 
 
 def page_agrees(tools, trace, folder):
-    """The page and the summary attribute the blocks to the same lines. For each metric the same line has most, and it is the line of the
-    finding about this metric."""
+    """The page and the summary attribute the blocks to the same lines. For each metric, the line with the largest number is the same in both. The
+    page has the lines of the findings about peaks, leaks and temporary blocks, with the numbers of the findings."""
     failures = tap.Failures()
     page = Page(tools, trace, folder).lines()
     for metric in ("allocated_bytes", "allocated_blocks", "in_use_bytes", "peak_bytes", "temporary_blocks"):
@@ -241,6 +254,26 @@ def page_agrees(tools, trace, folder):
             place = "%s:%d" % (os.path.basename(finding["file"]), finding["line"])
             on_page = [sums[metric] for key, sums in page.items() if key[:2] == (finding["function"], place)]
             failures.require("the page has the line of the finding %s with the same number: %s" % (finding, on_page), finding[metric.split("_")[-1]] in on_page)
+    return failures
+
+
+def page_of_reset(tools):
+    """The slices of the page show the whole recording, also what was before a reset: no number is negative, and at the end as many blocks are in
+    use as the report says."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        commanded = snapshots.Commanded(tools, folder)
+        commanded.do("alloc 1000 100")
+        time.sleep(0.1)
+        failures.expect("status of the reset", recorded.run([tools.allogram, "control", str(commanded.process.pid), "reset"]).status, 0)
+        commanded.do("alloc 500 200", "temporary 50 1000")
+        time.sleep(0.1)
+        failures.expect("status", commanded.finish(), 0)
+        signed = Page(tools, commanded.trace, folder).history(4)
+        failures.require("allocated and freed in each slice: %s" % signed, all(value >= 0 for column in signed for value in column))
+        summary = recorded.report(tools, commanded.trace)
+        failures.expect("allocated blocks after the reset", summary["allocated_blocks"], 550)
+        failures.expect("blocks in use at the end", sum(signed[0]) - sum(signed[2]), summary["in_use_blocks_at_end"])
     return failures
 
 
@@ -316,7 +349,7 @@ def several_as_one(tools):
 def main():
     tools = recorded.tools_of_arguments()
     recorded.hide_debug_files()
-    results = tap.Plan(len(PROGRAMS) + len(RUNTIMES) + 1)
+    results = tap.Plan(len(PROGRAMS) + len(RUNTIMES) + 2)
     for number, program in enumerate(PROGRAMS):
         if os.path.exists(tools.program(program)):
             results.run(program, lambda program=program, number=number: case(tools, program, number))
@@ -327,6 +360,7 @@ def main():
             results.run("--runtime with a program of " + name, lambda name=name: of_runtime(tools, name))
         else:
             results.skip("--runtime with a program of " + name, compiler + " is not installed, or the runtime is left out of this build")
+    results.run("the page of a recording that was reset", lambda: page_of_reset(tools))
     results.run("several processes as one", lambda: several_as_one(tools))
     return results.status()
 

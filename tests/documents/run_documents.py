@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import tap  # noqa: E402
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-COMMANDS = "run attach observe control report view explain diff export dump check doctor".split()
+COMMANDS = "run attach observe control report view explain diff export dump check doctor mcp".split()
 
 
 # ---- options ----

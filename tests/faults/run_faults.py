@@ -145,11 +145,17 @@ def the_writer_is_stopped(tools, seeds):
             n_stopped += was_stopped
             judge(tools, failures, "stopped, seed %d" % seed, outcome, folder, plain, truth)
     failures.fail_unless("the writer was never stopped", n_stopped > 0)
+    # this program fills more memory than its threads may use without a wait for the writer
+    with recorded.Folder() as folder:
+        _, was_stopped = while_it_runs(tools, [tools.program("million_blocks")], folder, lambda run: stop_and_go(run, 0.05, 1.5))
+        costs = [recorded.report(tools, trace)["profiler"] for trace in recorded.traces_in(folder)]
+        failures.fail_unless("waits for a stopped writer are counted: %s" % costs,
+                             was_stopped and all(cost["waits"] > 0 and cost["waited_ns"] > 1e8 for cost in costs))
     return failures
 
 
 def shared_memory_is_full(tools):
-    """The program has so many stacks that /dev/shm is too small for them. In the second run another process also fills /dev/shm."""
+    """The program has so many stacks that /dev/shm is too small for them. In the second run the test also fills /dev/shm with a file."""
     n_paths, depth = 12000, stack_ids.DEPTH
     command = [tools.program("random_paths"), str(n_paths), str(depth)]
     failures = tap.Failures()

@@ -6,7 +6,7 @@ expensive. Prints TAP.
 
 The programs are the fuzz targets fuzz_SUBJECT.c, linked with read_input.c and named input_SUBJECT: there must be one program for each
 target. For N bytes of input a program may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, as a command of allogram may.
-The inputs in the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. reader_budgets.py measures commands on
+The inputs in the corpus have at most some KB, so only a quarter of the fixed parts is allowed for them. reader_budgets.py measures commands on
 whole traces, tests/unit/symbol_budgets.py measures the symbolizer on programs and libraries."""
 
 import glob
@@ -211,6 +211,24 @@ def records_of_no_length():
 @case("chunk")
 def records_of_unknown_kinds():
     return b"\1" + b"\x7f\0" * (2 * MIB)
+
+
+# ---- json: a JSON text (fuzz_json.c) ----
+
+
+@case("json")
+def open_brackets():
+    return b"[" * MIB
+
+
+@case("json")
+def json_of_escapes():
+    return b'{"' + b"\\u00e9" * (MIB // 8) + b'":"' + b"\\ud83d" * (MIB // 8) + b'"}'
+
+
+@case("json")
+def many_members():
+    return b"{" + b",".join(b'"%d":0' % number for number in range(2000)) + b"}"
 
 
 def measure(program, path, share):

@@ -133,7 +133,7 @@ uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes) {
     sum = read_chunks(path, sum);
 
     struct ag_verdict verdict;
-    if (ag_trace_verify(path, &verdict) == 0) {
+    if (ag_trace_verify(path, /* progress= */ NULL, &verdict) == 0) {
         if (verdict.is_whole != (verdict.damage.code == AG_DECODE_OK)) {
             __builtin_trap();
         }

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """attach_tests ALLOGRAM PROGRAMS: attaches repeatedly to programs that count their own allocations, and detaches. Prints TAP.
 
-The programs must give the right answers throughout. After the last detach, the mapped files, the code and the memory maps of a program must
-be the same as before the first attach. With AG_TEST_SCALE=full there are 10,000 cycles with the program hammer, and 1,000 with each other
-program."""
+The programs must give the right answers throughout. After the last detach, the mapped files and the code of a program must be the same as before the
+first attach. With AG_TEST_SCALE=full there are 10,000 cycles with the program hammer, and 1,000 with each other program."""
 
 import fcntl
 import math
@@ -17,16 +16,16 @@ import sys
 import tempfile
 import time
 
-from attached import IS_FULL, OTHER_CYCLES, Attached, Target, cycles, image
+from attached import IS_FULL, OTHER_CYCLES, Attached, Target, cycles, image, maps
 from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 HAMMER_CYCLES = 10000 if IS_FULL else 30
 
 
-def hammer(niceness=0):
-    """Starts the program hammer. With NICENESS above 0, hammer leaves the CPU to allogram, so that attach and detach take a fifth of the
-    time."""
-    target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, "hammer"))
+def hammer(niceness=0, program="hammer"):
+    """Starts the program hammer, or many_hammers. With NICENESS above 0, it leaves the CPU to allogram, so that attach and detach take a
+    fifth of the time."""
+    target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, program))
     assert target.answer() == "ready"
     return target
 
@@ -38,22 +37,32 @@ def counted(attached):
     return f"burst {found[0]['allocated_blocks']} {found[0]['allocated_bytes']}" if found else "burst 0 0"
 
 
-@test
-def four_threads_that_hammer_malloc_are_counted_to_the_unit():
-    with hammer(niceness=10) as target:
+def are_counted_to_the_unit(target, n_cycles, n_rounds):
+    with target:
         before = image(target.pid)
 
         def work(_):
-            truth = target.ask("burst 10")
+            truth = target.ask(f"burst {n_rounds}")
 
             def check(attached):
                 assert counted(attached) == truth, (counted(attached), truth)
 
             return check
 
-        cycles(target, HAMMER_CYCLES, work, "--mode=exact")
+        cycles(target, n_cycles, work, "--mode=exact")
         assert target.ask("check") == "check OK"
-        assert image(target.pid) == before
+        after = image(target.pid)
+        assert after == before, set(after) ^ set(before)
+
+
+@test
+def four_threads_that_hammer_malloc_are_counted_to_the_unit():
+    are_counted_to_the_unit(hammer(niceness=10), HAMMER_CYCLES, 10)
+
+
+@test
+def a_hundred_threads_that_allocate_are_counted_to_the_unit():
+    are_counted_to_the_unit(hammer(niceness=5, program="many_hammers"), 1, 1)
 
 
 @test
@@ -292,6 +301,12 @@ def a_process_that_does_not_exist_is_refused():
 
 
 @test
+def the_command_itself_is_refused():
+    said = subprocess.run(["sh", "-c", f"exec {ALLOGRAM} attach $$"], capture_output=True, text=True, check=False)
+    assert said.returncode == 125 and "is this command itself" in said.stderr, said
+
+
+@test
 def a_zombie():
     with Target("sh", "-c", "sleep 0 & exec sleep 1000") as target:
         child = None
@@ -400,6 +415,18 @@ def a_stopped_process_is_refused():
         target.process.send_signal(signal.SIGSTOP)
         time.sleep(0.05)
         assert "is stopped" in refusal(target.pid)
+
+
+@test
+def old_return_addresses_on_a_stack_do_not_keep_the_agent():
+    with Target(os.path.join(PROGRAMS, "old_words")) as target, tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+        for _ in range(3):
+            attached = Attached(target.pid, folder, "--mode=exact")
+            assert target.ask("go") == "allocated"
+            attached.detach()
+            assert attached.report("--view=summary")["allocated_blocks"] == 1
+        assert not [line for line in maps(target.pid) if "allogram" in line], maps(target.pid)
 
 
 @test

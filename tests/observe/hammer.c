@@ -1,16 +1,16 @@
-/* hammer.c: a program that allocates as fast as it can in four threads, while allogram attaches to
- * it and detaches. It counts the blocks and bytes of the function counted_round.
+/* hammer.c: a program that allocates as fast as it can in HAMMERS threads, while allogram attaches
+ * to it and detaches. It counts the blocks and bytes of the function counted_round.
  *
  *     usage: hammer [quiet]
  *
- * quiet: the program allocates only on command.
+ * quiet: the program has no other threads, and allocates only on command (not by `burst`).
  *
  * It prints "ready" when all threads run. Each line of its input is a command, answered by one
  * line:
  *
- *     burst N    each of the four threads calls counted_round N times. Answer: "burst BLOCKS
- *                BYTES", what the four threads together allocated in these calls
- *     check      answer: "check OK", or the first error: a block whose contents changed, a system
+ *     burst N    each of the HAMMERS threads calls counted_round N times. Answer: "burst BLOCKS
+ *                BYTES", what the threads together allocated in these calls
+ *     check      answer: "check OK", or the last error: a block whose contents changed, a system
  *                call that returned EINTR although no handler ran, a changed errno or vector
  *                register
  *     fill N     allocates N blocks of 512 KiB, and keeps them. Answer: "fill"
@@ -36,10 +36,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HAMMERS = 4, KEPT = 64, FILL_MOST = 4096, FILL_BYTES = 512 << 10, WAITERS = 6 };
+#ifndef HAMMERS
+#define HAMMERS 4
+#endif
+enum { KEPT = 64, FILL_MOST = 4096, FILL_BYTES = 512 << 10, WAITERS = 6 };
 
 static _Atomic long wanted[HAMMERS], blocks, bytes;
-static _Atomic int n_busy;
+static _Atomic int n_busy, has_begun;
 static _Atomic(const char *) trouble;
 static char *filled[FILL_MOST];
 static size_t n_filled;
@@ -127,6 +130,9 @@ static __attribute__((noinline)) void counted_round(void) {
 }
 
 static void *hammer_on(void *argument) {
+    while (!atomic_load(&has_begun)) { /* otherwise main gets no CPU to start the other threads */
+        usleep(1000);
+    }
     struct hammer hammer = {.random = 1 + (unsigned)(uintptr_t)argument,
                             .number = (int)(uintptr_t)argument};
     const int number = hammer.number;
@@ -267,6 +273,7 @@ int main(int argc, char **argv) {
         }
     }
     puts("ready");
+    atomic_store(&has_begun, 1);
     while (fgets(line, sizeof line, stdin)) {
         if (strncmp(line, "burst ", 6) == 0) {
             burst(atol(line + 6));

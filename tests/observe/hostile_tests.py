@@ -177,7 +177,7 @@ def urgently():
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except PermissionError as error:
-        raise Skip("this user may not get real-time priority, which `attach` needs to get a CPU") from error
+        raise Skip("this user may not get real-time priority, without which the test would measure its own wait for a CPU") from error
     try:
         yield
     finally:
@@ -271,7 +271,7 @@ def observe_memory_whose_reads_never_return():
 
 
 @test
-def observe_that_a_signal_ends_has_the_status_of_the_signal():
+def observe_has_the_status_of_the_signal_that_ends_it():
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         with Hostile("fault") as target:
             ended = Ended(["observe", str(target.pid), "--duration=20s"], 1, number)
@@ -297,7 +297,8 @@ def observe_a_perf_map_that_is_a_hole():
 
 @test
 def observe_stays_within_cpu_and_memory_limits():
-    """If the files of the target are small, `observe` may use at most 2 s of CPU time and 256 MiB of memory."""
+    """These targets have little data that is real: the rest is repeated, or a hole of a file, or a circle. `observe` may use at most 2 s of
+    CPU time and 256 MiB of memory for them."""
     for mode in ("circle", "tables", "holes", "map"):
         with Hostile(mode) as target:
             process = subprocess.Popen([ALLOGRAM, "observe", str(target.pid), "--duration=2s"], stdout=subprocess.DEVNULL,

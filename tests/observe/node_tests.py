@@ -56,8 +56,8 @@ class Starved(RuntimeError):
 
 
 class Observer:
-    """A running `allogram observe`. The method `result` waits until the command ends. If the tests run as root, it has a higher priority than
-    the node: the tests compare numbers, and an observer without CPU time misses collections and samples on a busy machine."""
+    """A running `allogram observe`. The method `result` waits until the command ends. If the tests run as root, the command has a higher priority
+    than the node: the tests compare numbers, and an observer without CPU time misses collections and samples on a busy machine."""
 
     def __init__(self, node, *options, wrapper=()):
         command = [*HIGH_PRIORITY, *wrapper, ALLOGRAM, "observe", str(node.pid), "--json", *options]
@@ -237,7 +237,7 @@ def sampled_shares(node, rounds, wrapper=()):
     failures.require("the frames of spin/1 have its source file: %s" % files, any(name == "observed_node:spin/1" and file and file.endswith("observed_node.erl") for name, file in files))
     samples, complete = result["samples"], result["complete_stacks"]
     failures.require("nearly all stacks are complete: %s of %s" % (complete, samples), samples > 100 and complete >= 0.99 * samples)
-    late = [note for note in result["notes"] if "read shortly after" in note]
+    late = [note for note in result["notes"] if "but shortly after" in note]
     failures.expect("notes that stacks were read after their samples", len(late), 1 if wrapper else 0)
     return failures
 
@@ -385,11 +385,11 @@ MANY_PER_SECOND = 2000  # collections: if there are more, the observer reports a
 
 
 def many_collections_are_sampled(node):
-    """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to
-    all bytes, and all collections must be counted. The observer reports each of about the first 20,000 collections, and then a few hundred
-    samples with large weights, which make up most of the bytes. The standard deviation of the bytes of a function with the share s of all
-    bytes is the square root of s times the sum of all squared weights. If the observer divided the bytes by random words, the variance
-    of a binomial distribution with the probability s is added."""
+    """If there are too many collections to report each one, the observer samples them by bytes. The weights of the samples must add up to all bytes,
+    and all collections must be counted. The observer reports each of about the first 20,000 collections, and then a few hundred samples with large
+    weights, which make up most of the bytes. The standard deviation of the bytes of a function with the share s of all bytes is the square root of s
+    times the sum of all squared weights. If the observer watched the allocation of randomly chosen words and divided the bytes among the functions
+    that allocated these words, the variance of a binomial distribution with the probability s is added."""
     failures = tap.Failures()
     for _ in range(3):  # on a busy machine, there may be too few collections per second
         begin, before = time.monotonic(), int(node.ask("collections"))
@@ -419,7 +419,7 @@ def periodic_allocations_are_divided(node):
     be those that they allocated. The standard deviation is that of a binomial distribution."""
     failures = tap.Failures()
     n_words, rounds = 0, rounds_for(node, "allocate_periodic", 1)
-    for seconds in (6, 20, 60):  # on a busy machine, words are watched less often
+    for seconds in (6, 20, 60):  # on a busy machine, the observer watches the allocation of fewer words
         if n_words < 100:
             result, _, bytes_of = watch_collections(node, "allocate_periodic", rounds, seconds)
             rows = {row["function"]: row for row in result["gc"]["functions"]}

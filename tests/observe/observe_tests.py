@@ -19,7 +19,7 @@ from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 
 class Target(attached.Target):
-    """A program that prints "ready"."""
+    """A program of the folder PROGRAMS. The constructor returns when the program has printed "ready"."""
 
     def __init__(self, name, *arguments):
         path = os.path.join(PROGRAMS, name)
@@ -148,7 +148,9 @@ def shares_of_a_static_musl_program():
 @test
 def shares_of_a_go_program():
     result = check_shares("cpu_shares_go", "main.threeParts", "main.onePart", complete=0.95)
-    assert function(result, "main.worker")["total"] >= 0.95 * result["samples"]
+    # main.worker calls both parts; on a busy machine many samples are in Go's own threads
+    parts = own(result, "main.threeParts") + own(result, "main.onePart")
+    assert function(result, "main.worker")["total"] >= 0.95 * parts, result["functions"][:10]
 
 
 @test

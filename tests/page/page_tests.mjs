@@ -21,8 +21,8 @@ function skipAll(why) {
   process.exit(0);
 }
 
-const chromiumPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find(existsSync);
-if (!chromiumPath) skipAll("no Chromium here");
+const chromiumPath = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium", "/usr/bin/chromium-browser"].find(existsSync);
+if (!chromiumPath) skipAll("no Chromium here (the package chromium-headless-shell)");
 if (!existsSync(join(packages, "node_modules/playwright-core"))) {
   skipAll("the page's npm packages are not here");
 }

@@ -3,14 +3,16 @@
  *
  * It is preloaded instead of the profiler, or after the profiler in the same process, and shares no
  * code with the profiler. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so
- * they survive every end of the program (exec, _exit, SIGKILL). The rest of the
- * state is in memory that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts
- * from zero. A child of vfork shares its parent's memory and is counted as its parent.
+ * they survive every end of the program (exec, _exit, SIGKILL). The rest of the state is in memory
+ * that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts from zero. Only the
+ * set of the addresses of all blocks is copied to the child, so that it knows the blocks that it
+ * has inherited. A child of vfork shares its parent's memory and is counted as its parent.
  *
  * One spin lock, taken with all signals blocked, protects everything: slow, but easy to verify. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,7 +35,10 @@ enum {
 
 struct counters { /* tests/conformance/counted.py reads this layout: change both together */
     uint64_t magic, pid;
-    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, ghost_frees;
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
+    /* frees of blocks that are in no table: of those that a parent process had allocated before the
+     * fork, and of all others */
+    uint64_t inherited_frees, ghost_frees;
     uint64_t in_use_blocks, in_use_bytes, peak_blocks, peak_bytes, temporary_blocks, threads;
     uint64_t overflow; /* 1: the table of blocks was too small, and the numbers are wrong */
     char exe[256];
@@ -54,6 +59,7 @@ struct state { /* in memory that a forked child finds zeroed */
 };
 
 static struct state *state;
+static uintptr_t *addresses; /* of the blocks of this process and of those that it inherited */
 static __thread uint32_t thread_of_process,
     thread_number __attribute__((tls_model("initial-exec")));
 static __thread uint64_t thread_serial __attribute__((tls_model("initial-exec")));
@@ -70,10 +76,18 @@ static int (*next_posix_memalign)(void **, size_t, size_t);
 static void *(*next_valloc)(size_t);
 static void *(*next_pvalloc)(size_t);
 
-static void *empty_in_child(size_t bytes) {
+static void *map_memory(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED || madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
+    if (memory == MAP_FAILED) {
+        abort();
+    }
+    return memory;
+}
+
+static void *empty_in_child(size_t bytes) {
+    void *memory = map_memory(bytes);
+    if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
         abort();
     }
     return memory;
@@ -120,14 +134,37 @@ static void find_next(void) {
     is_looking_up = false;
 }
 
+static sigset_t enter(void);
+static void leave(sigset_t before);
+
+/* The lock is held during a fork, so that the child gets a consistent set of addresses. In the
+ * child the kernel has cleared the lock. */
+static sigset_t before_fork;
+
+static void enter_fork(void) {
+    before_fork = enter();
+}
+
+static void leave_in_parent(void) {
+    leave(before_fork);
+}
+
+static void leave_in_child(void) {
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_fork, NULL, 8);
+}
+
 /* Runs in the first call of malloc, or before main. At that time there is only one thread, and no
  * timer. */
 __attribute__((constructor)) static void start(void) {
     if (next_malloc == NULL) {
         find_next();
+        addresses = map_memory(sizeof *addresses * TABLE_SLOTS);
         state = empty_in_child(sizeof *state);
         state->table = empty_in_child(sizeof(struct block) * TABLE_SLOTS);
         state->counters = open_counters();
+        if (pthread_atfork(enter_fork, leave_in_parent, leave_in_child) != 0) {
+            abort();
+        }
     }
 }
 
@@ -176,6 +213,35 @@ static struct block *find(uintptr_t address) {
     return NULL;
 }
 
+/* ---- the set of addresses, a hash table of the same size as the table of blocks ---- */
+
+/* Returns the slot of ADDRESS, or the free slot where it belongs. */
+static size_t slot_of(uintptr_t address) {
+    size_t slot = home_of(address);
+    while (addresses[slot] != 0 && addresses[slot] != address) {
+        slot = (slot + 1) & (TABLE_SLOTS - 1);
+    }
+    return slot;
+}
+
+/* Returns whether ADDRESS was in the set. */
+static bool remove_address(uintptr_t address) {
+    size_t hole = slot_of(address);
+    if (addresses[hole] == 0) {
+        return false;
+    }
+    for (size_t slot = (hole + 1) & (TABLE_SLOTS - 1); addresses[slot] != 0;
+         slot = (slot + 1) & (TABLE_SLOTS - 1)) {
+        size_t home = home_of(addresses[slot]);
+        if (((slot - home) & (TABLE_SLOTS - 1)) >= ((slot - hole) & (TABLE_SLOTS - 1))) {
+            addresses[hole] = addresses[slot];
+            hole = slot;
+        }
+    }
+    addresses[hole] = 0;
+    return true;
+}
+
 static void remove_block(struct block *block) {
     size_t hole = (size_t)(block - state->table);
     for (size_t slot = (hole + 1) & (TABLE_SLOTS - 1); state->table[slot].address != 0;
@@ -206,13 +272,16 @@ static void book_allocation(void *address, uint64_t size) {
         return;
     }
     *block = (struct block){(uintptr_t)address, size, thread_number, thread_serial};
+    addresses[slot_of((uintptr_t)address)] = (uintptr_t)address;
 }
 
 static void book_free(void *address) {
     struct counters *counters = state->counters;
     struct block *block = find((uintptr_t)address);
+    const bool is_known = remove_address((uintptr_t)address);
     if (block == NULL || block->address == 0) {
-        counters->ghost_frees++;
+        counters->inherited_frees += is_known;
+        counters->ghost_frees += !is_known;
         return;
     }
     counters->freed_blocks++;
@@ -293,6 +362,7 @@ static void *counted_realloc(void *address, size_t size) {
     struct counters saved = *state->counters;
     book_free(address);
     bool was_temporary = state->counters->temporary_blocks != saved.temporary_blocks;
+    bool was_inherited = state->counters->inherited_frees != saved.inherited_frees;
     leave(before);
 
     void *moved = next_realloc(address, size);
@@ -302,8 +372,12 @@ static void *counted_realloc(void *address, size_t size) {
         book_allocation(moved, size);
     } else if (size != 0) { /* next_realloc failed and the old block lives on: undoes book_free */
         struct counters *counters = state->counters;
+        if (old.address != 0 || was_inherited) {
+            addresses[slot_of((uintptr_t)address)] = (uintptr_t)address;
+        }
         if (old.address == 0) {
-            counters->ghost_frees--;
+            counters->inherited_frees -= was_inherited;
+            counters->ghost_frees -= !was_inherited;
         } else {
             counters->freed_blocks--;
             counters->freed_bytes -= old.size;

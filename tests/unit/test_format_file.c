@@ -1,5 +1,5 @@
-/* test_format_file.c: trace files that are whole, cut at any byte, resumed, limited by a full disk,
- * of other versions, or no traces. */
+/* test_format_file.c: trace files that are whole, cut at any byte, damaged, resumed, limited in
+ * size, or of a newer version, and files that are no traces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -105,7 +105,7 @@ static struct ag_verdict verdict_of(const void *bytes, size_t n_bytes) {
     struct ag_verdict verdict;
     const char *path = path_of("verdict");
     write_file(path, bytes, n_bytes);
-    assert_int_equal(ag_trace_verify(path, &verdict), 0);
+    assert_int_equal(ag_trace_verify(path, /* progress= */ NULL, &verdict), 0);
     unlink(path);
     return verdict;
 }
@@ -299,7 +299,7 @@ static void an_unknown_chunk_kind_is_passed_over(void **state) {
     assert_null(ag_trace_writer_free(writer));
     assert_null(ag_event_encoder_free(encoder));
     struct ag_verdict verdict;
-    assert_int_equal(ag_trace_verify(path, &verdict), 0);
+    assert_int_equal(ag_trace_verify(path, /* progress= */ NULL, &verdict), 0);
     assert_true(verdict.is_whole);
     assert_int_equal(verdict.events, 1);
     unlink(path);
@@ -395,7 +395,7 @@ static void resumed_after_a_cut_at_any_byte(void **state) {
         assert_null(ag_trace_writer_free(writer));
 
         struct ag_verdict verdict;
-        assert_int_equal(ag_trace_verify(path, &verdict), 0);
+        assert_int_equal(ag_trace_verify(path, /* progress= */ NULL, &verdict), 0);
         assert_true(verdict.is_whole);
         assert_int_equal(verdict.chunks, whole + 2);
     }
@@ -446,8 +446,8 @@ static void sequences_of_many_streams_are_known_after_a_resume(void **state) {
 /* ---- a full disk ---- */
 
 /* Sets a limit of the file size, and writes a trace that exceeds it. Must be called in a child
- * process, because the limit holds until the process ends. Returns 0, or the number of the source
- * line of the check that failed. */
+ * process, because the limit holds until the process ends. Returns 0, or a number for the process
+ * to exit with: the source line of the failed check, modulo 250. */
 static int fill_up(const char *path, size_t limit_bytes) {
     const struct rlimit limit = {.rlim_cur = limit_bytes, .rlim_max = limit_bytes};
     signal(SIGXFSZ, SIG_IGN);
@@ -470,7 +470,7 @@ static void at_a_file_size_limit_the_last_whole_chunk_is_the_end(void **state) {
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
         struct ag_verdict verdict;
-        assert_int_equal(ag_trace_verify(path, &verdict), 0);
+        assert_int_equal(ag_trace_verify(path, /* progress= */ NULL, &verdict), 0);
         assert_true(verdict.is_trace);
         assert_int_equal(verdict.damage.code,
                          AG_DECODE_UNSEALED); /* not CUT: the writer left no partial chunk */

@@ -39,7 +39,8 @@ static int judge_within(const char *text, long double aside) {
     return r < 0 ? r : (int)answer;
 }
 
-/* Returns 1 if the expression is true, 0 if it is false, or a negative errno if it is invalid. */
+/* Returns 1 if the expression is true, 0 if it is false, or a negative errno if it is invalid or
+ * divides by 0. */
 static int judge(const char *text) {
     const int answer = judge_within(text, 0);
     assert_int_not_equal(answer, AG_GATE_UNSURE);
@@ -194,7 +195,8 @@ static void errors_are_reported_with_their_place(void **state) {
     wrong("functions > 1", "at character 11, ", "must be followed by [\"NAME OF A FUNCTION\"]");
     wrong("temporary_blocks > 30%", "at character 1, ",
           "temporary_blocks / allocated_blocks > 30%");
-    wrong("threads > 1 and 5% <= peak_bytes * 2", "at character 17, ", "of what the percentage is");
+    wrong("threads > 1 and 5% <= peak_bytes * 2", "at character 17, ",
+          "a percentage needs a total");
     wrong("functions['f'] > 1", "at character 16, ",
           "must be followed by .METRIC, one of calls own_words");
     wrong("functions['f'].peak_bytes > 1", "at character 16, ", "the metrics are calls own_words");

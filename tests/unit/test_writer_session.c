@@ -64,8 +64,8 @@ static void a_session_that_cannot_be_created_closes_its_file_once(void **state) 
 
 /* ---- live files of killed commands ---- */
 
-/* Creates a session in a process that is killed before its writer begins, or, if HAD_WRITER, after
- * a writer was killed. */
+/* Creates a session in a process that is then killed. HAD_WRITER: the session names this process as
+ * its writer; otherwise it never had a writer. */
 static void leave_live_file(const struct ag_session_options *options, bool had_writer) {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -221,7 +221,7 @@ static int play_threads(void) {
 }
 
 /* Starts a program that first waits for a byte in the pipe `go`, as the child of `allogram run`
- * does. */
+ * does. Creates its trace and starts the writer before it sends this byte. */
 static pid_t start_program(int (*play)(uint64_t), uint64_t argument) {
     int go[2];
     char path[4096], message[512];
@@ -548,17 +548,19 @@ static void (*start_meanwhile)(void); /* called once, when the writer next begin
 static uint32_t begun_slots[8];
 static size_t n_begun_slots;
 
-struct ag_recording *__real_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first);
-struct ag_recording *__wrap_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first);
+struct ag_recording *__real_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first,
+                                               const struct ag_process_parent *parent);
+struct ag_recording *__wrap_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first,
+                                               const struct ag_process_parent *parent);
 
-struct ag_recording *__wrap_ag_recording_begin(struct ag_session *of, uint32_t slot,
-                                               bool is_first) {
+struct ag_recording *__wrap_ag_recording_begin(struct ag_session *of, uint32_t slot, bool is_first,
+                                               const struct ag_process_parent *parent) {
     begun_slots[n_begun_slots++ % 8] = slot;
     if (start_meanwhile) {
         start_meanwhile();
         start_meanwhile = NULL;
     }
-    return __real_ag_recording_begin(of, slot, is_first);
+    return __real_ag_recording_begin(of, slot, is_first, parent);
 }
 
 /* A process that was created before the process of slot 0 takes slot 2, executes another program,

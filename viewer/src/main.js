@@ -1,5 +1,5 @@
 // main.js: the page of `allogram view`. The state is in the address (fragment.js). The state selects a view and
-// a range of the recording; every view shows the selected range.
+// a range of the recording; the views of blocks show the selected range.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
@@ -44,7 +44,7 @@ function missingTexts({ facts }) {
   }
   if (end === "cut" || end === "running") {
     texts.push(`${end === "running" ? "running: the program had not ended"
-      : damage ? "cut: the trace has no end of the program" : "cut: recording stopped before the program ended"
+      : damage ? "cut: the end of the program is not in the trace" : "cut: recording stopped before the program ended"
       }; events after ${time(facts.summary.duration_ns)} are missing`);
   }
   if (facts.lost_stacks > 0) {
@@ -275,11 +275,12 @@ class App {
     $("facts").textContent = [facts.start_realtime_ns > 0 ? `recorded ${dateText(facts.start_realtime_ns)}` : "",
       facts.host ? `on ${facts.host}` : "", `pid ${facts.pid}`,
       facts.is_observed ? "observed from outside" : facts.mode, time(summary.duration_ns),
-      facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
+      facts.kernel_kill?.certain ? "killed by the kernel" : facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
         "± is the 95 % confidence interval" : ""].filter(Boolean).join(" · ");
     const warnings = [
       ...missingTexts(this.trace),
+      facts.kernel_kill ? [facts.kill_reason, facts.kill_memory].filter(Boolean).join(". ") : "",
       ...(this.before ? missingTexts(this.before).map((text) => `the trace before: ${text}`) : []),
       ...facts.runtimes.filter((runtime) => !runtime.hooked || runtime.note).map(({ name, version, hooked, note }) =>
         `${hooked ? "" : "not recorded: allocations of "}${name}${version ? ` ${version}` : ""}: ${note || "reason unknown"}`),
@@ -654,7 +655,7 @@ class App {
       own[this.trace.functionOf[frame]] += values[i];
     });
     const { functions, text, open } = this.source;
-    return this.listOfFunctions("who allocates most of it", "itself, or through functions of libraries", own, functions,
+    return this.listOfFunctions("functions that allocate most", "itself, or through functions of libraries", own, functions,
       text, open);
   }
 

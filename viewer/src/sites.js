@@ -58,7 +58,12 @@ export function sureColumn(trace, valueOf, boundsOfRow, unit) {
     title: (row) => boundsText(boundsOfRow(row)) }] : [];
 }
 
-export function siteRows(app, by, range = app.range, trace = app.trace) {
+const ALL_NAMES = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks", "temporary_blocks",
+  "leaked_bytes", "leaked_blocks", "freed_bytes", "freed_blocks"];
+
+// Returns a row for each function, line or image that has a value. NAMES: the metrics of the rows. Each metric is a sum over the whole tree,
+// so a view that is drawn while the range is dragged asks only for the metrics that it shows.
+export function siteRows(app, by, range = app.range, trace = app.trace, names = ALL_NAMES) {
   const keys = keysOf(trace, by);
   const cached = `${trace.number} ${by} ${trace.isFolded}`;
   if (!trees.has(cached)) {
@@ -67,17 +72,14 @@ export function siteRows(app, by, range = app.range, trace = app.trace) {
   }
   const tree = trees.get(cached);
   const sums = {};
-  for (const name of ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks",
-    "peak_bytes", "peak_blocks", "temporary_blocks", "leaked_bytes", "leaked_blocks",
-    "freed_bytes", "freed_blocks"]) {
-    sums[name] = sumsByKey(tree, range, by, keys.keyOf, keys.count, name);
-  }
+  for (const name of names) sums[name] = sumsByKey(tree, range, by, keys.keyOf, keys.count, name);
+  const { isLeast: isLeastOf } = sums[names[0]];
   const sure = trace.isSampled ? boundsOf(tree, range, keys.count) : null;
   const rows = [];
   for (let key = 1; key < keys.count; key++) {
     const own = {};
     const total = {};
-    const isLeast = sums.allocated_blocks.isLeast(key);
+    const isLeast = isLeastOf(key);
     let isUsed = isLeast;
     for (const [name, sum] of Object.entries(sums)) {
       own[name] = sum.own[key];
@@ -99,7 +101,7 @@ export function showSites(app, host) {
   const unit = metricName.endsWith("bytes") ? "bytes" : "blocks";
   const blocks = metricName.replace("bytes", "blocks");
   const matches = app.nameMatcher();
-  const rows = siteRows(app, state.by)
+  const rows = siteRows(app, state.by, app.range, app.trace, [...new Set([metricName, blocks])])
     .filter((row) => row.total[metricName] !== 0 || row.own[metricName] !== 0 || row.isLeast)
     .filter((row) => !matches || matches(row.name) || matches(row.note));
   const by = make("div", { class: "choice", role: "group", "aria-label": "one row for each" },

@@ -28,8 +28,8 @@ export function sumsByKey(tree, range, by, keyOf, count, name) {
     return { own: sums.own, total: exact, isLeast: () => false };
   }
   const blocks = exactTotals(trace, by, keyOf, count, "allocated_blocks");
-  const inTree = tree.byKey(trace.groups.allocated_blocks, count).total;
-  return { ...sums, isLeast: (key) => blocks[key] > inTree[key] };
+  tree.blocksByKey ??= tree.byKey(trace.groups.allocated_blocks, count).total;
+  return { ...sums, isLeast: (key) => blocks[key] > tree.blocksByKey[key] };
 }
 
 export const LEAST_HINT = "at least this much: callers of small stacks are not known for a part of the recording";

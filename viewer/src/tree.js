@@ -5,7 +5,7 @@ import { OTHER } from "./trace.js";
 export class Tree {
   constructor() {
     this.parent = [0];
-    this.key = [0]; // the key of each node: a function, or what the argument keyOf of callers() returns
+    this.key = [0]; // the key of each node: the number of its function, or what the argument keyOf of callers() returns
     this.children = new Map(); // parent and key -> node
   }
 
@@ -84,13 +84,10 @@ export class Tree {
   byKey(values, keyCount) {
     const own = new Float64Array(keyCount);
     const total = new Float64Array(keyCount);
-    const ownOf = this.own(values);
+    const { count, groupNode, key, isOutermost } = this;
+    for (let i = 0; i < groupNode.length; i++) own[key[groupNode[i]]] += values[i]; // key 0: stacks without any frame
     const totalOf = this.totals(values);
-    for (let i = 1; i < this.count; i++) {
-      own[this.key[i]] += ownOf[i];
-      if (this.isOutermost[i]) total[this.key[i]] += totalOf[i];
-    }
-    own[0] = ownOf[0]; // stacks without any frame
+    for (let i = 1; i < count; i++) if (isOutermost[i]) total[key[i]] += totalOf[i];
     total[0] = totalOf[0];
     return { own, total };
   }

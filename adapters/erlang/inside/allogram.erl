@@ -104,7 +104,8 @@ say(_Text) -> erlang:nif_error(not_loaded).
 %% Options: output => the file name of a trace, which is kept; trace => patterns as in start/1; spawned => true: the processes that
 %% the function starts are counted as well, in the trace; callers => false: the emulator's own counters (call_memory) are used, which cost
 %% less. Then each function has Parent 0, Nanoseconds is undefined, words of received messages count in the receiving function, and no trace
-%% is written; with spawned => true, the processes that the function starts are counted in the table. This needs OTP 26.
+%% is written; with spawned => true, the processes that the function starts are counted in the table. callers => false
+%% needs OTP 26.
 %%
 %% If the tracer does not know the emulator's memory layout, or the native half cannot be loaded, a line on standard error says so, and the
 %% table has the emulator's own counters. Then each function has Parent 0, and Words is undefined before OTP 26.
@@ -294,7 +295,7 @@ inject_here_early(Caller) ->
         _:_ -> catch untrace()
     end.
 
-%% The rest of the life of the process that started the tracing.
+%% The process that started the tracing runs this function until the node ends.
 keep(Caller) ->
     persistent_term:put({?MODULE, keeper}, self()),
     Caller ! {self(), begun},
@@ -334,7 +335,7 @@ begin_note(Patterns, Processes, Begin) ->
                      ["only the processes that --process names are counted; " || Processes =/= []] ++
                      ["calls are counted from ", Begin, "; tracing makes calls up to fifty times slower"]).
 
-%% Only the native half outlives init:restart(), which erases all terms. So the native half remembers the text of the first begin.
+%% Only the native half outlives init:restart(), which erases all persistent terms. So the native half remembers the text of the first begin.
 begin_text(Seconds, When) ->
     This = Seconds ++ " s after the emulator's start, " ++ When,
     case native() =:= ok andalso first_begin(This) of
@@ -408,7 +409,7 @@ with_later_code(Patterns) ->
 has_code({'_', _, _}) -> false;
 has_code({Module, _, _}) -> erlang:module_loaded(Module).
 
-%% Removes the patterns of functions that are not selected from the modules that were loaded since the last look.
+%% Removes the patterns of functions that are not selected from the modules that were loaded since the last call of this function.
 look_for_later_code() ->
     {Patterns, _} = persistent_term:get({?MODULE, selected}, {[], []}),
     case persistent_term:get({?MODULE, clean}, none) of
@@ -449,7 +450,7 @@ complain(Line) ->
     end.
 
 %% Begins to count the node. Options: output => the file name of a trace; processes => all, or a list of processes; trace => a list of
-%% {Module, Function, Arity}, in which '_' stands for any value.
+%% {Module, Function, Arity}, in which '_' stands for any value. start_selected/2 sets note and selected.
 start(Options) ->
     case ready() of
         ok -> start_traced(Options);
@@ -593,7 +594,7 @@ set_pattern(Pattern, Match) ->
         false -> erlang:trace_pattern(Pattern, Match, [local])
     end.
 
-%% When untrace/0 returns, nothing is traced, and no scheduler that runs Erlang code is inside of an event.
+%% When untrace/0 returns, this tracer traces nothing, and no scheduler that runs Erlang code is inside of an event.
 untrace() ->
     case has_sessions() of
         true ->

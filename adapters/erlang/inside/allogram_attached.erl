@@ -1,8 +1,8 @@
 %% allogram_attached.erl: records a running node for `allogram attach`, and removes everything at the end.
 %%
-%% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, then runs the recording. The keeper is the
-%% only process of allogram on the node, is not traced, and ends with the recording. The keeper ends the recording on request, and when the
-%% command's own node is gone for any reason. If the command's node is gone, the keeper also removes the modules, if the command loaded them.
+%% The command loads this module, allogram.erl and allogram_selection.erl, and calls attach/1. A process, the keeper, then runs the recording. The
+%% keeper is the only process of allogram on the node, is not traced, and ends with the recording. The keeper ends the recording on request, and when
+%% the command's own node is gone for any reason. If the command's node is gone, the keeper also removes the modules, if the command loaded them.
 %%
 %% While it runs, the keeper checks whether traced code was loaded again, because the emulator does not trace the new code by itself. A pause
 %% removes all trace flags and patterns, so the node runs as it did before the attach.
@@ -42,11 +42,11 @@ control(stop) ->
 control(Action) ->
     call(Action).
 
-%% Ends the recording and returns {ok, [Note]}. How is over, or again if the command attaches again right away. If the keeper was killed,
-%% the calling process ends the recording itself.
+%% Ends the recording and returns {ok, [Note]}. How: the atom again if the command attaches again right away, otherwise over. If the keeper was
+%% killed, the calling process ends the recording itself.
 detach(How) ->
     case call({detach, How}) of
-        {error, _} -> finish(), {ok, ["the process that kept the recording was killed; all of it was taken off nevertheless"]};
+        {error, _} -> finish(), {ok, ["the process that kept the recording was killed; the tracing was removed nevertheless"]};
         Answer -> Answer
     end.
 
@@ -67,7 +67,7 @@ call(Keeper, Monitor, Request) ->
 
 wait_for_end() ->
     Monitor = erlang:monitor(process, ?MODULE),
-    receive {'DOWN', Monitor, process, _, _} -> ok after 30000 -> {error, "the command that attached does not let go"} end.
+    receive {'DOWN', Monitor, process, _, _} -> ok after 30000 -> {error, "the command that attached did not end the recording in 30 s"} end.
 
 %% ---- the keeper ----
 
@@ -211,10 +211,9 @@ registered_processes() ->
 %% ---- some collections ----
 %%
 %% By default a small part of all collections is recorded, so that the cost stays small also for a node that begins a process for each
-%% request. If a process that handles one request is traced, it spends 5 % of its time to inherit the tracer, and 12 % to ask the tracer at
-%% each collection (seven collections in 20 us). So of new processes only two kinds are traced: those that begin in a window (5 ms
-%% long, at random times; windows
-%% take one fortieth of the time), and those that still live when the keeper looks for new processes once a second.
+%% request. If a process that handles one request is traced, it spends 5 % of its time to inherit the tracer, and 12 % to ask the tracer at each
+%% collection (seven collections in 20 us). So of new processes only two kinds are traced: those that begin in a window (5 ms long, at random times;
+%% windows take one fortieth of the time), and those that still live when the keeper looks for new processes once a second.
 
 change_window(open, #{is_paused := false, options := #{mode := sample, processes := []}} = State) ->
     allogram:trace_new_processes(true),
@@ -265,15 +264,16 @@ finish() ->
     _ = [allogram:allow_unmapping() || HasEnded],
     HasEnded.
 
-%% No code of these modules runs after this function.
+%% Removes these modules from the node. The calling process still runs old code of this module, and has to end after this call; the spawned processes
+%% purge the old code.
 remove() ->
     [begin code:purge(Module), code:delete(Module) end || Module <- [allogram, allogram_selection, ?MODULE]],
     [spawn(code, purge, [Module]) || Module <- [allogram, allogram_selection, ?MODULE]],
     ok.
 
 notes(#{others := Others, reloaded := Reloaded}) ->
-    [text("~w processes have a tracer already and are left to it: they are not counted", [Others]) || Others > 0] ++
-    [text("~s was loaded anew: up to a second of its calls is not counted", [Module]) || Module <- lists:usort(Reloaded)].
+    [text("~w processes have a tracer already and keep it: they are not counted", [Others]) || Others > 0] ++
+    [text("~s was loaded again: up to a second of its calls is not counted", [Module]) || Module <- lists:usort(Reloaded)].
 
 %% ---- code that is loaded again ----
 
@@ -305,12 +305,12 @@ information(Function) ->
         false -> erlang:trace_info(Function, traced)
     end.
 
-%% ---- what the command line says ----
+%% ---- the values of --process and --trace ----
 
 processes(#{processes := []}) -> [all];
 processes(#{processes := Texts}) -> lists:usort(lists:flatmap(fun process/1, Texts)).
 
-%% The processes to trace after a pause: some may have ended, and names may belong to other processes.
+%% The processes to trace after a pause or a reset: some may have ended, and names may belong to other processes.
 again(#{processes := []}) -> [all];
 again(#{processes := Texts}) -> lists:usort([Pid || Text <- Texts, Pids <- [catch process(Text)], is_list(Pids), Pid <- Pids]).
 

@@ -7,7 +7,7 @@
 
 -export([start/1]).
 
-%% An error leaves the node as it is: then it is counted when the boot script has ended (erlexec.c).
+%% An error leaves the node as it is: in that case the counting begins when the boot script has ended (erlexec.c).
 start(Folder) ->
     try
         persistent_term:put({allogram, folder}, Folder),

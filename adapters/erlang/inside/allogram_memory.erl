@@ -50,7 +50,7 @@ keeper() ->
         Keeper -> Keeper
     end.
 
-%% Nodes: a map from the node of each command to the two processes of its last look: the one that looks, and the one that called it.
+%% Nodes: a map from the node of each command to two processes of its last look: the process that makes the list, and the process that called look/1.
 keep(Nodes) ->
     receive
         {look, Node, From, Tag} ->
@@ -64,8 +64,8 @@ keep(Nodes) ->
             forget(Node, [], Nodes)
     end.
 
-%% Removes this module if no command is left. The module cannot be purged while a process runs its code, so the processes end first, and
-%% functions of the node, in a new process, remove the module.
+%% Removes this module if no command is left. The module cannot be purged while a process runs its code, so the processes end first, and a new
+%% process, which runs only code of OTP, removes the module.
 forget(Node, Callers, Nodes) ->
     Processes = maps:get(Node, Nodes, []),
     _ = [begin monitor_node(Node, false), exit(Worker, kill) end || [Worker, _] <- [Processes]],
@@ -86,8 +86,8 @@ wait_for_end(Pid) ->
 
 %% Returns {Release, Parts}. A part is {Name, Bytes, Count, Limit, CountName, IsWhole, Entries}: a part of erlang:memory(total), or, if
 %% Bytes is -1, a list that is no part of it. IsWhole is 0 if Entries does not list small owners one by one, else 1. An entry is
-%% {Name, Owner, Bytes, Count}; CountName says what Count counts. A number that is not known is -1. Bytes that no entry has belong to no
-%% owner that could be found.
+%% {Name, Owner, Bytes, Count}; CountName says what Count counts. A number that is not known is -1. Bytes of a part that no entry contains belong to
+%% owners that could not be found.
 parts() ->
     Memory = erlang:memory(), % first, so that the work of this function is not included
     Literals = blocks(literal_alloc),

@@ -50,7 +50,7 @@ is_process(Pid, Processes) ->
             false
     end.
 
-%% Whether a function, {Module, Name, Arity}, is one that the pattern means.
+%% Whether the pattern (second argument) matches a function {Module, Name, Arity}.
 fits({M, N, A}, {Module, Name, Arity}) -> fits_part(M, Module) andalso fits_part(N, Name) andalso fits_part(A, Arity);
 fits(_, _) -> false.
 

@@ -1,7 +1,8 @@
-/* node_link.c: attaches to an Erlang node by its name, for `allogram attach NODE`
- * (remote/machine_link.h).
+/* node_link.c: connects to an Erlang node by its name (remote/machine_link.h): attaches to it, for
+ * `allogram attach NODE`, and reads how its memory is divided, for `allogram observe NODE`.
  *
- * This file sends the node the bytes of three modules, which the node loads. The node loads the
+ * To attach, this file sends the node the bytes of three modules, which the node loads (to observe:
+ * of one module, allogram_memory, which removes itself from the node). The node loads the
  * tracer's native library from a file in the folder of the modules, so the node has to run on this
  * machine and be able to read that folder. If the node already has the same module `allogram`, that
  * module is used, and stays loaded at the end. If the node has another module of that name,
@@ -46,7 +47,7 @@ static int fail_call(const struct ag_link *link, int error, char ret_text[AG_LIN
     return fail(link, error,
                 error == -ENOTCONN    ? "the node is gone"
                 : error == -ETIMEDOUT ? "the node does not answer"
-                                      : "the node gives an answer that makes no sense",
+                                      : "the node's answer has an unknown form",
                 ret_text);
 }
 
@@ -539,7 +540,8 @@ static int load_memory_module(struct ag_link *link, char ret_text[AG_LINK_TEXT_B
 }
 
 /* If the call failed, the answer is {badrpc, {'EXIT', {Reason, Stack}}}, or {badrpc, Reason}.
- * Returns whether this is so, and whether the reason is `undef`: the module is not there. */
+ * Returns true if the call failed. *ret_is_undefined: whether the reason is `undef`, which means
+ * that the module is not loaded. */
 static bool has_failed(const ei_x_buff *answer, int at, bool *ret_is_undefined) {
     int arity = 0;
     *ret_is_undefined = false;

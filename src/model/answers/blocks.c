@@ -1,10 +1,10 @@
-/* blocks.c: visits the single blocks of a profile, for the blocks view and for lifetimes. The
- * ledger, which computes the live blocks from the events, reports a freed block as soon as no later
- * event can undo the free. After the last event it reports the blocks that are still in use. A
- * ghost is a free whose allocation was not recorded. The ledger may take a ghost back much later,
- * when it finds the allocation, so all ghosts are kept in memory until the end of the pass. Their
- * number is normally at most that of the blocks in use when the recording began. It is larger in a
- * hostile trace, or if a function that allocates is not recorded. */
+/* blocks.c: visits the single blocks of a profile, for the blocks view, lifetimes.c and
+ * resident_parts.c. The ledger, which computes the live blocks from the events, reports a freed
+ * block as soon as no later event can undo the free. After the last event it reports the blocks
+ * that are still in use. A ghost is a free whose allocation was not recorded. The ledger may take a
+ * ghost back much later, when it finds the allocation, so all ghosts are kept in memory until the
+ * end of the pass. Their number is normally at most that of the blocks in use when the recording
+ * began. It is larger in a hostile trace, or if a function that allocates is not recorded. */
 #include "model/answers/blocks.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "model/profile_state.h"
 #include "table/array.h"
 
-enum { GHOSTS_MOST = 1 << 26 }; /* limits the memory for ghosts to 2 GiB, for hostile traces */
+enum { GHOSTS_MOST = 1 << 26 }; /* limits the memory for ghosts to some GiB, for hostile traces */
 
 struct ghost {
     struct ag_ghost ghost;
@@ -71,7 +71,7 @@ static void visit_block(void *context, const struct ag_block *block) {
     pass->visit(pass->context, &row);
 }
 
-/* ---- ghosts ---- */
+/* ---- ghosts and inherited blocks ---- */
 
 static int add_ghost(struct block_pass *pass, struct ghost ghost) {
     uint32_t at;
@@ -118,13 +118,15 @@ static void note_ghosts(struct block_pass *pass) {
     }
     for (size_t i = 0; i < pass->n_ghosts; i++) {
         const struct ag_ghost *ghost = &pass->ghosts[i].ghost;
-        if (!pass->ghosts[i].is_taken_back && ghost->time_ns >= options->from_ns) {
+        const enum ag_block_state state = ghost->is_inherited ? AG_BLOCK_INHERITED : AG_BLOCK_GHOST;
+        if (!pass->ghosts[i].is_taken_back && ghost->time_ns >= options->from_ns &&
+            (pass->states & state)) {
             /* If the program reported the heap itself, the upper bits of the address (the space)
              * identify the heap. Otherwise the heap of the block is unknown. */
             const uint32_t space = AG_EVENT_SPACE(ghost->address);
             const struct ag_model_heap *heap =
                 space != 0 ? ag_definitions_heap_of_via(&pass->profile->definitions, space) : NULL;
-            const struct ag_block_row row = {.state = AG_BLOCK_GHOST,
+            const struct ag_block_row row = {.state = state,
                                              .address = AG_EVENT_PLACE(ghost->address),
                                              .allocated_ns = UINT64_MAX,
                                              .freed_ns = since_start(pass, ghost->time_ns),
@@ -157,7 +159,7 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
     }
     struct block_pass pass = {
         .profile = profile, .states = states, .visit = visit, .context = context};
-    const bool has_ghosts = states & AG_BLOCK_GHOST && can_have_ghosts(profile);
+    const bool has_ghosts = (states & AG_BLOCK_UNSEEN) && can_have_ghosts(profile);
     struct ag_pass_options options = profile->pass;
     options.visit_block = visit_block;
     options.visit_ghost = has_ghosts ? visit_ghost : NULL;

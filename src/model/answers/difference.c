@@ -117,7 +117,7 @@ static void add_doubts(struct difference *difference, const struct ag_profile *b
 int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
                       struct ag_difference **ret_difference) {
     /* stacks, threads and processes have different names in each run */
-    if (by == AG_BY_STACK || by == AG_BY_THREAD || by >= AG_BY_PROCESS) {
+    if (by == AG_BY_STACK || by == AG_BY_THREAD || by >= AG_BY_OS_PROCESS) {
         return -EINVAL;
     }
     struct difference *difference = calloc(1, sizeof(*difference));

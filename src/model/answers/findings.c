@@ -38,8 +38,8 @@
  * and end. Blocks that a garbage collector found dead do not count. Peak: an empty C program uses 2
  * MiB. A data structure usually has at least two lines, of its elements and of the table that
  * refers to them. So if a program keeps the same data twice, which doubles the peak, the largest
- * line has less than half of the peak; 40 % also finds such a line. Unseen: section
- * 7.
+ * line has less than half of the peak; 40 % also finds such a line. Unseen: see
+ * section 7.
  *
  * Resident: by default malloc keeps some free memory for the next blocks (up to twice
  * M_MMAP_THRESHOLD, and 128 KiB per arena), so less than 16 MiB is no finding. If less than half of
@@ -54,43 +54,43 @@
  * 3. A leak that grows. Blocks in use at the end (called "left") need not be a leak: the blocks of
  * a cache that is built at the start and kept are left, too. A leak grows little by little until
  * the end. So the left blocks are classified by the time when they were allocated ("made"). A line
- * leaks if it meets these conditions:
+ * leaks if it meets three conditions:
  *
- * The first left block was made at least an eighth of the recording before the end. The time from
- * that block to the end is divided into quarters, and in each quarter at least 5 % of the left
- * bytes were made.
+ * Condition 1: left blocks were made during a long time. The first left block was made at least an
+ * eighth of the recording before the end. The time from that block to the end is divided into
+ * quarters, and in each quarter at least 5 % of the left bytes were made.
  *
- * Code that keeps only the newest blocks (a ring, a cache of a fixed size) meets these conditions,
- * too, but its memory does not grow. So the bytes that the line has in use must also rise, after
- * the first left block, by half of the left bytes.
+ * Condition 2: the memory of the line grows. Code that keeps only the newest blocks (a ring, a
+ * cache of a fixed size) meets condition 1, too, but its memory does not grow. So the bytes that
+ * the line has in use must rise, after the first left block, by half of the left bytes.
  *
- * A line still grows in the last quarter. The conditions so far measure time by the number of
- * blocks that the program made, because the clock time that a program needs depends on the machine.
- * By this measure, a cache looks like a leak if the program builds it and later only computes or
- * waits, without making blocks. And a cache with a bound looks like a leak if it needs most of the
- * recording to become full, and then replaces only some of its blocks. So two more conditions
- * concern the last quarter, which begins at the later of two moments: when three quarters of the
- * blocks of the period were made, and when three quarters of its clock time have passed. In the
- * last quarter, 5 % of the left bytes must be made, and the line's bytes in use must rise by 5 % of
- * the left bytes above their maximum before. The maximum counts and not the end, because many
- * programs free a part of their memory at exit. A leak in bursts meets the conditions if the last
- * burst is in the last quarter. Profilers of Java measure leaks in the same way: a class leaks if
- * its instances have more and more ages ("surviving generations") until the end; the instances of a
- * cache that is built once do not.
+ * Condition 3: the line still grows in the last quarter. Conditions 1 and 2 measure time by the
+ * number of blocks that the program made, because the clock time that a program needs depends on
+ * the machine. By this measure, a cache looks like a leak if the program builds it and later only
+ * computes or waits, without making blocks. And a cache with a bound looks like a leak if it needs
+ * most of the recording to become full, and then replaces only some of its blocks. So condition 3
+ * has two requirements on the last quarter, which begins at the later of two moments: when three
+ * quarters of the blocks of the period were made, and when three quarters of its clock time have
+ * passed. In the last quarter, 5 % of the left bytes must be made, and the line's bytes in use must
+ * rise by 5 % of the left bytes above their earlier maximum. The maximum in the last quarter is
+ * compared, not the value at the end, because many programs free a part of their memory at exit. A
+ * leak in bursts meets the conditions if the last burst is in the last quarter. Profilers of Java
+ * measure leaks in the same way: a class leaks if its instances have more and more ages ("surviving
+ * generations") until the end; the instances of a cache that is built once do not.
  *
  * The recording may end later than the program: on a loaded machine, the writer noticed the
  * program's end more than a second late. So the program is assumed to have run for the largest of
- * four times: the time of the last but one sample of its resident memory, the recording less
- * CLOCK_LATE_NS, a quarter of the recording, and the CPU time that the program used. The times
- * derived from the recording are not used if it is shorter than CLOCK_LEAST_NS. The CPU time is not
+ * four times: the time of the last but one sample of its resident memory, the duration of the
+ * recording less CLOCK_LATE_NS, a quarter of this duration, and the CPU time that the program used.
+ * Only the CPU time is used if the recording is shorter than CLOCK_LEAST_NS. The CPU time is not
  * used if it is less than CPU_LEAST_NS, which is ten ticks of the kernel's clock.
  *
- * Blocks of a collector are in use until a collection finds them dead. So of a line whose bytes in
- * use mostly belong to collected heaps, only the blocks count that were made before the last
- * collection of these heaps began, and the recording is assumed to end at that moment; but the last
- * quarter by the clock, in which 5 % of all left bytes must be made, is that of the whole
+ * Blocks in collected heaps are in use until a collection finds them dead. So for a line whose
+ * bytes in use mostly belong to collected heaps, only those blocks count that were made before the
+ * last collection of these heaps began, and the recording is assumed to end at that time; but the
+ * last quarter by the clock, in which 5 % of all left bytes must be made, is that of the whole
  * recording. The maximum of the bytes in use is not compared, because it includes garbage. Minor
- * collections do not count, because they do not look at old blocks. A heap is collected if its kind
+ * collections do not count, because they do not examine old blocks. A heap is collected if its kind
  * is that of a collector, if the trace has collections of its runtime, or if its runtime counts its
  * allocations itself.
  *
@@ -98,8 +98,9 @@
  * interpreter that closes its state. So the same conditions are also applied to the blocks that
  * were in use when the program made its last block ("growth"). A program that builds a structure
  * until its end and then frees it meets the conditions, too. So the finding is not called a leak,
- * its limits are higher, it comes last, and a line that makes three quarters of all blocks in the
- * period is left out, because such a program is in a phase in which it only builds a structure.
+ * its limits are higher, it comes last, and a line is left out if it makes three quarters of all
+ * blocks that the program makes from the line's first left block to the end, because the program
+ * then probably only builds a structure.
  *
  * 4. If the events are not read, growth can only be derived from the timeline of the process. A
  * line never has more bytes in use than the process. If the line has B bytes in use at the end, and
@@ -119,18 +120,20 @@
  * temporary. The leaks of one function are merged into one finding; the storms of one function are
  * merged, too. If a line has a leak and calls functions that have leaks (such as an object and its
  * members), their leaks are merged with that of the line. A merged finding has the numbers of its
- * line alone, and the sums of the other lines apart from them. The report shows the finding with
- * the largest share of each kind, then the second of each kind; the share includes the other lines.
+ * line alone and, in separate members, the sums over the other lines. The report shows the finding
+ * with the largest share of each kind, then the second of each kind; the share includes the other
+ * lines.
  *
  * 7. Unseen allocations and frees. A ghost is a free of a block without a recorded allocation. A
- * single ghost proves little: a forked child, and a process to which allogram was attached, free
- * blocks that were made before the recording. But a second ghost at the same address (a repeated
- * ghost) proves that between the two frees a block was allocated at this address, by a function of
- * the allocator that is not recorded. (Or the recording was paused, as the text of the finding
- * says.) Conversely, a block may be allocated at the address of a block in use. Then the older
- * block (called buried) was freed by code that is not recorded, such as copies of the program's own
- * free function that the compiler inlined into its callers. Repeated ghosts and buried blocks are
- * counted in the pass over the events. */
+ * single ghost proves little: a process to which allogram was attached frees blocks that were made
+ * before the recording, and in a forked child the first such free at an address counts as that of
+ * an inherited block. But a second ghost at the same address (a repeated ghost) proves that between
+ * the two frees a block was allocated at this address, by a function of the allocator that is not
+ * recorded. (Or the recording was paused, as the text of the finding says.) Conversely, a block may
+ * be allocated at the address of a block in use. Then the older block (called buried) was freed by
+ * code that is not recorded, such as copies of the program's own free function that the compiler
+ * inlined into its callers. Repeated ghosts and buried blocks are counted in the pass over the
+ * events. */
 #include "model/answers/findings.h"
 
 #include <errno.h>
@@ -215,9 +218,10 @@ static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
  * each thread is kept, so the slice in which a block was made follows from the number of the block.
  * No table of live blocks is needed besides the ledger's.
  *
- * 2. The ledger may undo a step (after a failed realloc, or when two threads raced); the step is
- * then subtracted from the sums. So the sums of bytes are correct. Counts by size and chains are
- * not corrected, but no rule depends on a single block.
+ * 2. The ledger may undo a step (after a failed realloc, when two threads raced, or when the type
+ * of a block becomes known, and then it reports the birth again); the step is then subtracted from
+ * the sums. So the sums of bytes are correct. Counts by size and chains are not corrected, but no
+ * rule depends on a single block.
  *
  * 3. The ledger reports a reallocation as two consecutive steps: the death of the old block and the
  * birth of the new one. Consecutive reallocations of one block that enlarge it by equally many
@@ -230,7 +234,9 @@ static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
 
 enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; each table has 128 KiB */
 
-/* Programs may make a few blocks while they free their memory at exit. */
+/* Deaths count as deaths at exit when the program will make at most (all blocks) / LATE_PART +
+ * LATE_BIRTHS more blocks. This number is not 0, because programs may make a few blocks while they
+ * free their memory at exit. */
 enum { LATE_BIRTHS = 16, LATE_PART = 1000 };
 
 struct chain { /* a chain, with the block's address and size after the newest reallocation; length:
@@ -566,7 +572,8 @@ enum {
     UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
     UNSEEN_PERCENT = 5,   /* percentage of all frees, or of all freed blocks */
     FOUND_MOST = 32,
-    /* limits the memory for evidence to 76 MiB; large programs have some thousand blamed lines */
+    /* limits the memory for evidence to about 100 MiB; large programs have some thousand blamed
+     * lines */
     BLAMED_LINES_MOST = 1 << 16,
 };
 
@@ -1059,7 +1066,8 @@ static bool find_unseen_frees(const struct search *search, struct ag_finding *fi
 
 static bool find_unseen(const struct search *search, struct ag_finding *finding) {
     const uint32_t *frames;
-    const uint64_t all = search->whole->freed_blocks + search->whole->ghost_frees;
+    const uint64_t all =
+        search->whole->freed_blocks + search->whole->ghost_frees + search->whole->inherited_frees;
     if (!may_find_unseen(search) || search->repeated_ghosts < UNSEEN_BLOCKS ||
         !is_share(search->repeated_ghosts, UNSEEN_PERCENT, all)) {
         return false;
@@ -1102,8 +1110,8 @@ static bool may_be_mostly_free(const struct search *search) {
            (n_points == 0 || in_use <= look->look.rss_bytes / 2);
 }
 
-/* The finding names the line whose blocks pin most, if the free bytes on pages with blocks are most
- * of the free bytes. Free pages belong to no line. */
+/* If most free bytes are on pages that also contain blocks, the finding names the line whose blocks
+ * keep most of these bytes resident. Pages without a block belong to no line. */
 static int find_resident(const struct search *search, struct ag_finding *finding, bool *ret_holds) {
     struct ag_resident_parts parts;
     char message[512];
@@ -1286,8 +1294,9 @@ static bool can_read_events(const struct search *search, enum ag_findings_reach 
     if (search->profile->n_parts > 0) {
         return false;
     }
-    return reach == AG_FINDINGS_ALL ||
-           whole->allocated_blocks + whole->freed_blocks + whole->ghost_frees <= EVENTS_MOST;
+    return reach == AG_FINDINGS_ALL || whole->allocated_blocks + whole->freed_blocks +
+                                               whole->ghost_frees + whole->inherited_frees <=
+                                           EVENTS_MOST;
 }
 
 static int take_blamed_lines(struct search *search) {

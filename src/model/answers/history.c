@@ -1,10 +1,10 @@
 /* history.c: computes how the memory of a profile changed over time, for the page of `allogram
- * view`. The profile was made by a first pass over the events. This file makes another pass, in
- * which every stack is replaced by its group of stacks (see outline.h), so that the ledger (the
- * code that computes sums from the events) has some thousand sums instead of a million. At the end
- * of each slice of time the sums are compared with the previous ones; a group whose sums changed
- * gets an entry. The ledger finds the peak of each slice, so what was in use at the peak of any
- * range of slices is exactly known.
+ * view`. The profile is open already, so its stacks are known. This file makes a pass over the
+ * events in which every stack is replaced by its group of stacks (see outline.h), so that the
+ * ledger (the code that computes sums from the events) has some thousand sums instead of a million.
+ * At the end of each slice of time the sums are compared with the previous ones; a group whose sums
+ * changed gets an entry. The ledger finds the peak of each slice, so what was in use at the peak of
+ * any range of slices is exactly known.
  *
  * Sizes, lifetimes, leaks and threads are counted from single blocks. The ledger reports each block
  * when it is freed, or at the end of the pass.
@@ -480,6 +480,11 @@ static int history_run(struct making *making, const uint64_t *ends_ns) {
     struct ag_history *history = making->history;
     struct ag_profile *profile = making->profile;
     struct ag_pass_options options = profile->pass;
+    if (profile->is_reset) {
+        /* the slices show the whole recording, also what was before the reset */
+        options.from_ns = 0;
+        options.counts_older = false;
+    }
     options.groups = &making->groups;
     options.period_ends_ns = ends_ns;
     options.n_periods = history->n_slices;

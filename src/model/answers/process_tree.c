@@ -2,31 +2,38 @@
  *
  * A trace contains the pid of its process and that of the parent. Pids are reused, and a process
  * that executes another program keeps its pid, so that several traces of a session may have the
- * same pid. The times decide:
+ * same pid. The times decide between them:
  *
- *     pid 10  |----- sh -----|                      executes make: no exit status
+ *     pid 10  |----- sh -----|                      sh executes make, so it has no exit status
  *     pid 10                 |----- make -----|     child of sh, because it has the same pid
- *     pid 11                     |- cc -|           child of make: the latest with pid 10 before
- *     pid 11                                 |-ld-| a reused pid, because cc had ended
+ *     pid 11                     |- cc -|           child of make, the latest with pid 10 before cc
+ *     pid 11                                 |-ld-| no child of cc: cc had ended, its pid is reused
+ *
+ * A trace also contains a random number of its process and program (the identity), and the identity
+ * of the process from which it comes. If a trace has identities, only they decide. A pid in a trace
+ * is the one that the process itself sees, and in a PID namespace of its own, a process may have
+ * the pid of a process outside. Pids and times decide only for traces of older versions, which have
+ * no identities.
  *
  * The parent is a process of the same session that started earlier, so the tree has no cycle. The
- * pid of the parent is the one at the start of the recording. The recorder of a forked child stores
- * the pid of the process that forked it, so a daemon whose parent has ended still has the right
- * parent. Pids are those that the processes see themselves. In a PID namespace of its own, a
- * process may have the pid of a process outside. */
+ * pid of the parent in a trace is that of the process that was the parent when the recording
+ * started. The recorder of a forked child stores the pid and the identity of the process that
+ * forked it, so a daemon whose parent has ended still has the right parent. */
 #include "model/answers/process_tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/segment.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
 #include "table/array.h"
+#include "table/index_map.h"
 #include "table/text_store.h"
 
-/* The time from the moment when the writer saw that a program had ended, to the start of the
- * recording in the program that the process executed: the dynamic loader runs in this time. A pid
+/* The longest time from the moment when the writer saw that a program had ended, to the start of
+ * the recording in the program that the process executed; the dynamic loader runs in between. A pid
  * is not reused so soon, because the kernel first assigns all other pids. */
 #define EXECUTION_MOST_NS UINT64_C(2000000000)
 
@@ -96,6 +103,10 @@ int ag_process_tree_add(struct ag_process_tree *tree, struct ag_profile *profile
     }
     identity->file = keep(tree, identity->file);
     identity->exe = keep(tree, identity->exe);
+    identity->title = identity->title ? keep(tree, identity->title) : NULL;
+    identity->user = identity->user ? keep(tree, identity->user) : NULL;
+    identity->kernel_kill.cgroup =
+        identity->kernel_kill.cgroup ? keep(tree, identity->kernel_kill.cgroup) : NULL;
     identity->arguments = NULL; /* the array of all arguments may still move */
     identity->filter = NULL;
     identity->undecided = NULL;
@@ -106,7 +117,14 @@ int ag_process_tree_add(struct ag_process_tree *tree, struct ag_profile *profile
 
 /* ---- parents ---- */
 
-struct start { /* where a process is in the order of sessions, pids and times */
+/* Returns the number of the process with the given identity; AG_PROCESS_NONE: it is not among the
+ * traces. */
+static uint32_t find_identity(const struct ag_index_map *identities, uint64_t identity) {
+    const uint32_t found = identity != 0 ? ag_index_map_find(identities, identity) : AG_INDEX_NONE;
+    return found != AG_INDEX_NONE ? found : AG_PROCESS_NONE;
+}
+
+struct start { /* the sort key of a process: its session, pid and start time */
     uint64_t session, start_ns;
     uint32_t pid;
     uint32_t process;
@@ -149,13 +167,15 @@ static bool can_have_executed(const struct ag_process *earlier, const struct ag_
 }
 
 /* Marks all but the longest of the traces of the same process and program. Such traces have the
- * same session, pid and start, so they are neighbors in STARTS. */
+ * same session, pid, start and identity, so they are neighbors in STARTS. */
 static size_t leave_out_repeated(struct ag_process_tree *tree, struct start *starts, size_t n) {
     size_t n_kept = 0;
     for (size_t i = 0; i < n; i++) {
         struct start *last = n_kept > 0 ? &starts[n_kept - 1] : NULL;
         if (!last || starts[i].session == 0 || last->session != starts[i].session ||
-            last->pid != starts[i].pid || last->start_ns != starts[i].start_ns) {
+            last->pid != starts[i].pid || last->start_ns != starts[i].start_ns ||
+            tree->processes[last->process].identity.process_identity !=
+                tree->processes[starts[i].process].identity.process_identity) {
             starts[n_kept++] = starts[i];
             continue;
         }
@@ -168,8 +188,35 @@ static size_t leave_out_repeated(struct ag_process_tree *tree, struct start *sta
     return n_kept;
 }
 
+static void set_parent(struct ag_process_tree *tree, uint32_t number, uint32_t parent,
+                       bool was_executed) {
+    tree->processes[number].parent = parent;
+    tree->processes[number].was_executed = was_executed;
+    tree->processes[parent].has_executed |= was_executed;
+}
+
+/* Whether the process A started before the process B, in an order in which no two processes are
+ * equal. */
+static bool starts_before(const struct ag_process_tree *tree, uint32_t a, uint32_t b) {
+    const uint64_t start_a = tree->processes[a].identity.start_ns,
+                   start_b = tree->processes[b].identity.start_ns;
+    return start_a != start_b ? start_a < start_b : a < b;
+}
+
+/* The parent of a process whose trace has identities: the process with the identity that its trace
+ * contains. If the trace of this process was not added, the parent is unknown. */
+static void find_identified_parent(struct ag_process_tree *tree,
+                                   const struct ag_index_map *identities, uint32_t number) {
+    const struct ag_profile_identity *identity = &tree->processes[number].identity;
+    const uint32_t parent = find_identity(identities, identity->parent_identity);
+    if (parent != AG_PROCESS_NONE && starts_before(tree, parent, number) &&
+        tree->processes[parent].identity.session == identity->session) {
+        set_parent(tree, number, parent, identity->origin == AG_ORIGIN_EXECUTED);
+    }
+}
+
 static void find_parent(struct ag_process_tree *tree, const struct start *starts, size_t n,
-                        uint32_t number) {
+                        const struct ag_index_map *identities, uint32_t number) {
     struct ag_process *process = &tree->processes[number];
     const struct ag_profile_identity *identity = &process->identity;
     struct start before = {.session = identity->session,
@@ -180,11 +227,13 @@ static void find_parent(struct ag_process_tree *tree, const struct start *starts
     if (identity->session == 0) {
         return; /* a process that was observed from outside, or a trace that is not of a session */
     }
+    if (identity->process_identity != 0) {
+        find_identified_parent(tree, identities, number);
+        return;
+    }
     const uint32_t earlier = find_latest(starts, n, &before);
     if (earlier != AG_PROCESS_NONE && can_have_executed(&tree->processes[earlier], process)) {
-        process->parent = earlier;
-        process->was_executed = true;
-        tree->processes[earlier].has_executed = true;
+        set_parent(tree, number, earlier, /* was_executed= */ true);
         return;
     }
     before.pid = identity->parent_pid;
@@ -234,12 +283,21 @@ int ag_process_tree_link(struct ag_process_tree *tree) {
     }
     qsort(starts, n, sizeof(*starts), compare_starts);
     n = leave_out_repeated(tree, starts, n);
-    for (size_t i = 0; i < n; i++) {
-        find_parent(tree, starts, n, starts[i].process);
+    struct ag_index_map identities = {0};
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const uint64_t identity = tree->processes[starts[i].process].identity.process_identity;
+        r = identity != 0 ? ag_index_map_insert_first(&identities, identity, starts[i].process) : 0;
     }
-    sum_up(tree, starts, n);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        find_parent(tree, starts, n, &identities, starts[i].process);
+    }
+    ag_index_map_done(&identities);
+    if (r == 0) {
+        sum_up(tree, starts, n);
+    }
     free(starts);
-    return 0;
+    return r;
 }
 
 size_t ag_process_tree_list(const struct ag_process_tree *tree,

@@ -1,21 +1,25 @@
 /* resident_parts.c: divides the resident memory of a process at one moment into classes.
  *
- * 1. Input. The trace has a look at the resident memory (records resident_look and
- *    resident_mapping): the mappings, and which pages of anonymous memory were resident. The events
- *    say which blocks were in use at this moment, and which memory the program had mapped itself.
+ * 1. Input. The trace has a look, which is one reading of the resident memory (records
+ *    resident_look and resident_mapping): the mappings, and which pages of anonymous memory were
+ *    resident. The events say which blocks were in use at this moment, and which memory the program
+ *    had mapped itself.
  *
  * 2. Pages. Of each resident page, the bytes of blocks are `live` (or managed_in_use). What the
- *    allocator adds to a block is `rounding`: the bytes up to the next block, if these are at most
- *    16 bytes and a quarter of the block, because no common allocator has size classes that are
- *    further apart; else the bytes that glibc would add. The rest of a page with blocks is
- *    `pinned_free`. It is charged to the blocks on this page in proportion to their bytes. A page
- *    without a block is `returnable` if it is in a heap of malloc: the allocator could give it
- *    back to the kernel, as malloc_trim does.
+ *    allocator adds to a block is `rounding`: the bytes up to the next block, if their number is at
+ *    most 16 plus a quarter of the block's size, because no common allocator has size classes that
+ *    are further apart; otherwise the bytes that glibc would add. The rest of a page with blocks is
+ *    `pinned_free`, and is charged to the blocks on this page in proportion to their bytes; if most
+ *    bytes of the blocks are managed_in_use, it is managed_free. A page without a block is
+ *    `returnable` if it is in a heap of malloc: the allocator could give it back to the kernel, as
+ *    malloc_trim does. Thread storage, which the look lists, has a class of its own, also if it is
+ *    in a block.
  *
  * 3. Heaps. No allocator is asked where its memory is. A mapping is memory of malloc if it is
- *    [heap] or an arena of glibc (the writer marks these), or if a block is in it, or in another
- *    mapping that the same stack or library made. A block that contains other blocks is memory that
- *    a runtime took for its heap: the part that is in no inner block is managed_free.
+ *    [heap] or an arena of glibc (the writer marks these), or if it contains a block, or if another
+ *    mapping that the same stack or library made contains a block. A block that contains other
+ *    blocks is memory that a runtime took for its heap: the part that is in no inner block is
+ *    managed_free.
  *
  * 4. Other mappings are divided by what the kernel says about them (resident_classes.h). If no
  *    recorded call mapped an anonymous mapping, it is the agent's if it has the flag MAP_NORESERVE,
@@ -45,9 +49,12 @@ struct range { /* memory that the program mapped, or a block that contains other
 };
 struct share { /* of a row */
     uint64_t live_bytes, live_blocks;
-    uint64_t pinned_bytes, pinning_blocks, pinning_bytes; /* of pages with free bytes */
+    /* pinned_bytes: free bytes that are charged to the row's blocks; pinning_blocks, pinning_bytes:
+     * the row's blocks on pages with free bytes */
+    uint64_t pinned_bytes, pinning_blocks, pinning_bytes;
     uint32_t last_pinning; /* 1 + number of the last block that was counted in pinning_blocks */
-    bool has_blocks;       /* of a mapping: a block of malloc is in memory that this stack mapped */
+    /* of a row of mappings: memory that the row's stack mapped contains a block of malloc */
+    bool has_blocks;
 };
 struct division {
     struct ag_profile *profile, *mappings;
@@ -55,15 +62,19 @@ struct division {
     struct ag_resident_parts *parts;
     uint64_t moment_ns;              /* since the start of the recording */
     struct ag_index_map row_of_key;  /* stack | via << 32 -> row of the profile */
-    struct ag_index_map mapping_key; /* the same of the profile of mappings */
+    struct ag_index_map mapping_key; /* the same, for the profile of mappings */
     struct block *blocks;            /* sorted, disjoint */
     struct range *containers;        /* sorted, disjoint: blocks that contain blocks */
     struct range *ranges;            /* sorted, disjoint: memory that the program mapped */
     size_t n_blocks, n_containers, n_ranges;
-    struct share *shares;       /* by row of the profile */
-    struct share *range_shares; /* by row of the profile of mappings; live_bytes, live_blocks */
-    uint64_t trim_end; /* in the current mapping; malloc_trim gives back no page above it */
-    size_t next_block, next_container, next_range; /* the first that end after the current page */
+    struct share *shares; /* by row of the profile */
+    /* by row of the profile of mappings; used are live_bytes, live_blocks (the number of mappings)
+     * and has_blocks */
+    struct share *range_shares;
+    /* an address in the current mapping; malloc_trim gives back no page above it */
+    uint64_t trim_end;
+    /* the first that end after the start of the current page */
+    size_t next_block, next_container, next_range;
     int error;
 };
 
@@ -136,7 +147,8 @@ static int settle_blocks(struct division *division) {
             }
         } else if (n == 0 || block.low >= blocks[n - 1].high) {
             blocks[n++] = block;
-        } else if (block.high > blocks[n - 1].high) { /* overlaps: an order of events was unclear */
+        } else if (block.high > blocks[n - 1].high) {
+            /* the blocks overlap, because the order of their events was unknown */
             blocks[n] = block;
             blocks[n].low = blocks[n - 1].high;
             n++;
@@ -182,7 +194,8 @@ static const struct range *range_at(const struct range *ranges, size_t n, size_t
 }
 
 /* Counts the blocks on a page, and charges its free bytes to them. Returns the number of bytes that
- * it counted; 0: there is no block on the page. */
+ * it counted. If there is no block on the page, only the rounding of the block before the page is
+ * counted. */
 static uint64_t count_blocks(struct division *division, uint64_t page, uint64_t page_end) {
     uint64_t *bytes = division->parts->bytes;
     uint64_t live = 0, managed = 0, rounding = 0, storage = 0;
@@ -289,7 +302,7 @@ static void find_blocks_of_storage(struct division *division) {
     }
 }
 
-/* Returns the library that called mmap; 0: it was called by no library, but by the program's file,
+/* Returns the library that called mmap on the stack of ROW; 0: the program's own file called mmap,
  * or the caller is unknown. */
 static uint32_t library_of_row(const struct ag_profile *mappings, size_t row) {
     const struct ag_definitions *definitions = &mappings->definitions;
@@ -307,8 +320,8 @@ static uint32_t library_of_row(const struct ag_profile *mappings, size_t row) {
 }
 
 /* An allocator that is a library of the program (jemalloc, mimalloc, tcmalloc) maps memory like the
- * program itself. The stacks that mapped memory in which there are blocks of malloc are the
- * allocator's, and so are the others in which the same library called mmap. */
+ * program itself. If a stack mapped memory that contains blocks of malloc, the stack belongs to the
+ * allocator, and so do all other stacks on which the same library called mmap. */
 static void find_mappings_of_malloc(struct division *division) {
     for (size_t i = 0; i < division->n_ranges; i++) {
         const struct range *range = &division->ranges[i];
@@ -334,8 +347,8 @@ static void find_mappings_of_malloc(struct division *division) {
     ag_index_map_done(&libraries);
 }
 
-/* To which class the pages of a mapping belong that have no block and were not mapped by the
- * program. */
+/* Returns the class of those pages of a mapping that contain no block and were not mapped by the
+ * program itself. */
 static enum ag_resident_class class_of_others(const struct division *division,
                                               const struct ag_resident_mapping *mapping) {
     bool has_malloc = (mapping->flags & AG_RESIDENT_HEAP) != 0, has_managed = false;
@@ -350,9 +363,10 @@ static enum ag_resident_class class_of_others(const struct division *division,
                                                     : AG_CLASS_UNKNOWN;
 }
 
-/* Before each block of glibc are the 8 bytes with its size. If more than a few blocks of a mapping
- * have no room for it, they are those of another allocator, which also uses brk. (A few blocks may
- * seem to have none, because the order of events was unclear.) */
+/* glibc's malloc stores the size of a block in the 8 bytes before the block. If more than a few
+ * blocks of a mapping begin less than 8 bytes after the previous block, they belong to another
+ * allocator that also uses brk. (A few blocks may do so because the order of their events was
+ * unknown.) */
 static bool may_be_of_glibc(const struct division *division,
                             const struct ag_resident_mapping *mapping) {
     enum { SIZE_BYTES = 8, PERCENT_MOST = 2 };
@@ -381,7 +395,7 @@ static uint64_t trim_end_of(const struct division *division,
                        : mapping->low;
 }
 
-/* END, or the first border of a range after PAGE if it is before END. */
+/* Returns the first address after PAGE at which a range begins or ends, but at most END. */
 static uint64_t next_border(const struct range *ranges, size_t n, size_t *next, uint64_t page,
                             uint64_t end) {
     (void)range_at(ranges, n, next, page);
@@ -394,8 +408,8 @@ static uint64_t next_border(const struct range *ranges, size_t n, size_t *next, 
 
 /* Returns how many of the bytes from PAGE to END, in whole pages, can be counted like one page: all
  * of them are in the same block, or in the rounding of the same block, or in none, and in the same
- * ranges. At least one page. So the time depends on the numbers of blocks and ranges, not on the
- * number of pages, which a hostile trace can make as large as it likes. */
+ * ranges. The result is at least PAGE_BYTES. So the time depends on the numbers of blocks and
+ * ranges, not on the number of pages, which a hostile trace can make as large as it likes. */
 static uint64_t alike_bytes(struct division *division, uint64_t page, uint64_t end,
                             uint64_t page_bytes) {
     while (division->next_block < division->n_blocks &&
@@ -436,7 +450,8 @@ static void count_pages(struct division *division, const struct ag_resident_mapp
     const uint64_t storage = storage_bytes < others_bytes ? storage_bytes : others_bytes;
     division->parts->bytes[others] -= storage;
     division->parts->bytes[AG_CLASS_THREAD_STORAGE] += storage;
-    /* pages may come and go between the two readings of the kernel's numbers */
+    /* the number of resident bytes and the list of pages are read one after the other, and the
+     * resident pages may change between the two readings */
     division->parts->bytes[AG_CLASS_UNKNOWN] +=
         mapping->rss_bytes > counted ? mapping->rss_bytes - counted : 0;
 }
@@ -470,10 +485,20 @@ static void count_mapping(struct division *division, const struct ag_resident_ma
     }
 }
 
+static void count_mappings(struct division *division) {
+    for (size_t i = 0; i < division->n_ranges; i++) {
+        const uint32_t row = division->ranges[i].row;
+        if (row != UINT32_MAX) {
+            division->range_shares[row].live_blocks++;
+        }
+    }
+}
+
 static int divide(struct division *division) {
     const struct ag_resident_look *look = &division->look->look;
     struct ag_resident_parts *parts = division->parts;
     uint64_t until = 0;
+    count_mappings(division);
     find_mappings_of_malloc(division);
     find_blocks_of_storage(division);
     for (size_t i = 0; i < look->n_mappings; i++) {
@@ -539,9 +564,10 @@ static int check(const struct ag_profile *profile, char message[512]) {
     } else if (profile->is_filtered || profile->has_window) {
         why = "shows the whole process at its peak; leave out the options that select a part";
     } else if (profile->definitions.peak_look.look.n_mappings == 0) {
-        why = "this trace does not have the resident memory of the process: it ended too soon, has "
-              "blocks that were allocated before the recording (attach, --delay, a forked child), "
-              "or its /proc could not be read";
+        why =
+            "this trace does not have the resident memory of the process: the process ended too soon, "
+            "has blocks that were allocated before the recording (attach, --delay, a forked child), "
+            "or its /proc could not be read";
         r = -ENODATA;
     }
     if (why != NULL) {

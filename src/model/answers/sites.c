@@ -39,6 +39,7 @@ static uint64_t key_of(const struct ag_profile *profile, enum ag_site_key by, ui
     case AG_BY_HEAP:
     case AG_BY_TYPE:
     case AG_BY_LABEL:
+    case AG_BY_OS_PROCESS:
     case AG_BY_PROCESS:
     case AG_BY_INITIAL_CALL:
         break;
@@ -405,6 +406,43 @@ static int sites_by_thread(struct ag_profile *profile) {
     return r;
 }
 
+/* ---- processes ---- */
+
+const struct ag_profile_identity *ag_profile_process(const struct ag_profile *profile,
+                                                     uint32_t number) {
+    return ag_profile_identity(profile->n_parts > 0 ? profile->parts[number].profile : profile);
+}
+
+/* Returns "make (4711)". */
+static const char *process_label(struct ag_profile *profile, uint32_t number) {
+    char text[128];
+    const struct ag_profile_identity *identity = ag_profile_process(profile, number);
+    const char *name = ag_base_name(identity->n_arguments > 0 ? identity->arguments[0]
+                                    : identity->exe           ? identity->exe
+                                                              : "");
+    const int length =
+        snprintf(text, sizeof(text), "%.64s (%u)", *name ? name : "process", identity->pid);
+    return ag_text_keep(&profile->definitions.texts, text, (size_t)length);
+}
+
+/* The sums of the processes whose traces are merged. In a profile of one trace there is one row. */
+static int sites_by_os_process(struct ag_profile *profile) {
+    const size_t n = profile->n_parts > 0 ? profile->n_parts : 1;
+    struct ag_site_row *rows = calloc(n, sizeof(*rows));
+    if (!rows) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        rows[i].frame = (uint32_t)i;
+        rows[i].label = process_label(profile, (uint32_t)i);
+        rows[i].own = *ag_profile_total(profile->n_parts > 0 ? profile->parts[i].profile : profile);
+        rows[i].total = rows[i].own;
+    }
+    profile->sites[AG_BY_OS_PROCESS] = rows;
+    profile->n_sites[AG_BY_OS_PROCESS] = n;
+    return 0;
+}
+
 int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
                      const struct ag_site_row **ret_rows, size_t *ret_count) {
     int r = 0;
@@ -435,6 +473,9 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
         case AG_BY_LABEL:
             r = sites_by_name(profile, by, profile->definitions.n_labels, label_name, label_of,
                               NULL);
+            break;
+        case AG_BY_OS_PROCESS:
+            r = sites_by_os_process(profile);
             break;
         case AG_BY_PROCESS:
         case AG_BY_INITIAL_CALL:

@@ -31,6 +31,9 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     definitions->pid = record->u.process.pid;
     definitions->parent_pid = record->u.process.parent_pid;
     definitions->session = record->u.process.session;
+    definitions->process_identity = record->u.process.identity;
+    definitions->parent_identity = record->u.process.parent_identity;
+    definitions->origin = record->u.process.origin;
     definitions->mode = record->u.process.mode;
     definitions->is_sampled |= record->u.process.mode == AG_MODE_SAMPLE;
     definitions->start_ns = record->u.process.start_ns;
@@ -49,6 +52,30 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
         left.length -= taken <= left.length ? taken : left.length;
     }
     definitions->n_arguments = (uint32_t)n_arguments;
+    return 0;
+}
+
+/* The strings of the command are joined by blanks, as ps shows them. */
+static int take_title(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_title_record *title = &record->u.title;
+    char *joined = malloc(title->command.length + 1);
+    if (!joined) {
+        return -ENOMEM;
+    }
+    uint32_t length = title->command.length;
+    for (uint32_t i = 0; i < length; i++) {
+        joined[i] = title->command.data[i] != '\0' ? title->command.data[i] : ' ';
+    }
+    while (length > 0 && joined[length - 1] == ' ') {
+        length--;
+    }
+    definitions->last_name = definitions_keep_text(definitions, title->name);
+    definitions->last_command =
+        definitions_keep_text(definitions, (struct ag_bytes){joined, length});
+    definitions->user = definitions_keep_text(definitions, title->user);
+    definitions->user_id = title->user_id;
+    definitions->address_space_limit_bytes = title->address_space_limit_bytes;
+    free(joined);
     return 0;
 }
 
@@ -210,6 +237,59 @@ static int take_sample(struct ag_definitions *definitions, const struct ag_recor
     const struct ag_model_sample sample = {.time_ns = record->u.resident.time_ns,
                                            .bytes = record->u.resident.bytes};
     return AG_ARRAY_ADD(definitions->samples, definitions->n_samples, sample);
+}
+
+static int take_kernel_kill(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_kernel_kill_record *taken = &record->u.kernel_kill;
+    if (taken->certainty != AG_KILL_PROBABLE && taken->certainty != AG_KILL_CERTAIN) {
+        return 0; /* of a later version, or damage that no checksum found */
+    }
+    const bool is_known_reason =
+        taken->reason == AG_KILL_REASON_CGROUP || taken->reason == AG_KILL_REASON_MACHINE;
+    definitions->kernel_kill = (struct ag_profile_kill){
+        .certainty = (enum ag_kill_certainty)taken->certainty,
+        .reason = is_known_reason ? (enum ag_kill_reason)taken->reason : AG_KILL_REASON_UNKNOWN,
+        .limit_bytes = taken->limit_bytes,
+        .cgroup =
+            taken->cgroup.length > 0 ? definitions_keep_text(definitions, taken->cgroup) : NULL,
+        .has_sizes = taken->has_sizes != 0,
+        .anonymous_bytes = taken->anonymous_bytes,
+        .file_bytes = taken->file_bytes,
+        .shmem_bytes = taken->shmem_bytes};
+    return 0;
+}
+
+static uint64_t resident_bytes(const struct ag_memory_sample *sample) {
+    return sample->anonymous_bytes + sample->file_bytes + sample->shmem_bytes;
+}
+
+static int by_sample_time(const void *a, const void *b) {
+    const struct ag_memory_sample *left = a, *right = b;
+    return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+}
+
+/* Adds the last sample of the memory, and the growth before it, to the kill. */
+static void complete_kill(struct ag_definitions *definitions) {
+    const uint64_t most_ns = UINT64_C(5000000000);
+    struct ag_profile_kill *kill = &definitions->kernel_kill;
+    const struct ag_memory_sample *samples = definitions->memory_samples;
+    const size_t n = definitions->n_memory_samples;
+    if (n > 0) {
+        qsort(definitions->memory_samples, n, sizeof(*samples), by_sample_time);
+    }
+    if (kill->certainty == 0 || n == 0) {
+        return;
+    }
+    size_t first = n - 1;
+    while (first > 0 && samples[n - 1].time_ns - samples[first - 1].time_ns <= most_ns) {
+        first--;
+    }
+    const uint64_t start_ns = definitions->start_ns;
+    kill->last = samples[n - 1];
+    kill->last.time_ns = kill->last.time_ns > start_ns ? kill->last.time_ns - start_ns : 0;
+    kill->growth_ns = samples[n - 1].time_ns - samples[first].time_ns;
+    kill->growth_bytes =
+        (int64_t)(resident_bytes(&samples[n - 1]) - resident_bytes(&samples[first]));
 }
 
 static void free_look(struct ag_model_look *look) {
@@ -432,7 +512,9 @@ static void take_cost(struct ag_definitions *definitions, const struct ag_record
         definitions->cost =
             (struct ag_profile_cost){.rss_bytes = record->u.profiler.rss_bytes,
                                      .cpu_ns = record->u.profiler.cpu_ns,
-                                     .target_cpu_ns = record->u.profiler.target_cpu_ns};
+                                     .target_cpu_ns = record->u.profiler.target_cpu_ns,
+                                     .waited_ns = record->u.profiler.waited_ns,
+                                     .n_waits = record->u.profiler.n_waits};
     } else {
         definitions->sampler = (struct ag_profile_sampler){
             .cpu_ns = record->u.sampler.cpu_ns,
@@ -507,9 +589,16 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_look(definitions, record);
     case AG_RECORD_RESIDENT_MAPPING:
         return take_look_mapping(definitions, record);
+    case AG_RECORD_MEMORY_SAMPLE:
+        return AG_ARRAY_ADD(definitions->memory_samples, definitions->n_memory_samples,
+                            record->u.memory_sample);
+    case AG_RECORD_KERNEL_KILL:
+        return take_kernel_kill(definitions, record);
     case AG_RECORD_LOST:
         take_lost(definitions, record);
         return 0;
+    case AG_RECORD_TITLE:
+        return take_title(definitions, record);
     case AG_RECORD_END:
         take_end(definitions, record);
         return 0;
@@ -599,6 +688,11 @@ static int check_events(struct loading *loading, struct ag_chunk_decoder *decode
     return 0;
 }
 
+/* Whether the pass reads this chunk. */
+static bool takes(const struct loading *loading, const struct ag_chunk_entry *entry) {
+    return entry->kind != AG_CHUNK_KIND_EVENTS || loading->counts_damage;
+}
+
 static int definitions_load(struct loading *loading, const struct ag_trace_file *file) {
     const struct ag_chunk_entry *entries;
     const size_t n = ag_trace_file_chunks(file, &entries);
@@ -607,14 +701,20 @@ static int definitions_load(struct loading *loading, const struct ag_trace_file 
         return -ENOMEM;
     }
     ag_chunk_decoder_pass_over(decoder, loading->passed_over);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        bytes += takes(loading, &entries[i]) ? entries[i].stored_bytes : 0;
+    }
+    ag_trace_file_begin_pass(file, bytes);
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
         if (entries[i].kind != AG_CHUNK_KIND_EVENTS) {
             r = take_chunk(loading, decoder, file, &entries[i]);
-        } else if (loading->counts_damage) {
+        } else if (takes(loading, &entries[i])) {
             r = check_events(loading, decoder, file, &entries[i]);
         }
     }
+    ag_trace_file_end_pass(file);
     (void)ag_chunk_decoder_free(decoder);
     return r;
 }
@@ -642,6 +742,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     definitions->index.has_summary &= !loading.index_is_damaged;
     ag_definitions_note_damage(definitions, &loading.damage);
     settle_look(definitions);
+    complete_kill(definitions);
     if (definitions->n_samples > 0) {
         qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
     }
@@ -712,6 +813,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->threads);
     free(definitions->runtimes);
     free(definitions->samples);
+    free(definitions->memory_samples);
     free_look(&definitions->peak_look);
     free_look(&definitions->last_look);
     free_look(&definitions->new_look);

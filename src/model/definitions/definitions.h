@@ -43,7 +43,7 @@ struct ag_model_collection {
 struct ag_model_heap {
     uint32_t heap;
     const char *name, *domain, *allocator, *runtime, *kind, *unit;
-    bool is_backing;
+    bool is_backing; /* the blocks of this heap contain blocks of other heaps */
     /* the garbage collector of the heap moves or promotes live blocks, and reports each move or
      * promotion */
     bool is_moving;
@@ -98,6 +98,13 @@ struct ag_definitions {
     bool has_process, has_end;
     uint32_t pid, parent_pid, mode, n_arguments;
     uint64_t session; /* the random number of the recording that the trace is a part of */
+    /* as in the record PROCESS; 0: unknown, and in traces of older versions */
+    uint64_t process_identity, parent_identity;
+    uint32_t origin; /* enum ag_process_origin */
+    /* of the record TITLE; NULL: not in the trace */
+    const char *last_name, *last_command, *user;
+    uint32_t user_id;
+    uint64_t address_space_limit_bytes; /* UINT64_MAX: none, or unknown */
     bool is_sampled;
     /* of a sampled trace: mean number of bytes between two samples, and seed of the random
      * numbers */
@@ -113,9 +120,12 @@ struct ag_definitions {
     uint64_t start_ns, start_realtime_ns;
     uint32_t end_how, wait_status, wait_status_known;
     uint64_t end_ns;
+    /* its members `last` and growth_... are set after all records are read */
+    struct ag_profile_kill kernel_kill;
+    struct ag_memory_sample *memory_samples; /* sorted by time, which is that of the session */
     uint64_t lost[AG_LOST_CAUSES];
-    /* what the resident memory consisted of when it was largest, and at the end; no mappings: not
-     * in the trace. If both are of the same moment, last_look has no mappings. */
+    /* What the resident memory consisted of when it was largest, and at the end. Without mappings:
+     * not in the trace. If both looks were at the same time, last_look has no mappings. */
     struct ag_model_look peak_look, last_look;
     struct ag_model_look new_look; /* the look whose mappings are being read */
     struct ag_profile_cost cost;
@@ -132,8 +142,8 @@ struct ag_definitions {
     struct ag_model_type *types;
     struct ag_model_label *labels;
     struct ag_model_collection *collections; /* in the order of the trace */
-    size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_functions, n_types,
-        n_labels, n_collections;
+    size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_memory_samples,
+        n_functions, n_types, n_labels, n_collections;
     /* id -> index in images, threads (the id is the stream), functions, types, labels. If an id is
      * defined again, the first definition is kept; for a thread, the last. */
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
@@ -153,8 +163,9 @@ struct ag_definitions {
     struct ag_code_places code;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
-    /* Damage in event chunks. ag_definitions_load checks them, and several passes may read them;
-     * the counts are those of the reader that found the most damage. */
+    /* Damage in event chunks. ag_definitions_load checks these chunks, and later passes over the
+     * events may check them again. The counts are those of the check that found the most damaged
+     * chunks. */
     struct ag_damaged_chunks {
         uint64_t chunks, events, bytes;
     } damaged;

@@ -17,8 +17,8 @@
  *
  * The lock protects all fields of jobs except the decoder and the blocks. The decoder and the
  * blocks belong to the thread that set is_busy. A block that is delivered to the consumer belongs
- * to the consumer until it asks for the next block. The lock is taken twice for each block of 2,048
- * events, or twice for each chunk if the consumer decodes whole chunks itself.
+ * to the consumer until it asks for the next block. The lock is taken a few times for each block of
+ * 2,048 events, or for each chunk if the consumer decodes whole chunks itself.
  *
  * 3. The order of chunks
  *
@@ -579,6 +579,18 @@ void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t
         }
         feed->streams[i].first_time_ns = feed->chunks[cursor->at].time_ns;
     }
+}
+
+uint64_t ag_chunk_feed_bytes(const struct ag_chunk_feed *feed, uint64_t to_ns) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < feed->n_streams; i++) {
+        const struct stream *cursor = &feed->cursors[i];
+        for (uint32_t at = cursor->at; at < cursor->first + cursor->count; at++) {
+            const struct chunk *chunk = &feed->chunks[at];
+            bytes += chunk->time_ns < to_ns ? chunk->entry->stored_bytes : 0;
+        }
+    }
+    return bytes;
 }
 
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {

@@ -63,6 +63,9 @@ void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
                              const struct ag_feed_stream **ret_streams);
+/* Returns the stored bytes of the chunks that start before TO_NS, without those that
+ * ag_chunk_feed_narrow skips. */
+uint64_t ag_chunk_feed_bytes(const struct ag_chunk_feed *feed, uint64_t to_ns);
 /* ag_chunk_feed_go sets how chunks that are opened after the call are delivered: in blocks of
  * decoded events (the default), or whole. */
 enum ag_feed_way { AG_FEED_IN_BLOCKS, AG_FEED_WHOLE };

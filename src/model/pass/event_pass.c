@@ -5,8 +5,9 @@
  * time of the recording: the next block is always taken from the stream whose delivered events end
  * earliest. So no stream is read ahead of the others, and a stream is not read before the time at
  * which its next chunk starts. The events of a trace with one stream need not be merged by time.
- * If, in addition, the options exclude no events, the events of such a trace are applied to the
- * ledger while they are decoded (straight_pass.h).
+ * If, in addition, the options neither exclude blocks nor replace their stacks, and no visitor gets
+ * the ledger's steps, the events of such a trace are applied to the ledger while they are decoded
+ * (straight_pass.h).
  *
  * The events between two stamps (records with a time) of a stream belong to the time of the first
  * stamp. So in each stream a time window begins and ends at a stamp. With the option counts_older,
@@ -69,10 +70,10 @@ struct pass {
     struct ag_feed_block *rest;
     struct ag_feed_map *maps; /* records of mapped memory that are not applied yet */
     size_t n_maps;
-    uint64_t next_map; /* number of the next element of `maps` */
-    size_t next_sample;
-    uint64_t last_ns;
-    bool is_skipping; /* the current events are before the time window, and are dropped */
+    uint64_t next_map;  /* number of the next element of `maps` */
+    size_t next_sample; /* in definitions->samples: the first that is not applied yet */
+    uint64_t last_ns;   /* the largest reached_ns of all readers */
+    bool is_skipping;   /* the current events are before the time window, and are dropped */
 };
 
 /* ---- maps and resident sizes ---- */
@@ -499,6 +500,9 @@ static int event_pass_start(struct pass *pass, const struct ag_trace_file *file)
         ag_ledger_thread(pass->ledger, streams[i].stream, streams[i].thread_id);
     }
     pass->n_readers = n;
+    if (pass->definitions->origin == AG_ORIGIN_FORKED) {
+        ag_ledger_expect_inherited(pass->ledger);
+    }
     /* a sorted array is a valid heap */
     qsort_r(pass->heap, n, sizeof(*pass->heap), by_first_time, pass->readers);
     for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
@@ -547,7 +551,11 @@ int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *defin
                   const struct ag_pass_options *options, struct ag_ledger *ledger) {
     struct pass pass = {.options = options, .definitions = definitions, .ledger = ledger};
     int r = event_pass_start(&pass, file);
-    r = r < 0 ? r : event_pass_run(&pass);
+    if (r == 0) {
+        ag_trace_file_begin_pass(file, ag_chunk_feed_bytes(pass.feed, options->to_ns));
+        r = event_pass_run(&pass);
+        ag_trace_file_end_pass(file);
+    }
     if (pass.feed) {
         const struct ag_feed_damage damage = ag_chunk_feed_damage(pass.feed);
         if (damage.first.code == AG_DECODE_NO_MEMORY) {

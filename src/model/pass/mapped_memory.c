@@ -52,10 +52,12 @@ struct ag_mapped_memory {
     /* number of inserted ranges; its hash decides in which levels the next range is */
     uint64_t n_inserted;
 };
-/* The place in the list before the ranges that begin at an address or after it. */
+/* A position in the skip list, for an address: before the first range that begins at the address or
+ * after it. */
 struct place {
-    struct range **links[LEVELS]; /* by level: the pointer to the first of these ranges */
-    struct range *before;         /* the last range that begins earlier; NULL: none */
+    /* by level: the pointer to the first range at or after the address */
+    struct range **links[LEVELS];
+    struct range *before; /* the last range that begins earlier; NULL: none */
 };
 
 struct ag_mapped_memory *ag_mapped_memory_new(void) {
@@ -175,13 +177,13 @@ static void remove_range(struct ag_mapped_memory *memory, const struct place *pl
     }
 }
 
-/* The first range that ends after LOW, whose place is PLACE; NULL: none. */
+/* Returns the first range that ends after LOW; NULL: none. PLACE: the position for LOW. */
 static struct range *range_at(const struct place *place, uint64_t low) {
     return place->before && place->before->high > low ? place->before : *place->links[0];
 }
 
-/* Removes the bytes [low, high) from all ranges. PLACE is the place of LOW when the function is
- * called, and still when it returns. Sets *ret_via as ag_mapped_memory_unmap does. */
+/* Removes the bytes [low, high) from all ranges. PLACE: the position for LOW, which is still valid
+ * when the function returns. Sets *ret_via as ag_mapped_memory_unmap does. */
 static int cut_ranges(struct ag_mapped_memory *memory, const struct place *place, uint64_t low,
                       uint64_t high, uint32_t *ret_via) {
     struct range *before = place->before;
@@ -335,7 +337,8 @@ int ag_mapped_memory_sums(const struct ag_mapped_memory *memory, struct ag_stack
     }
     summary->peak_low_bytes = summary->peak_high_bytes = summary->peak_bytes;
     summary->peak_time_ns = memory->peak_time_ns;
-    summary->temporary_blocks = summary->ghost_frees = summary->order_repairs = 0;
+    summary->temporary_blocks = summary->order_repairs = 0;
+    summary->ghost_frees = summary->inherited_frees = 0;
     *ret_stacks = stacks;
     *ret_live = live;
     *ret_mapped = mapped;

@@ -70,6 +70,7 @@ class Program:
     """What a description defines, and the sums of its events."""
 
     def __init__(self, trace):
+        self.is_forked = trace.lines[0].fields.get("origin") == 1
         self.records = [line for line in trace.lines if line.kind not in ("alloc", "free")]
         self.nodes = {row["id"]: row for row in self.all("nodes")}
         self.functions = {row["frame"]: row for row in self.all("frame")}
@@ -83,6 +84,7 @@ class Program:
             self.places.setdefault(row["pc"], []).append((row["frame"], row["line"]))
         self.total, self.rows, self.of_thread, self.pairs, self.collector = Sums(), {}, {}, {}, {}
         self.live, self.blocks, self.ghosts, self.states = {}, [], [], [(START_NS, (0, 0, 0))]
+        self.inherited = {}  # by address: the first free, in a forked process, of a block that was not allocated in it
         self.last_of_thread, self.peak, self.mapped = {}, (0, 0), 0
         self.mappings, self.own_peak, self.last_unmapped = [], 0, None
         self.start_ns, self.interval, self.peak_high, self.buried, windows = START_NS, 0, 0, 0, []
@@ -141,6 +143,8 @@ class Program:
                 sums.update({name: 0 for name in METRICS if not name.startswith("in_use")})
         elif address in self.live:
             self.die(line, self.live.pop(address))
+        elif self.is_forked and address not in self.inherited:
+            self.inherited[address] = line
         else:
             self.ghosts.append(line)
         self.states.append((line.time_ns, tuple(self.total[name] for name in ("in_use_bytes", "in_use_blocks", "allocated_bytes"))))
@@ -305,7 +309,7 @@ class Check:
         lost = sum(row["events"] for row in program.all("lost"))
         self.equal("summary", found, {
             **expected, "in_use_blocks_at_end": total["in_use_blocks"], "in_use_bytes_at_end": total["in_use_bytes"], "peak_bytes": program.peak[0],
-            "peak_blocks": program.peak[1], "ghost_frees": len(program.ghosts),
+            "peak_blocks": program.peak[1], "ghost_frees": len(program.ghosts), "inherited_frees": len(program.inherited),
             "truncated_stacks": states.count("cut"), "incomplete_stacks": states.count("incomplete"), "order_repairs": program.buried,
             "threads": len(program.of_thread), "rss_peak_bytes": max((row["bytes"] for row in program.all("resident")), default=0),
             "unique_stacks": len({program.without_leaf(stack) for stack, _ in self.stacks()})})
@@ -472,6 +476,7 @@ class Check:
                      None if block.died_ns is None else block.died_ns - START_NS, program.leaf_of(block.stack, TYPE),
                      program.leaf_of(block.stack, LABEL), program.frames_of(block.stack)[0][0]) for block in program.blocks]
         expected += [("ghost", None, None, line.time_ns - START_NS, None, None, None) for line in program.ghosts]
+        expected += [("inherited", None, None, line.time_ns - START_NS, None, None, None) for line in program.inherited.values()]
         found = [(row["state"], row["size"], row["allocated_ns"], row["freed_ns"], row["type"], row["label"],
                   row["stack"][0]["function"] if row["stack"] else None) for row in self.report("--view=blocks")["blocks"]]
         found, expected = Counter(found), Counter(expected)
@@ -580,6 +585,17 @@ def process_tree(allogram):
     return failures
 
 
+def identified_parents(allogram):
+    """Processes of different PID namespaces have the same pids. The identities in their traces name their parents. Returns what is wrong."""
+    parents = {"starter": None, "fork-a": "starter", "fork-b": "starter", "init-a": "fork-a", "init-b": "fork-b", "work-a": "init-a", "work-b": "init-b",
+               "orphan": None}
+    files = {trace.name[len("containers-"):]: trace.name + ".allogram" for trace in report_traces.CONTAINERS}
+    outcome = subprocess.run([allogram, "report", *reversed(files.values()), "--view=process_tree", "--json"], capture_output=True, check=True)
+    found = {row["file"]: (row["parent_file"], row["was_executed"], int(row["identity"], 16)) for row in json.loads(outcome.stdout)["processes"]}
+    expected = {files[name]: (files.get(parent), name.startswith("init"), number) for number, (name, parent) in enumerate(parents.items(), 1)}
+    return ["%s: %s, not %s" % (name, found[name], expected[name]) for name in expected if found[name] != expected[name]]
+
+
 def main():
     allogram, folder = sys.argv[1:]
     sys.setrecursionlimit(10000)  # a tree of 600 frames
@@ -589,17 +605,18 @@ def main():
     tests = [(check, view) for check in checks for view in (
         Check.summary, Check.sites, Check.tree, Check.stack_lists, Check.types, Check.heaps, Check.mappings, Check.thread_lists, Check.lifetimes, Check.timeline,
         Check.block_list, Check.functions, Check.collections)]
-    print("1..%d" % (len(tests) + 1))
+    print("1..%d" % (len(tests) + 2))
     for number, (check, view) in enumerate(tests, 1):
         check.failures = []
         view(check)
         print("ok" if not check.failures else "not ok", number, check.trace.name, view.__name__)
         for failure in check.failures[:20]:
             print("#", failure)
-    failures = process_tree(allogram)
-    print("ok" if not failures else "not ok", len(tests) + 1, "process_tree")
-    for failure in failures:
-        print("#", failure)
+    for number, of_tree in enumerate((process_tree, identified_parents), len(tests) + 1):
+        failures = of_tree(allogram)
+        print("ok" if not failures else "not ok", number, of_tree.__name__)
+        for failure in failures:
+            print("#", failure)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Line:
 
 
 def quoted(value):
-    """A number, or a text in which all bytes but plain letters and digits are escaped."""
+    """A number, or a text in which quotes, backslashes and all bytes but printable ASCII are escaped."""
     if isinstance(value, int):
         return str(value)
     data = value if isinstance(value, bytes) else value.encode()
@@ -382,14 +382,27 @@ def mapped():
     return trace
 
 
+def forked():
+    """A forked process frees two blocks that its parent had allocated, one of them twice, and a block of its own."""
+    trace = Trace("forked", ("worker",), "/usr/bin/worker", identity=0x2222, parent_identity=0x1111, origin=1)
+    trace.record("thread", stream=1, thread_id=4711, name="worker")
+    trace.heap(0, "malloc", "glibc", "c", {MALLOC: "malloc"})
+    trace.frames({1: ("main", "/src/main.c", 10, "c")})
+    trace.node(16, 0, frame=1)
+    trace.moment(1, ("free", 0x9000), ("alloc", 0x1000, 100, 16), ("free", 0x9000))
+    trace.moment(2, ("free", 0xa000), ("alloc", 0xa000, 200, 16), ("free", 0x1000))
+    trace.end(3)
+    return trace
+
+
 SESSION = 0x1122334455667788
 SECOND_NS = 10**9
 
 
-def family_member(name, pid, parent_pid, start_ms, end_ms, sizes_kib, command, end, session=SESSION, **process):
+def family_member(name, pid, parent_pid, start_ms, end_ms, sizes_kib, command, end, session=SESSION, family_name="family", **process):
     """A process of a recording that began at START_NS: it allocates blocks of these sizes, and then frees the first one."""
     begin_ns = START_NS + start_ms * 1000000
-    trace = Trace("family-" + name, command, "/usr/bin/" + command[0].split("/")[-1], parent_pid=parent_pid, session=session,
+    trace = Trace(family_name + "-" + name, command, "/usr/bin/" + command[0].split("/")[-1], parent_pid=parent_pid, session=session,
                   start_realtime_ns=1700000000 * SECOND_NS + begin_ns, **process)
     trace.lines[0].fields.update(pid=pid, start_ns=begin_ns)
     trace.record("thread", stream=1, thread_id=pid, name=command[0])
@@ -407,9 +420,9 @@ def family_member(name, pid, parent_pid, start_ms, end_ms, sizes_kib, command, e
 
 
 def family():
-    """The traces of one recording: make starts two shells. One of them executes cc, which starts as and is killed; as had the pid that ld gets
-    later. The other shell forks a daemon and ends; the trace of the daemon is there twice, the shorter one is a snapshot. A process of another
-    recording has the pid of make."""
+    """The traces of one recording: make starts two shells. One of them executes cc, which starts the program `as` and is killed; `as` had
+    the pid that ld gets later. The other shell forks a daemon and ends; the trace of the daemon is there twice, the shorter one is a
+    snapshot. A process of another recording has the pid of make."""
     return [
         family_member("make", 100, 1, 0, 900, [64, 32], ("make", "-j2"), {"wait_status": 2 << 8}),
         family_member("sh-cc", 101, 100, 10, 20, [8], ("sh", "-c", "cc -c big.c"), {"how": 1, "known": 0}),
@@ -424,13 +437,37 @@ def family():
     ]
 
 
-ALL = [make() for make in (jq, threads, hostile, lost, empty, deep, forum, sampled, observed, unseen, mapped)]
-FAMILY = family()
+FORKED, EXECUTED, SPAWNED = 1, 2, 3
+
+
+def containers():
+    """The traces of a recording whose processes have identities. A program starts two PID namespaces, in which the same pids occur at the
+    same time. In both, a forked process executes another program as pid 1, which starts a process with pid 2. The parent of the process
+    with pid 3 has no trace; other processes have this parent's pid."""
+
+    def member(name, pid, parent_pid, start_ms, identity, parent, origin):
+        return family_member(name, pid, parent_pid, start_ms, 900, [identity], (name,), {"how": 1, "known": 0}, session=SESSION + 2,
+                             family_name="containers", identity=identity, parent_identity=parent, origin=origin)
+
+    return [
+        member("starter", 500, 1, 0, 1, 0, 0),
+        member("fork-a", 1, 0, 10, 2, 1, FORKED),
+        member("fork-b", 1, 0, 11, 3, 1, FORKED),
+        member("init-a", 1, 0, 20, 4, 2, EXECUTED),
+        member("init-b", 1, 0, 21, 5, 3, EXECUTED),
+        member("work-a", 2, 1, 30, 6, 4, SPAWNED),
+        member("work-b", 2, 1, 31, 7, 5, FORKED),
+        member("orphan", 3, 2, 40, 8, 99, SPAWNED),
+    ]
+
+
+ALL = [make() for make in (jq, threads, hostile, lost, empty, deep, forum, sampled, observed, unseen, mapped, forked)]
+FAMILY, CONTAINERS = family(), containers()
 
 
 def main():
     assembler, folder = sys.argv[1:]
-    for trace in ALL + FAMILY:
+    for trace in ALL + FAMILY + CONTAINERS:
         text = "".join(str(line) + "\n" for line in trace.lines)
         subprocess.run([assembler, f"{folder}/{trace.name}.allogram"], input=text.encode(), check=True)
 

@@ -8,7 +8,8 @@
  * WHAT names the calls, see `acts`. HOW:
  *     return    at each STRIDE-th instruction the handler allocates and returns
  *     altstack  as return, on an alternate stack
- *     twice     at each STRIDE-th instruction the handler single-steps its own calls as well
+ *     twice     the handler allocates at each instruction; at each STRIDE-th, it single-steps its
+ *               own calls as well
  *     jump      for each STRIDE-th instruction, from the FIRST on, a new thread allocates, and then
  *               makes the calls up to that instruction. The handler leaves the instruction by
  *               siglongjmp, and the thread allocates again
@@ -21,7 +22,8 @@
  * in hexadecimal, the handler counts and acts only at instructions of that function and of its
  * callees. The program prints which blocks must be recorded: "SIZE COUNT", or "FIRST-LAST" for one
  * block of each size from FIRST to LAST. If the environment variable PLACES names a file, the
- * program writes into it the address of each instruction at which a handler ran.
+ * program writes into it the address of each instruction at which a handler allocated, and then the
+ * process's mappings.
  *
  * The allocator is stepped_allocator.c, in the program or in a library. A handler may call it even
  * if the handler interrupted it. A handler may also have interrupted a function of the C library
@@ -46,9 +48,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "../single_step.h"
+
 enum { FIRST_STEP = 20000, FIRST_INNER = 4000000, AFTER_JUMP = 8000000, STEPS_MOST = 300000 };
 enum { PLAIN_ROUNDS = 2600, STEPPED_ROUNDS = 140, CHILD_STATUS = 7, FORKS_EACH = 2 };
-enum { TRAP_FLAG = 0x100 };
 
 static volatile sig_atomic_t n_steps, n_used, n_inner, depth, is_child, n_forks, n_bad_children;
 static volatile long stride = 1, first, jump_at;
@@ -62,20 +65,6 @@ __attribute__((noinline)) static void use(size_t bytes) {
     free(block);
 }
 
-static inline __attribute__((always_inline)) void step(void) {
-    __asm__ volatile("sub $128, %%rsp; pushf; orl %0, (%%rsp); popf; add $128, %%rsp"
-                     :
-                     : "i"(TRAP_FLAG)
-                     : "memory", "cc");
-}
-
-static inline __attribute__((always_inline)) void step_no_more(void) {
-    __asm__ volatile("sub $128, %%rsp; pushf; andl %0, (%%rsp); popf; add $128, %%rsp"
-                     :
-                     : "i"(~TRAP_FLAG)
-                     : "memory", "cc");
-}
-
 static void allocate_in_handler(const ucontext_t *interrupted) {
     const long n = n_used;
     n_used = n + 1;
@@ -83,8 +72,8 @@ static void allocate_in_handler(const ucontext_t *interrupted) {
     use(FIRST_STEP + (size_t)n);
 }
 
-/* Whether the interrupted instruction is inside the function at `within`. Called at each
- * instruction. */
+/* Whether the interrupted instruction is inside the function at `within` or one of its callees.
+ * Called at each instruction. */
 static bool is_within(const ucontext_t *interrupted) {
     static uintptr_t entry_sp; /* the stack pointer at the function's entry; 0: outside */
     const uintptr_t sp = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RSP];
@@ -96,10 +85,11 @@ static bool is_within(const ucontext_t *interrupted) {
     return within == 0 || entry_sp != 0;
 }
 
-/* Parent and child share the memory that the recorder writes to. If the child takes a part of this
- * memory that the parent is about to take, the parent's compare-and-swap fails, and the parent
- * repeats the instructions before the compare-and-swap. Without a limit the parent would fork in
- * each repetition, and never finish. */
+/* Whether the handler has forked FORKS_EACH times at this instruction. Parent and child share the
+ * memory that the recorder writes to. If the child takes a part of this memory that the parent is
+ * about to take, the parent's compare-and-swap fails, and the parent repeats the instructions
+ * before the compare-and-swap. Without a limit the parent would fork in each repetition, and never
+ * finish. */
 static bool has_forked_here(uintptr_t instruction) {
     int n = 0;
     for (long i = 0; i < n_forks && n < FORKS_EACH; i++) {
@@ -163,7 +153,7 @@ static void on_trap(int number, siginfo_t *info, void *context) {
         return;
     }
     if (n >= STEPS_MOST) {
-        _exit(5); /* the interrupted calls do not end */
+        _exit(5); /* too many instructions: the interrupted calls seem to run forever */
     }
     const bool is_due = n % stride == 0;
     if (is_fork) {

@@ -1,5 +1,6 @@
 # Allocates known numbers of objects, hashes and JSON values; the argument scales the numbers. Each class is allocated at one place of the
-# code, except for two classes that are allocated at the same place. A C library is called by one function of Crystal and calls another.
+# code, except for Point, which is allocated at two places, and for Left and Right, which are allocated at the same place. A C library is
+# called by one function of Crystal and calls another.
 #
 # -Dwith_json: JSON as well. -Dwithout_traces: an exception ends the program without printing a stack; the code that prints stacks is
 # most of the compile time of a release build.

@@ -85,7 +85,7 @@ int main() {
     other.join();
     const pid_t child = fork();
     if (child == 0) {
-        std::free(keep[11]); // a block of the parent: a ghost (a free of an unknown block), if the filter selects it
+        std::free(keep[11]); // a block of the parent: an inherited free, if the filter selects it
         std::free(std::malloc(70));
         std::free(std::malloc(7000));
         _exit(0);

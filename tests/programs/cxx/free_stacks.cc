@@ -1,6 +1,6 @@
 /* free_stacks.cc: the size of a block identifies its kind, and each kind is freed by a function
  * whose name describes the way of freeing. tests/conformance/free_stacks.py has the function for
- * each size. With an argument, the program forks a child, which frees blocks of its parent. */
+ * each size. With an argument, the program forks a child, which frees a block of its parent. */
 #include <cstdlib>
 #include <new>
 #include <sys/wait.h>

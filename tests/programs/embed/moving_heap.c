@@ -24,7 +24,7 @@ static char message[512];
 
 static void require(int holds, const char *what) {
     if (!holds) {
-        printf("wrong: %s\n", what);
+        printf("it does not hold that %s\n", what);
         fflush(stdout);
         _Exit(9);
     }
@@ -80,7 +80,7 @@ static void move(uint64_t from, uint64_t to) {
 /* ---- cases ---- */
 
 static void moves(void) {
-    allogram_alloc(heap, 0x9000, 1, text); /* before the session */
+    allogram_alloc(heap, 0x9000, 1, text); /* before the program's own session */
     start();
     alloc(0x1000, 10, pair);
     alloc(0x2000, 20, pair);
@@ -182,8 +182,8 @@ static void late_types(void) {
     allogram_free(heap, 0x4000);
     died(8);
     require(allogram_block_type(heap, 0x4000, pair) == 0, "a freed block gets no type");
-    allogram_realloc(heap, 0x5000, 0x5000, 64, 0); /* a new block at the same address, which has no
-                                                    * type either */
+    allogram_realloc(heap, 0x5000, 0x5000, 64, 0); /* a new block at the same address, as yet
+                                                    * without a type */
     died(16);
     truth.allocated_blocks++;
     truth.allocated_bytes += 64;
@@ -234,7 +234,7 @@ enum { THREADS = 4, CYCLES = 40, BLOCKS = 100, SPACE = 1 << 20 };
 
 static pthread_barrier_t world;
 static uint64_t survivors[THREADS][BLOCKS]; /* the addresses of the surviving blocks */
-static uint64_t old_space;                  /* which of the two spaces was used last */
+static uint64_t old_space;                  /* the space, 0 or 1, that the next collection fills */
 
 static APART void mutate(uint64_t thread, int cycle) {
     const uint64_t base = (1 + thread) * BLOCKS * 32;
@@ -243,8 +243,8 @@ static APART void mutate(uint64_t thread, int cycle) {
     }
 }
 
-/* One block in ten lives on for one cycle, in a packed space; the others are dead. All addresses
- * are used again at once. */
+/* One block in ten lives on for one cycle, in a packed space; the others are dead. The next cycle
+ * allocates at the same addresses. */
 static void collect(void) {
     uint64_t to = (1 + old_space) * SPACE;
     allogram_gc_begin(heap, 24, 0);

@@ -1,5 +1,5 @@
-%% attached_node.erl: a node for tests of `allogram attach`. It evaluates each line that it reads and prints the result. Some of its functions
-%% start processes that compute known results; others list what a tracer has left in the node.
+%% attached_node.erl: a node for tests of `allogram attach` and `allogram observe`. It evaluates each line that it reads and prints the result.
+%% Some of its functions start processes that compute known results, or whose memory is known; others list what a tracer has left in the node.
 -module(attached_node).
 -export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1, request_rate/1, many/1, accept/0, answer/2, plant/0, grow/1, keep_binaries/0, ask_memory/0]).
 
@@ -98,7 +98,8 @@ many(N) ->
     [erlang:garbage_collect(Process) || Process <- Processes],
     N.
 
-%% What a tracer has left in this node: traced processes, traced functions, allogram's modules, allogram's process, OTP's trace sessions.
+%% What a tracer has left in this node: traced processes, traced functions, the tracing of functions that are loaded, allogram's modules,
+%% allogram's processes, OTP's trace sessions.
 left() ->
     Tracers = [Pid || Pid <- [new_processes | processes()],
                       case catch erlang:trace_info(Pid, tracer) of {tracer, []} -> false; {tracer, _} -> true; _ -> false end],

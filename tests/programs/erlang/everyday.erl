@@ -252,7 +252,8 @@ sized(N) -> lists:foldl(fun(I, Sum) -> length(lists:seq(1, I * N)) + Sum end, 0,
 
 %% ---- processes: counted by hand ----
 
-%% N calls of a server, N messages without an answer, a process that sleeps, and N linked processes that are killed.
+%% N calls of a server, N casts and N other messages without an answer, N div 10 linked processes that are killed, a process that hibernates,
+%% and a port.
 main(N) ->
     {ok, Server} = gen_server:start_link(?MODULE, 7, []),
     Sum = lists:sum([ask(Server, I) || I <- lists:seq(1, N)]),

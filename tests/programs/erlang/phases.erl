@@ -1,5 +1,5 @@
-%% phases.erl: calls a function as commands on standard input request, in a process that lives as long as the node. So the test knows
-%% how often the function was called in each phase of a recording.
+%% phases.erl: commands on standard input say how often a function is called, in a process that lives as long as the node. So the test
+%% knows how often the function was called in each phase of a recording.
 %%
 %%     calls N    N calls of kept/1, two words each; answers "ok"
 %%     work N     the same; answers the milliseconds of CPU time that the node took

@@ -1,4 +1,4 @@
-# julia_expressions.jl MODULE: records expressions with Allogram.jl; prints what Julia counted for each, and the path of its trace.
+# julia_expressions.jl MODULE: records expressions with Allogram.jl; prints for each the path of its trace, and for the first what Julia counted.
 include(ARGS[1])
 
 mutable struct Leaf

@@ -39,7 +39,7 @@ function moves()
   coroutine.wrap(function() deep(3000) end)()
 end
 
--- frames: leaf <- by_native <- call_back <- caller <- middle <- frames
+-- frames: leaf <- by_native <- call_back <- caller <- frames
 local function leaf()
   local n = 41
   return function() return n end

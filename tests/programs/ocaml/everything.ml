@@ -1,4 +1,4 @@
-(* Uses everything of OCaml that allocates: allogram must record as much as the runtime counted. *)
+(* Allocates in many ways that OCaml and its library have. allogram must record as many words as the runtime counts. *)
 type r = { mutable a : int; b : float; c : string }
 type fr = { x : float; y : float }
 exception Boom of int * string

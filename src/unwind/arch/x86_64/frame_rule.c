@@ -124,21 +124,8 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame) 
     }
 }
 
-enum { BYTES_BEFORE = 8 };
-
-bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high) {
-    uint8_t code[BYTES_BEFORE];
-    if (pc <= BYTES_BEFORE || !ag_readable_copy(code, pc - BYTES_BEFORE, BYTES_BEFORE)) {
-        return false;
-    }
-    const uint8_t *end = code + BYTES_BEFORE;
-    int32_t distance;
-    memcpy(&distance, end - sizeof distance, sizeof distance);
-    const uintptr_t target = pc + (uintptr_t)(intptr_t)distance;
-    if (end[-5] == 0xe8 && target >= low && target < high) { // call rel32
-        return true;
-    }
-    /* the longest indirect call has 7 bytes */
+/* The longest indirect call has 7 bytes. */
+bool ag_is_indirect_call(const uint8_t *end) {
     for (int bytes = 2; bytes <= 7; bytes++) { // ff /2: call r/m64, the ModRM byte follows ff
         const uint8_t modrm = end[-bytes + 1];
         if (end[-bytes] != 0xff || (modrm >> 3 & 7) != 2) {
@@ -154,6 +141,23 @@ bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high) {
         }
     }
     return false;
+}
+
+enum { BYTES_BEFORE = 8 };
+
+bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high) {
+    uint8_t code[BYTES_BEFORE];
+    if (pc <= BYTES_BEFORE || !ag_readable_copy(code, pc - BYTES_BEFORE, BYTES_BEFORE)) {
+        return false;
+    }
+    const uint8_t *end = code + BYTES_BEFORE;
+    int32_t distance;
+    memcpy(&distance, end - sizeof distance, sizeof distance);
+    const uintptr_t target = pc + (uintptr_t)(intptr_t)distance;
+    if (end[-5] == 0xe8 && target >= low && target < high) { // call rel32
+        return true;
+    }
+    return ag_is_indirect_call(end);
 }
 
 uint32_t ag_frame_rule_guess(uintptr_t pc) {

@@ -22,21 +22,24 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
  * AG_RULE_FRAME_POINTER (if a call ends directly before pc) or AG_RULE_NOTHING. Never faults. */
 uint32_t ag_frame_rule_guess(uintptr_t pc);
 
+/* Whether an indirect call instruction ends at END. The 7 bytes before END are readable. */
+bool ag_is_indirect_call(const uint8_t *end);
+
 /* Whether a call instruction ends directly before pc. A direct call counts only if it calls code in
  * [low, high), so that other code is seldom taken for a call. Never faults. */
 bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high);
 
 /* ---- for general_step.c (steps by rows that do not fit into 32 bits) ----- */
 
-/* Reads a register whose value a walk computes for each frame: pc, sp or rbp. Returns false for all
- * other registers. */
+/* Reads a register whose value a walk computes for each frame: sp, rbp, or rip as pc - 1. Returns
+ * false for all other registers. */
 bool ag_registers_get(const struct ag_registers *registers, uint32_t reg, uintptr_t *ret_value);
 
 /* Whether the ABI requires a function to preserve the register. */
 bool ag_register_is_preserved(uint32_t reg);
 
-/* The place where the kernel saved the register, relative to sp at a signal trampoline. Returns
- * false if the kernel does not save it. */
+/* Finds where the kernel saved the register of interrupted code: the offset in bytes from sp at the
+ * signal trampoline. Returns false if the kernel does not save the register. */
 bool ag_signal_register_offset(uint32_t reg, uintptr_t *ret_offset);
 
 #endif

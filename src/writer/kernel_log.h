@@ -1,0 +1,47 @@
+/* kernel_log.h: the kernel's own messages about processes that it killed for lack of memory. */
+#ifndef AG_KERNEL_LOG_H
+#define AG_KERNEL_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schema/records.h"
+
+enum { AG_KERNEL_LOG_KILLS = 64, AG_KERNEL_LOG_PATH_BYTES = 512 };
+
+struct ag_kernel_log_kill {
+    uint32_t pid; /* in the initial PID namespace; the number of a thread, if the first thread of
+                   * the process had ended */
+    uint64_t time_us; /* since the machine was started */
+    enum ag_kill_reason reason;
+    char cgroup[AG_KERNEL_LOG_PATH_BYTES];             /* the cgroup at its limit; "": not known */
+    uint64_t anonymous_bytes, file_bytes, shmem_bytes; /* resident memory of the process */
+};
+
+struct ag_kernel_log {
+    int fd; /* of /dev/kmsg; -1: it cannot be read, or the writer is in another PID namespace */
+    /* CLOCK_MONOTONIC, in us, when messages were last found overwritten before they were read; 0:
+     * never */
+    uint64_t gap_us;
+    uint64_t not_before_us; /* older messages are ignored */
+    /* what the line "oom-kill:" said, which comes before the line "Killed process" */
+    struct ag_kernel_log_kill announced;
+    struct ag_kernel_log_kill kills[AG_KERNEL_LOG_KILLS]; /* the latest ones, as a ring */
+    size_t n_kills;                                       /* of all kills, including those
+                                                           * overwritten in the ring */
+};
+
+/* NOT_BEFORE_US: messages since this time (CLOCK_MONOTONIC, in microseconds) are read; 0: only
+ * messages that follow the call. */
+void ag_kernel_log_open(struct ag_kernel_log *log, uint64_t not_before_us);
+void ag_kernel_log_close(struct ag_kernel_log *log);
+/* Returns the latest message since SINCE_US (as not_before_us) about process PID, a number in the
+ * initial PID namespace. NULL: there is none. */
+const struct ag_kernel_log_kill *ag_kernel_log_find(struct ag_kernel_log *log, uint32_t pid,
+                                                    uint64_t since_us);
+/* Takes one record of /dev/kmsg, a text that ends with NUL. Called by ag_kernel_log_find; declared
+ * for tests. */
+void ag_kernel_log_take(struct ag_kernel_log *log, const char *record);
+
+#endif
