@@ -357,19 +357,19 @@ static bool is_in(const struct ag_code_range *ranges, size_t n_ranges, uint64_t 
     return false;
 }
 
-/* Whether WORD, at address AT of the stack, may be a return address or the pc of code that a signal
- * interrupted. Other addresses of code are pointers to functions: Erlang keeps pointers to its
- * native functions on the stacks of its schedulers. */
-static bool is_way_back(const struct ag_traced_thread *thread, uint64_t at, uint64_t word) {
+/* Whether WORD, at address AT of the stack, may be the return address of an active call, or the pc
+ * of code that a signal interrupted. Other addresses of code are pointers to functions, or are left
+ * from calls that have ended: Erlang keeps pointers to its native functions on the stacks of its
+ * schedulers, and the thread-local storage at the end of each stack keeps pointers into libraries
+ * that are unloaded, whose addresses the agent may have now. */
+static bool is_way_back(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                        uint64_t at, uint64_t word) {
     enum { PC_OFFSET = 176 }; /* of rip in the kernel's frame of a signal (struct rt_sigframe) */
-    /* mov rax, SYS_rt_sigreturn; syscall: what a signal's frame returns to */
-    static const uint8_t restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-    uint8_t code[sizeof restorer];
     uint64_t below = 0;
-    return ag_is_after_call(thread->pid, word) ||
+    return (ag_is_after_call(thread->pid, word) &&
+            ag_frame_may_be_active(&ground->walker, word, at + sizeof word, thread->pid)) ||
            (ag_remote_memory_read(thread->pid, at - PC_OFFSET, &below, sizeof below) == 0 &&
-            ag_remote_memory_read(thread->pid, below, code, sizeof code) == 0 &&
-            memcmp(code, restorer, sizeof code) == 0);
+            ag_is_restorer(thread->pid, below));
 }
 
 /* Whether the part of the stack that could not be walked contains a return address in the ranges.
@@ -385,7 +385,8 @@ static bool has_word_in(struct ag_safe_ground *ground, const struct ag_traced_th
         for (ssize_t i = 0; i + 8 <= n; i += 8) {
             uint64_t word;
             memcpy(&word, ground->stack + i, sizeof word);
-            if (is_in(ranges, n_ranges, word) && is_way_back(thread, at + (uint64_t)i, word)) {
+            if (is_in(ranges, n_ranges, word) &&
+                is_way_back(ground, thread, at + (uint64_t)i, word)) {
                 return true;
             }
         }

@@ -313,6 +313,14 @@ bool ag_is_after_call(pid_t pid, uint64_t address) {
            find_call(code, address, &target) != CALL_NONE;
 }
 
+bool ag_is_restorer(pid_t pid, uint64_t address) {
+    /* mov rax, SYS_rt_sigreturn; syscall */
+    static const uint8_t restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    uint8_t code[sizeof restorer];
+    return ag_remote_memory_read(pid, address, code, sizeof code) == 0 &&
+           memcmp(code, restorer, sizeof code) == 0;
+}
+
 /* Does what call_before does, for code that the target generated: it is in no file, only in the
  * target's memory. */
 static bool is_after_generated_call(const struct ag_frame_walker *walker, const struct step *step,
@@ -491,6 +499,26 @@ static bool is_pushed_start(struct ag_frame_walker *walker, uint64_t pc) {
            ag_image_cfi_function(image->cfi, pc - image->bias, &entry) == 0 &&
            entry.function == pc - image->bias && !entry.is_signal_frame &&
            !is_after_call(walker->images, pc);
+}
+
+bool ag_frame_may_be_active(struct ag_frame_walker *walker, uint64_t pc, uint64_t sp, pid_t pid) {
+    struct allogram_registers registers = {.known = 1u << REG_SP};
+    registers.value[REG_SP] = sp;
+    struct ag_stack_copy stack = {.address = sp, .bytes = (const uint8_t *)"", .pid = pid};
+    struct step step = {&registers, pc - 1, &stack};
+    struct allogram_native_frame caller;
+    const struct ag_observed_image *image = ag_observed_images_find(walker->images, step.address);
+    const struct ag_frame_rules *rules =
+        image != NULL ? rules_of(walker, image, step.address) : NULL;
+    if (rules == NULL || !rules->has_row || rules->cfa.kind != AG_CFI_IN_REGISTER ||
+        rules->cfa.reg != REG_SP) {
+        return true;
+    }
+    const enum outcome outcome = step_by_row(&step, rules, &caller);
+    ag_stack_copy_done(&stack);
+    return outcome == STEP_CALLER
+               ? ag_is_after_call(pid, caller.pc) || ag_is_restorer(pid, caller.pc)
+               : outcome != STEP_FAILED;
 }
 
 size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_registers *registers,

@@ -2,8 +2,9 @@
  * function that was called by generated code, so its stack cannot be walked to its end. The stack
  * contains addresses of allogram's code although no function of allogram is active in this thread:
  * the frame of the waiting function has an array that is not initialized, in which return addresses
- * of an earlier allocation remain; and the frame of call_by_generated_code has a variable with the
- * address of allogram's code. A detach must not take these addresses for active calls.
+ * of an earlier allocation remain; and the frame of call_by_generated_code has variables with the
+ * start of allogram's code and with an address after one of its calls. A detach must not take these
+ * addresses for active calls.
  *
  *     usage: old_words
  *
@@ -18,8 +19,8 @@
 #include <unistd.h>
 
 static void *volatile block;
-static uintptr_t *code_of_allogram; /* points to a variable in the frame of
-                                     * call_by_generated_code */
+/* points to variables in the frame of call_by_generated_code */
+static volatile uintptr_t *code_of_allogram;
 
 static __attribute__((noinline)) void allocate(void) {
     block = malloc(100);
@@ -40,7 +41,22 @@ static void answer(const char *line) {
     (void)!write(STDOUT_FILENO, line, strlen(line));
 }
 
-/* Finds the start of allogram's code in the list of mapped files, without an allocation. */
+/* Returns the address after the first call of a function between LOW and HIGH in code there. */
+static uintptr_t after_call(uintptr_t low, uintptr_t high) {
+    for (uintptr_t at = low; at + 5 <= high; at++) {
+        unsigned char bytes[5];
+        int32_t distance;
+        memcpy(bytes, (const void *)at, sizeof bytes);
+        memcpy(&distance, bytes + 1, sizeof distance);
+        const uintptr_t target = at + 5 + (uintptr_t)(intptr_t)distance;
+        if (bytes[0] == 0xe8 && low <= target && target < high) {
+            return at + 5;
+        }
+    }
+    return 0;
+}
+
+/* Finds allogram's code in the list of mapped files, without an allocation. */
 static void find_allogram(void) {
     static char maps[64 << 10];
     const int file = open("/proc/self/maps", O_RDONLY);
@@ -56,7 +72,10 @@ static void find_allogram(void) {
         const char *end = strchr(line + 1, '\n');
         if (protection != NULL && strncmp(protection, " r-xp", 5) == 0 && name != NULL &&
             end != NULL && name < end) {
-            *code_of_allogram = strtoull(line, NULL, 16);
+            char *dash;
+            const uintptr_t low = strtoull(line, &dash, 16);
+            code_of_allogram[0] = low;
+            code_of_allogram[1] = after_call(low, strtoull(dash + 1, NULL, 16));
         }
     }
 }
@@ -74,8 +93,9 @@ static void work(void) {
 static const unsigned char code[] = {0x55, 0x48, 0xc7, 0xc5, 0x01, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
 
 static void *call_by_generated_code(void *unused) {
-    uintptr_t place = 0;
-    code_of_allogram = &place;
+    /* zeros follow the two addresses, not a frame of allogram */
+    volatile uintptr_t places[1024] = {0};
+    code_of_allogram = places;
     void *page =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
