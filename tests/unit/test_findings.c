@@ -138,7 +138,7 @@ static void only_blocks_that_survived_a_collection_leak(void **state) {
 
 /* ---- which lines grow until the end ---- */
 
-enum { TICKS = 1000, TICK_NS = 10 * 1000 * 1000, OTHER = 101, SIZE = 64 };
+enum { TICKS = 1000, TICK_NS = 10 * 1000 * 1000, OTHER = 101, TYPED = 102, SIZE = 64 };
 
 /* The line FIRST allocates blocks that it keeps, and the line OTHER blocks that it frees. */
 enum course {
@@ -165,7 +165,13 @@ static void course_free(uint64_t number, uint32_t line) {
         (struct ag_event)FREE((number + 1) * SIZE + (line == OTHER) * UINT64_C(0x1000000));
 }
 
-static void make_course(enum course course) {
+/* Gives a block of the line FIRST its type, which moves it to the line TYPED. */
+static void course_type(uint64_t number) {
+    course_events[n_course_events++] = (struct ag_event){
+        .kind = AG_RECORD_BLOCK_TYPE, .address = (number + 1) * SIZE, .size = SIZE, .stack = TYPED};
+}
+
+static void make_course(enum course course, bool has_types) {
     n_course_events = 0;
     uint64_t n = 0;
     for (uint64_t tick = 0; tick < TICKS; tick++) {
@@ -194,7 +200,11 @@ static void make_course(enum course course) {
             break;
         }
         for (uint64_t i = 0; i < made; i++) {
-            course_alloc(n++, FIRST);
+            course_alloc(n, FIRST);
+            if (has_types) {
+                course_type(n);
+            }
+            n++;
         }
         if (course != BUILT_THEN_IDLE || tick < 600) {
             course_alloc(tick, OTHER);
@@ -206,11 +216,13 @@ static void make_course(enum course course) {
     }
 }
 
-/* Returns the number of blocks that the summary shows as a growing leak. */
-static size_t growing_blocks(enum course course) {
-    const struct ag_node nodes[] = {{.id = FIRST, .pc = 0x1000}, {.id = OTHER, .pc = 0x2000}};
+/* Returns the number of blocks that the summary shows as a growing leak. has_types: each block of
+ * the line FIRST gets its type after its allocation. */
+static size_t growing_blocks(enum course course, bool has_types) {
+    const struct ag_node nodes[] = {
+        {.id = FIRST, .pc = 0x1000}, {.id = OTHER, .pc = 0x2000}, {.id = TYPED, .pc = 0x3000}};
     struct trace_builder trace;
-    make_course(course);
+    make_course(course, has_types);
     trace_begin(&trace, 0);
     for (uint64_t tick = 0; tick < TICKS; tick += 10) {
         const struct ag_record sample = {
@@ -218,7 +230,7 @@ static size_t growing_blocks(enum course course) {
             .u.resident = {.time_ns = (tick + 1) * TICK_NS, .bytes = 1 << 20}};
         trace_record(&trace, &sample);
     }
-    trace_nodes(&trace, nodes, 2);
+    trace_nodes(&trace, nodes, 3);
     trace_thread(&trace, 0, "main");
     trace_events(&trace, 0, course_events, n_course_events);
     trace_finish(&trace, (uint64_t)TICKS * TICK_NS + 1, NULL);
@@ -236,20 +248,30 @@ static size_t growing_blocks(enum course course) {
     return n;
 }
 
+static void check_growing_leaks(bool has_types) {
+    assert_int_equal(growing_blocks(SLOW, has_types), TICKS);
+    assert_int_equal(growing_blocks(BURSTS, has_types), TICKS / 125 * 100);
+    assert_int_equal(growing_blocks(FREED_AT_EXIT, has_types), TICKS / 2);
+    assert_int_equal(growing_blocks(BUILT_ONCE, has_types), 0);
+    assert_int_equal(growing_blocks(BUILT_THEN_IDLE, has_types), 0);
+    assert_int_equal(growing_blocks(BOUNDED, has_types), 0);
+    assert_int_equal(growing_blocks(AT_START, has_types), 0);
+}
+
 static void a_growing_leak_grows_in_the_last_quarter_of_the_recording(void **state) {
     (void)state;
-    assert_int_equal(growing_blocks(SLOW), TICKS);
-    assert_int_equal(growing_blocks(BURSTS), TICKS / 125 * 100);
-    assert_int_equal(growing_blocks(FREED_AT_EXIT), TICKS / 2);
-    assert_int_equal(growing_blocks(BUILT_ONCE), 0);
-    assert_int_equal(growing_blocks(BUILT_THEN_IDLE), 0);
-    assert_int_equal(growing_blocks(BOUNDED), 0);
-    assert_int_equal(growing_blocks(AT_START), 0);
+    check_growing_leaks(/* has_types= */ false);
+}
+
+static void a_block_that_gets_its_type_late_counts_once(void **state) {
+    (void)state;
+    check_growing_leaks(/* has_types= */ true);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_growing_leak_grows_in_the_last_quarter_of_the_recording),
+        cmocka_unit_test(a_block_that_gets_its_type_late_counts_once),
         cmocka_unit_test(a_collector_frees_nothing_for_other_threads),
         cmocka_unit_test(only_blocks_that_survived_a_collection_leak),
     };

@@ -220,8 +220,8 @@ static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
  *
  * 2. The ledger may undo a step (after a failed realloc, when two threads raced, or when the type
  * of a block becomes known, and then it reports the birth again); the step is then subtracted from
- * the sums. So the sums of bytes are correct. Counts by size and chains are not corrected, but no
- * rule depends on a single block.
+ * the sums. So the sums and the counts are correct. Chains and the size of the largest block are
+ * not corrected, but no rule depends on a single block.
  *
  * 3. The ledger reports a reallocation as two consecutive steps: the death of the old block and the
  * birth of the new one. Consecutive reallocations of one block that enlarge it by equally many
@@ -327,11 +327,16 @@ static void end_slices(struct evidence_pass *pass, uint64_t time_ns) {
 
 /* ---- at a birth ---- */
 
-static void count_size(struct line_evidence *evidence, uint64_t size) {
+static size_t size_class(uint64_t size) {
     size_t class = 0;
     for (uint64_t rest = size >> 3; rest > 0 && class < SIZE_CLASSES - 1; rest >>= 3) {
         class ++;
     }
+    return class;
+}
+
+static void count_size(struct line_evidence *evidence, uint64_t size) {
+    const size_t class = size_class(size);
     evidence->class_blocks[class]++;
     evidence->class_bytes[class] += size;
     evidence->largest_bytes = size > evidence->largest_bytes ? size : evidence->largest_bytes;
@@ -372,6 +377,19 @@ static void count_birth(struct evidence_pass *pass, uint32_t row, const struct a
     count_size(evidence, step->size);
     if (pass->has_dead && step->size > pass->dead_size && pass->row_reallocates[row]) {
         count_enlarged(pass, evidence, step);
+    }
+}
+
+/* A birth that is undone because the type of the block became known is reported again, perhaps much
+ * later and with the old serial number. If it counted twice, the slices would end too early. */
+static void uncount_birth(struct evidence_pass *pass, uint32_t row, const struct ag_step *step) {
+    struct search *search = pass->search;
+    pass->births = subtract_or_0(pass->births, 1);
+    if (row != UINT32_MAX) {
+        struct line_evidence *evidence = &search->evidence[search->profile->line_of_row[row]];
+        const size_t class = size_class(step->size);
+        evidence->class_blocks[class] = subtract_or_0(evidence->class_blocks[class], 1);
+        evidence->class_bytes[class] = subtract_or_0(evidence->class_bytes[class], step->size);
     }
 }
 
@@ -433,12 +451,15 @@ static int count_step(void *context, const struct ag_step *step) {
         if (row != UINT32_MAX) {
             count_birth(pass, row, step);
         }
-        pass->threads[step->thread].serial = step->serial;
+        struct thread *thread = &pass->threads[step->thread];
+        thread->serial = step->serial > thread->serial ? step->serial : thread->serial;
         pass->births++;
         if (pass->births >= pass->slice_births) {
             const uint64_t start_ns = search->profile->definitions.start_ns;
             end_slices(pass, step->time_ns > start_ns ? step->time_ns - start_ns : 0);
         }
+    } else if (step->kind == AG_STEP_BIRTH_UNDONE) {
+        uncount_birth(pass, row, step);
     }
     pass->has_dead = step->kind == AG_STEP_DEATH;
     pass->dead_address = step->address;
