@@ -510,6 +510,35 @@ def node_goes_away(place):
     return failures
 
 
+def loaded_modules_stay(place):
+    """A module that the node had before the attach stays loaded: allogram's own module, which the program uses itself, and a module of the
+    program that has the name of one of allogram's modules. The other modules of allogram are removed."""
+    failures = tap.Failures()
+    folder = os.path.join(place.tools.build, "adapters/erlang/inside")
+    loaded = "[M || M <- [allogram, allogram_attached, allogram_memory, allogram_selection], erlang:module_loaded(M)]"
+    with Node(place) as node:
+        node.ask("[code:load_binary(allogram_selection, \"\", Code) || {ok, Code} <- [file:read_file(\"%s/allogram_selection.beam\")]]" % folder)
+        failures.expect("modules before the attach", node.ask(loaded), "[allogram_selection]")
+        with Attached(node, "--mode=exact", name="h") as attached:
+            failures.expect("status", attached.end()[0], 0)
+        failures.expect("modules after the detach", node.ask(loaded), "[allogram_selection]")
+        with Attached(node, "--mode=exact", name="h") as attached:
+            attached.process.kill()
+            attached.process.wait()
+        failures.require("only allogram's other modules are removed if the command was killed",
+                         wait_until(lambda: node.ask(loaded) == "[allogram_selection]"))
+    load = "[code:load_binary(%s, \"theirs\", Code) || {ok, _, Code} <- [compile:forms([{attribute, 1, module, %s}])]]"
+    with Node(place) as node:
+        for module in ("allogram_attached", "allogram_memory"):
+            node.ask(load % (module, module))
+        for command in (("attach", "-o", "h.allogram"), ("observe",)):
+            refused = place.allogram(*command, node.name, "--duration=1ms")
+            failures.require("%s is refused: %s" % (command[0], refused.stderr.decode()),
+                             refused.status != 0 and b"another module called" in refused.stderr)
+            failures.expect("the program's modules after " + command[0], node.ask(loaded), "[allogram_attached,allogram_memory]")
+    return failures
+
+
 # ---- other tracers ----
 
 def others_are_left_alone(place):
@@ -759,7 +788,9 @@ def memory_is_explained(place):
         observed.process.communicate()
         wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING, 20)
         failures.expect("left in the node after the command was killed", node.ask("attached_node:left()"), LEFT_NOTHING)
-        node.ask("[code:load_binary(allogram_memory, \"other\", Code) || {ok, _, Code} <- [compile:forms([{attribute, 1, module, allogram_memory}])]]")
+        node.ask("[code:load_binary(allogram_memory, \"other\", Code) || {ok, _, Code} <- [compile:forms([{attribute, 1, module, allogram_memory}, "
+                 "{attribute, 2, export, [{look, 1}, {leave, 1}]}, {function, 3, look, 1, [{clause, 3, [{var, 3, '_'}], [], [{atom, 3, old}]}]}, "
+                 "{function, 4, leave, 1, [{clause, 4, [{var, 4, '_'}], [], [{atom, 4, old}]}]}])]]")
 
         text = place.allogram("observe", str(node.process.pid), "--memory", "--duration=1ms")
         failures.require("the process number with --memory shows the table and its owner: %s" % text.stderr.decode(),
@@ -782,7 +813,7 @@ def main():
     cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
              ("collections", collections_are_seen), ("cost of recording", default_costs_little), ("the printed cost", price_comes_first), ("control", control_is_obeyed), ("--duration and SIGUSR1", duration_and_signal_are_obeyed), ("pausing", pausing_costs_nothing),
              ("cycles", cycles_leave_nothing), ("mappings", nothing_stays_mapped), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
-             ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow), ("memory", memory_is_explained)]
+             ("modules of the program", loaded_modules_stay), ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow), ("memory", memory_is_explained)]
     cases = [(name, case) for name, case in cases if arguments.case in name]
     results = tap.Plan(len(cases))
     why = erlang_counted.why_not(tools)

@@ -2,7 +2,7 @@
 %%
 %% The command loads this module, allogram.erl and allogram_selection.erl, and calls attach/1. A process, the keeper, then runs the recording. The
 %% keeper is the only process of allogram on the node, is not traced, and ends with the recording. The keeper ends the recording on request, and when
-%% the command's own node is gone for any reason. If the command's node is gone, the keeper also removes the modules, if the command loaded them.
+%% the command's own node is gone for any reason. If the command's node is gone, the keeper also removes the modules that the command loaded.
 %%
 %% While it runs, the keeper checks whether traced code was loaded again, because the emulator does not trace the new code by itself. A pause
 %% removes all trace flags and patterns, so the node runs as it did before the attach.
@@ -20,8 +20,8 @@
 %% ---- what the command calls ----
 
 %% Options: owner: a pid of the command, which gets the messages stop, reset and dump; live: the file to record into; mode: exact or
-%% sample; processes, functions: the values of --process and --trace; removes: whether the keeper removes the modules when the command
-%% is gone.
+%% sample; processes, functions: the values of --process and --trace; removes: the modules that the command loaded, which the keeper
+%% removes when the command is gone.
 %% Returns {ok, [Note]}, or {error, Line} if nothing was changed.
 attach(Options) ->
     case whereis(?MODULE) of
@@ -132,7 +132,7 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
         {nodedown, Node} ->
             report_collections(State),
             finish(),
-            _ = [remove() || maps:get(removes, Options)];
+            remove(maps:get(removes, Options));
         {pause, From, Tag} ->
             _ = [untrace() || not maps:get(is_paused, State)],
             From ! {Tag, ok},
@@ -185,7 +185,7 @@ wait_for_command(#{options := #{owner := Owner} = Options, waiting := Waiting} =
         {{detach, _}, From, Tag} ->
             From ! {Tag, {ok, []}};
         {nodedown, Node} ->
-            _ = [remove() || maps:get(removes, Options)]
+            remove(maps:get(removes, Options))
     end.
 
 %% ---- beginning and ending ----
@@ -264,11 +264,11 @@ finish() ->
     _ = [allogram:allow_unmapping() || HasEnded],
     HasEnded.
 
-%% Removes these modules from the node. The calling process still runs old code of this module, and has to end after this call; the spawned processes
-%% purge the old code.
-remove() ->
-    [begin code:purge(Module), code:delete(Module) end || Module <- [allogram, allogram_selection, ?MODULE]],
-    [spawn(code, purge, [Module]) || Module <- [allogram, allogram_selection, ?MODULE]],
+%% Removes modules of allogram from the node. If this module is one of them, the calling process still runs its old code, and has to end after this
+%% call; the spawned processes purge the old code.
+remove(Modules) ->
+    [begin code:purge(Module), code:delete(Module) end || Module <- Modules],
+    [spawn(code, purge, [Module]) || Module <- Modules],
     ok.
 
 notes(#{others := Others, reloaded := Reloaded}) ->

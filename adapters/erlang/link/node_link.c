@@ -4,9 +4,10 @@
  * To attach, this file sends the node the bytes of three modules, which the node loads (to observe:
  * of one module, allogram_memory, which removes itself from the node). The node loads the
  * tracer's native library from a file in the folder of the modules, so the node has to run on this
- * machine and be able to read that folder. If the node already has the same module `allogram`, that
+ * machine and be able to read that folder. If the node already has one of these modules, that
  * module is used, and stays loaded at the end. If the node has another module of that name,
- * attaching fails. All reasons for a failure are checked before anything is traced. */
+ * attaching fails, and that module stays loaded. All reasons for a failure are checked before
+ * anything is traced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ extern const struct ag_link_kind ag_link_erlang;
 
 enum { MODULE_BYTES_MOST = 1024 * 1024, PATH_BYTES = 4096 };
 static const char *const modules[] = {"allogram", "allogram_selection", "allogram_attached"};
+enum { N_MODULES = AG_ARRAY_SIZE(modules) };
 static const char memory_module[] = "allogram_memory";
 enum { LEAVE_MS = 300, LEAVE_US = 20 * 1000, LEAVE_TIMES = 25 };
 
@@ -31,7 +33,8 @@ struct ag_link {
     char name[MAXNODELEN + 1];
     char folder[PATH_BYTES]; /* folder of the modules; "": not found */
     uint32_t pid;
-    bool has_loaded; /* the modules were loaded by this link */
+    /* by module: this link loaded it, and so removes it at the end */
+    bool has_loaded[N_MODULES];
     bool has_looked; /* the node may have the module for `observe NODE` */
 };
 
@@ -309,13 +312,16 @@ static int send_module(struct ag_link *link, const char *module, const char *pat
 }
 
 static void remove_modules(struct ag_link *link) {
-    for (size_t i = 0; link->has_loaded && i < AG_ARRAY_SIZE(modules); i++) {
+    for (size_t i = 0; i < N_MODULES; i++) {
+        if (!link->has_loaded[i]) {
+            continue;
+        }
         (void)ask_about(link, "code", "purge", modules[i], "false"); /* an older version of
                                                                       * allogram's module */
         (void)ask_about(link, "code", "delete", modules[i], "true");
         (void)ask_about(link, "code", "purge", modules[i], "false");
+        link->has_loaded[i] = false;
     }
-    link->has_loaded = false;
 }
 
 /* Sets or clears, in the node, the folder of the tracer's native library. The module `allogram`
@@ -363,10 +369,10 @@ static int load_module(struct ag_link *link, const char *module, bool *ret_is_ne
 static int load_modules(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     int r = 0;
     report_folder(link, /* is_there= */ true);
-    for (size_t i = 0; r == 0 && i < AG_ARRAY_SIZE(modules); i++) {
+    for (size_t i = 0; r == 0 && i < N_MODULES; i++) {
         bool is_new;
         r = load_module(link, modules[i], &is_new, ret_text);
-        link->has_loaded |= is_new;
+        link->has_loaded[i] |= is_new; /* after a reset, the modules are there already */
     }
     report_folder(link, /* is_there= */ false);
     if (r < 0) {
@@ -385,6 +391,16 @@ static void encode_texts(ei_x_buff *arguments, const char *name, const char *con
     }
     for (size_t i = 0; i < n; i++) {
         (void)ei_x_encode_string(arguments, texts[i]);
+    }
+    (void)ei_x_encode_empty_list(arguments);
+}
+
+static void encode_loaded_modules(ei_x_buff *arguments, const struct ag_link *link) {
+    for (size_t i = 0; i < N_MODULES; i++) {
+        if (link->has_loaded[i]) {
+            (void)ei_x_encode_list_header(arguments, 1);
+            (void)ei_x_encode_atom(arguments, modules[i]);
+        }
     }
     (void)ei_x_encode_empty_list(arguments);
 }
@@ -409,7 +425,7 @@ static int node_link_start(struct ag_link *link, const struct ag_link_options *o
     (void)ei_x_encode_atom(&arguments, "mode");
     (void)ei_x_encode_atom(&arguments, options->is_exact ? "exact" : "sample");
     (void)ei_x_encode_atom(&arguments, "removes");
-    (void)ei_x_encode_boolean(&arguments, link->has_loaded);
+    encode_loaded_modules(&arguments, link);
     encode_texts(&arguments, "processes", options->processes, options->n_processes);
     encode_texts(&arguments, "functions", options->functions, options->n_functions);
     r = call_for_answer(link, "attach", &arguments, ret_text);
@@ -524,12 +540,33 @@ static bool take_memory(const ei_x_buff *answer, int at, struct ag_link_memory *
     return true;
 }
 
+/* Whether the node's module has the functions of allogram's module for `observe NODE`; otherwise it
+ * is a module of the program that only has the same name. */
+static bool is_memory_module(struct ag_link *link) {
+    static const char *const functions[] = {"look", "leave"};
+    bool is_so = true;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(functions) && is_so; i++) {
+        ei_x_buff arguments, answer;
+        int at = 0;
+        begin_arguments(&arguments, 3);
+        (void)ei_x_encode_atom(&arguments, memory_module);
+        (void)ei_x_encode_atom(&arguments, functions[i]);
+        (void)ei_x_encode_long(&arguments, /* arity */ 1);
+        is_so = ag_node_call(&link->connection, "erlang", "function_exported", &arguments, &answer,
+                             &at) == 0 &&
+                ag_node_is_atom(&answer, &at, "true");
+        (void)ei_x_free(&answer);
+    }
+    return is_so;
+}
+
 /* Loads the module. A module of that name from another version of allogram is replaced, unless a
  * command uses it. */
 static int load_memory_module(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     bool is_new;
     int r = load_module(link, memory_module, &is_new, ret_text);
-    if (r == -EEXIST && ask_about(link, "erlang", "whereis", memory_module, "undefined") &&
+    if (r == -EEXIST && is_memory_module(link) &&
+        ask_about(link, "erlang", "whereis", memory_module, "undefined") &&
         ask_about(link, "code", "soft_purge", memory_module, "true") &&
         ask_about(link, "code", "delete", memory_module, "true") &&
         ask_about(link, "code", "soft_purge", memory_module, "true")) {
