@@ -10,8 +10,13 @@
  *     GDB's list   entries with an ELF object each, in the target's memory
  *
  * All three are untrusted input. A file is read only if it belongs to the target's user or to root,
- * because any user can create a file in /tmp. Functions move and are replaced: of functions that
- * overlap, the newest is used. */
+ * because any user can create a file in /tmp.
+ *
+ * Functions move and are replaced: of functions that contain an address, the newest is used. A
+ * function that begins inside a newer one was replaced by it and is forgotten. An older function
+ * that begins before a newer one is kept for its other addresses, because some compilers publish a
+ * region and then the functions in it. A replaced function may have been much smaller or larger
+ * than the new one, so the functions are sorted into ranges that do not overlap. */
 #include "generated_code.h"
 
 #include <stdio.h>
@@ -33,8 +38,6 @@ enum {
     /* limit of the sum of the names' lengths, in multiples of the object's size. The sum can exceed
      * this size, because names may share bytes of the object. */
     SHARED_NAMES = 4,
-    /* number of functions examined for a pc: those with the highest start addresses up to pc */
-    LOOK_BACK = 16,
     DUMP_MAGIC = 0x4a695444,
     DUMP_HEADER_BYTES = 40,
     DUMP_CODE_LOAD = 0,
@@ -237,20 +240,74 @@ static int by_low(const void *a, const void *b) {
     return first->age < second->age ? -1 : first->age > second->age;
 }
 
-/* Sorts the functions by address. Of those that start at one address, keeps only the newest. */
-void ag_generated_code_sort(struct ag_generated_code *code) {
-    if (code->n == 0) {
-        return;
-    }
-    qsort(code->items, code->n, sizeof code->items[0], by_low);
-    size_t n = 0;
-    for (size_t i = 0; i < code->n; i++) {
-        if (n != 0 && code->items[n - 1].low == code->items[i].low) {
-            free(code->items[--n].name);
+static int ranges_add(struct ag_generated_code *code, uint64_t low, uint32_t item) {
+    const struct ag_generated_range range = {low, item};
+    return AG_ARRAY_ADD(code->ranges, code->n_ranges, range);
+}
+
+/* The functions that contain the current address; each begins after the one before it and is newer.
+ * The last one is the result for the current address. */
+struct nested {
+    uint32_t *items;
+    size_t n;
+};
+
+static uint32_t newest_of(const struct nested *nested) {
+    return nested->n != 0 ? nested->items[nested->n - 1] : UINT32_MAX;
+}
+
+/* Removes the functions that end at or before UNTIL, and adds the ranges that begin at their ends.
+ */
+static int end_functions(struct ag_generated_code *code, struct nested *nested, uint64_t until) {
+    int r = 0;
+    while (r == 0 && nested->n != 0 && code->items[newest_of(nested)].high <= until) {
+        const uint64_t high = code->items[newest_of(nested)].high;
+        while (nested->n != 0 && code->items[newest_of(nested)].high <= high) {
+            nested->n--; /* an older function may end inside a newer one */
         }
-        code->items[n++] = code->items[i];
+        r = ranges_add(code, high, newest_of(nested));
     }
-    code->n = n;
+    return r;
+}
+
+/* Computes the ranges of the sorted functions. Frees the functions that were replaced. */
+static int make_ranges(struct ag_generated_code *code, struct nested *nested) {
+    const size_t n_before = code->n;
+    int r = 0;
+    code->n = code->n_ranges = 0;
+    for (size_t i = 0; i < n_before; i++) {
+        const struct ag_generated_function function = code->items[i];
+        r = r < 0 ? r : end_functions(code, nested, function.low);
+        if (r == 0 && nested->n != 0) {
+            struct ag_generated_function *newest = &code->items[newest_of(nested)];
+            if (newest->age > function.age) {
+                free(function.name);
+                continue;
+            }
+            if (newest->low == function.low) {
+                free(newest->name);
+                *newest = function;
+                continue;
+            }
+        }
+        nested->items[nested->n++] = (uint32_t)code->n;
+        r = r < 0 ? r : ranges_add(code, function.low, (uint32_t)code->n);
+        code->items[code->n++] = function;
+    }
+    return r < 0 ? r : end_functions(code, nested, UINT64_MAX);
+}
+
+/* Sorts the functions by address, removes those that were replaced, and computes the ranges. */
+void ag_generated_code_sort(struct ag_generated_code *code) {
+    struct nested nested = {.items = calloc(code->n + 1, sizeof *nested.items)};
+    code->n_ranges = 0;
+    if (code->n != 0 && nested.items != NULL) {
+        qsort(code->items, code->n, sizeof code->items[0], by_low);
+        if (make_ranges(code, &nested) < 0) {
+            code->n_ranges = 0; /* out of memory: functions have no names until the next refresh */
+        }
+    }
+    free(nested.items);
 }
 
 void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observed_images *images,
@@ -271,15 +328,9 @@ void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observe
 
 const struct ag_generated_function *ag_generated_code_find(const struct ag_generated_code *code,
                                                            uint64_t pc) {
-    const size_t after = AG_SORTED_UNTIL(code->items, code->n, low, pc);
-    const struct ag_generated_function *found = NULL;
-    for (size_t i = after; i-- > 0 && after - i <= LOOK_BACK;) {
-        const struct ag_generated_function *item = &code->items[i];
-        if (pc < item->high && (found == NULL || item->age > found->age)) {
-            found = item;
-        }
-    }
-    return found;
+    const size_t n = AG_SORTED_UNTIL(code->ranges, code->n_ranges, low, pc);
+    const uint32_t item = n != 0 ? code->ranges[n - 1].item : UINT32_MAX;
+    return item != UINT32_MAX ? &code->items[item] : NULL;
 }
 
 void ag_generated_code_done(struct ag_generated_code *code) {
@@ -287,5 +338,6 @@ void ag_generated_code_done(struct ag_generated_code *code) {
         free(code->items[i].name);
     }
     free(code->items);
+    free(code->ranges);
     *code = (struct ag_generated_code){0};
 }

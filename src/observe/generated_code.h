@@ -18,9 +18,16 @@ struct ag_generated_function {
      * with the largest number is used */
     uint32_t age;
 };
+/* A range of addresses with one result: it ends where the next range begins. */
+struct ag_generated_range {
+    uint64_t low;
+    uint32_t item; /* index of the function; UINT32_MAX: there is none */
+};
 struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by `low` */
     size_t n;
+    struct ag_generated_range *ranges; /* sorted by `low` */
+    size_t n_ranges;
     uint32_t age; /* number of functions that were read so far */
     /* result of allogram_target_code_stamp (allogram/inspector.h) when the list for debuggers was
      * read */

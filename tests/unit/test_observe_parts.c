@@ -140,6 +140,77 @@ static void a_perf_map_names_functions_and_the_newest_counts(void **state) {
     ag_generated_code_done(&code);
 }
 
+/* A perf map with a region, 40 functions in it with gaps between them, and a function that replaces
+ * the last 30 of them. */
+static void a_function_replaces_all_older_functions_at_its_addresses(void **state) {
+    (void)state;
+    struct ag_generated_code code = {0};
+    char text[4096] = "f000 11000 region\n";
+    for (unsigned i = 0; i < 40; i++) {
+        const size_t n = strlen(text);
+        (void)snprintf(text + n, sizeof text - n, "%x 80 small %u\n", 0x10000 + i * 0x100, i);
+    }
+    (void)strcat(text, "10a40 1e00 large\n");
+    ag_generated_code_read_map(&code, text);
+    ag_generated_code_sort(&code);
+    assert_string_equal(ag_generated_code_find(&code, 0xf000)->name, "region");
+    assert_string_equal(ag_generated_code_find(&code, 0x10000)->name, "small 0");
+    assert_string_equal(ag_generated_code_find(&code, 0x10080)->name, "region");
+    assert_string_equal(ag_generated_code_find(&code, 0x10a3f)->name, "small 10");
+    assert_string_equal(ag_generated_code_find(&code, 0x10a40)->name, "large");
+    assert_string_equal(ag_generated_code_find(&code, 0x12710)->name, "large");
+    assert_string_equal(ag_generated_code_find(&code, 0x1283f)->name, "large");
+    assert_string_equal(ag_generated_code_find(&code, 0x12840)->name, "region");
+    assert_string_equal(ag_generated_code_find(&code, 0x1ffff)->name, "region");
+    assert_null(ag_generated_code_find(&code, 0x20000));
+    /* functions that are read later replace those that were sorted before */
+    char later[] = "12000 10 later\n20000 10 outside\n";
+    ag_generated_code_read_map(&code, later);
+    ag_generated_code_sort(&code);
+    assert_string_equal(ag_generated_code_find(&code, 0x12000)->name, "later");
+    assert_string_equal(ag_generated_code_find(&code, 0x12010)->name, "large");
+    assert_string_equal(ag_generated_code_find(&code, 0x2000f)->name, "outside");
+    ag_generated_code_done(&code);
+}
+
+/* Compares the result for each address with that of a search through all functions. A function that
+ * begins inside a newer one does not exist any more. */
+static void of_random_functions_the_newest_is_found(void **state) {
+    (void)state;
+    enum { FUNCTIONS = 60, ADDRESSES = 256 };
+    uint64_t random = 5;
+    for (int round = 0; round < 300; round++) {
+        struct ag_generated_code code = {0};
+        unsigned low[FUNCTIONS], high[FUNCTIONS];
+        bool is_replaced[FUNCTIONS] = {false};
+        for (unsigned i = 0; i < FUNCTIONS; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+            low[i] = 1 + (random >> 33) % ADDRESSES;
+            high[i] = low[i] + 1 + (random >> 50) % (i % 5 == 0 ? 100 : 8);
+            char line[64];
+            (void)snprintf(line, sizeof line, "%x %x %u\n", low[i], high[i] - low[i], i);
+            ag_generated_code_read_map(&code, line);
+        }
+        ag_generated_code_sort(&code);
+        for (unsigned i = FUNCTIONS; i-- > 0;) {
+            for (unsigned newer = i + 1; newer < FUNCTIONS; newer++) {
+                is_replaced[i] |=
+                    !is_replaced[newer] && low[newer] <= low[i] && low[i] < high[newer];
+            }
+        }
+        for (unsigned address = 0; address < 2 * ADDRESSES; address++) {
+            const struct ag_generated_function *found = ag_generated_code_find(&code, address);
+            unsigned newest = FUNCTIONS;
+            for (unsigned i = 0; i < FUNCTIONS; i++) {
+                newest = low[i] <= address && address < high[i] && !is_replaced[i] ? i : newest;
+            }
+            assert_int_equal(found != NULL ? (unsigned)strtoul(found->name, NULL, 10) : FUNCTIONS,
+                             newest);
+        }
+        ag_generated_code_done(&code);
+    }
+}
+
 static size_t put(uint8_t *to, uint64_t value, size_t n) {
     memcpy(to, &value, n);
     return n;
@@ -336,6 +407,8 @@ int main(void) {
         cmocka_unit_test(calls_are_applied_by_their_times_not_as_they_are_reported),
         cmocka_unit_test(failed_calls_change_nothing_and_brk_counts_what_it_moves),
         cmocka_unit_test(a_perf_map_names_functions_and_the_newest_counts),
+        cmocka_unit_test(a_function_replaces_all_older_functions_at_its_addresses),
+        cmocka_unit_test(of_random_functions_the_newest_is_found),
         cmocka_unit_test(a_jitdump_names_functions),
         cmocka_unit_test(damaged_input_is_read_without_harm),
         cmocka_unit_test(equal_frames_and_nodes_are_kept_once),
