@@ -433,6 +433,14 @@ static void note_mapped(void *context) {
 
 /* ---- running -------------------------------------------------------------------------- */
 
+static void note_left_out(struct ag_observation *observation) {
+    if (observation->images.has_left_out) {
+        ag_observation_note(
+            observation,
+            "some mapped files were not opened, because they are too many or too large; functions in them have no names");
+    }
+}
+
 static void refresh_images(struct ag_observation *observation, uint64_t now_ns) {
     const uint64_t since_ns = now_ns - observation->last_refresh_ns;
     if (since_ns < (observation->images_changed ? REFRESH_SOON_NS : REFRESH_NS)) {
@@ -442,11 +450,7 @@ static void refresh_images(struct ag_observation *observation, uint64_t now_ns) 
     observation->images_changed = false;
     /* after a failure the old list is used; observation_is_over notices if the target has ended */
     (void)ag_observed_images_refresh(&observation->images);
-    if (observation->images.is_over_bound) {
-        ag_observation_note(
-            observation,
-            "some mapped files were not opened, because they are too many or too large; functions in them have no names");
-    }
+    note_left_out(observation);
     ag_observed_names_prepare(observation);
     ag_inspections_refresh(observation);
     if (observation->n_inspections == 0) {
@@ -596,6 +600,7 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
         }
         ask_inspectors(observation);
     }
+    note_left_out(observation);
     facts->lost = ag_perf_watch_lost(observation->watch) + observation->reported_lost;
     facts->own_cpu_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_before_ns;
     facts->target_cost_percent =

@@ -136,9 +136,16 @@ static struct ag_observed_image *find_known_image(const struct ag_observed_image
 /* Whether one more file may be opened. The cost is compared with the bytes that the files occupy,
  * because a file that is mapped a thousand times occupies its bytes once, but is read a thousand
  * times. */
-static bool may_open(const struct ag_observed_images *images) {
-    return !images->is_over_bound && (images->is_stopped == NULL || !images->is_stopped()) &&
-           images->cost <= free_cost + MOST_COST * images->stored_bytes;
+static bool is_within_limits(const struct ag_observed_images *images) {
+    return !images->is_over_bound && images->cost <= free_cost + MOST_COST * images->stored_bytes;
+}
+
+static bool may_open(struct ag_observed_images *images) {
+    if (images->is_stopped != NULL && images->is_stopped()) {
+        return false;
+    }
+    images->has_left_out |= !is_within_limits(images);
+    return is_within_limits(images);
 }
 
 static void count_cost(struct ag_observed_images *images, const struct ag_observed_image *image) {
@@ -171,7 +178,7 @@ static void release_image(struct ag_observed_image *image) {
     free(image);
 }
 
-static struct ag_observed_image *make_image(const struct ag_observed_images *images,
+static struct ag_observed_image *make_image(struct ag_observed_images *images,
                                             const struct ag_remote_mapping *mapping) {
     struct ag_observed_image *image = calloc(1, sizeof *image);
     if (image == NULL || (image->path = path_without_mark(mapping->path)) == NULL) {

@@ -37,6 +37,8 @@ struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_
     bool (*is_stopped)(void);    /* returns true to open no more files; may be NULL */
     uint64_t cost, stored_bytes; /* bytes of memory that open files may need; bytes on the disk */
     bool is_over_bound;          /* opening files took too much CPU time; no more are opened */
+    bool has_left_out;           /* a file was not opened, because that would have cost too much CPU
+                                  * time or memory */
 };
 /* Reads the target's list of mappings again. Returns 0, or a negative errno; after an error,
  * look-ups find the images of the last call that succeeded. */

@@ -365,6 +365,32 @@ def a_process_that_executes_another_program_is_reported_by_observe():
 
 
 @test
+def files_that_are_not_opened_are_reported():
+    """A program maps its own file again and again, at different places: `observe` may use only a limited part of its memory for that."""
+    mapping = ("import ctypes, sys\n"
+               "libc = ctypes.CDLL(None)\n"
+               "libc.mmap.restype = ctypes.c_void_p\n"
+               "libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]\n"
+               "line = next(line.split() for line in open('/proc/self/maps') if '/libc' in line and 'r-x' in line)\n"
+               "low, high = (int(word, 16) for word in line[0].split('-'))\n"
+               "with open(line[5]) as file:\n"
+               "    for _ in range(100):\n"
+               "        assert libc.mmap(None, high - low, 5, 2, file.fileno(), int(line[2], 16)) != 2**64 - 1\n"
+               "print('ready', flush=True)\n"
+               "while True:\n"
+               "    sum(range(1000))\n")
+    with subprocess.Popen([sys.executable, "-c", mapping], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            result = observe(process.pid, "--duration=0.2")
+        finally:
+            process.kill()
+    assert any("were not opened" in note for note in result["notes"]), result["notes"]
+    with Target("cpu_shares") as target:
+        assert observe(target.pid, "--duration=0.2")["notes"] == []
+
+
+@test
 def a_trace_of_the_samples_has_the_same_counts():
     with tempfile.TemporaryDirectory() as folder, Target("cpu_shares") as target:
         path = os.path.join(folder, "seen.allogram")
