@@ -84,8 +84,8 @@ AG_COLD static int look_up(struct operator_behind *behind) {
     const void *self = (const void *)(uintptr_t)ag_libc_start;
     struct ag_symbol_place place, malloc_place;
     if (!ag_symbol_find(behind->name, AG_SYMBOL_NEXT, self, &place)) {
-        /* No object defines the operator, so a program that calls it could not have been linked.
-         * The agent's operator then only calls malloc. */
+        /* No object defines the operator, so only a program that looks it up by dlsym can call it.
+         * The agent's operator then only calls malloc, and returns NULL if malloc fails. */
         atomic_store_explicit(&behind->kind, OPERATOR_IS_MALLOC, memory_order_release);
         return OPERATOR_IS_MALLOC;
     }
@@ -146,17 +146,22 @@ AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, si
     return block;
 }
 
+/* What a NEW function returns if no block was made: the result of the host's operator, if there is
+ * one. */
+#define OF_HOST(name, parameters, arguments)                          \
+    (AG_LIKELY(address_of(&behind_##name) != NULL)                    \
+         ? ((void *(*)parameters)address_of(&behind_##name))arguments \
+         : NULL)
+
 /* Called from entry.S, which passes the caller's sp and rbp after the operator's own arguments.
  * PARAMETERS and ARGUMENTS are given in parentheses; REQUEST: the arguments of MAKE, the function
  * that allocates. */
 #define UNPACK(...) __VA_ARGS__
-#define NEW(name, via, make, request, parameters, arguments)                     \
-    void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp);      \
-    void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp) {     \
-        void *block = make(&behind_##name, UNPACK request, via, sp, rbp);        \
-        return AG_LIKELY(block != NULL)                                          \
-                   ? block                                                       \
-                   : ((void *(*)parameters)address_of(&behind_##name))arguments; \
+#define NEW(name, via, make, request, parameters, arguments)                            \
+    void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp);             \
+    void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp) {            \
+        void *block = make(&behind_##name, UNPACK request, via, sp, rbp);               \
+        return AG_LIKELY(block != NULL) ? block : OF_HOST(name, parameters, arguments); \
     }
 
 NEW(new, VIA_NEW, new_block, (bytes), (size_t bytes), (bytes))
