@@ -23,7 +23,7 @@
  * decoded. A pattern may be found inside of another instruction. If its number is also the first
  * word of the block, the number is accepted although it is no type. A literal such as [5, 6], whose
  * size and first element are constants, is accepted by mistake, too. Numbers in the registers for
- * arguments (edi, esi) are sizes of further allocations, and do not count. */
+ * arguments (rdi, rsi) are sizes of further allocations, and do not count. */
 #include "crystal/crystal_site.h"
 
 #include <stddef.h>
@@ -122,7 +122,8 @@ static bool is_load(const unsigned char *code, uint32_t number) {
     if (opcode < OPCODE || opcode >= OPCODE_END || ag_get_32(code + is_prefixed + 1) != number) {
         return false;
     }
-    return is_prefixed || (opcode != ESI && opcode != EDI);
+    const bool is_high = is_prefixed && (code[0] & REX_B) != 0; /* one of r8 to r15 */
+    return is_high || (opcode != ESI && opcode != EDI);
 }
 
 static bool is_constant_load(struct ag_decoder_file *file, const unsigned char *code,
