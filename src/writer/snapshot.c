@@ -47,6 +47,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -62,8 +63,11 @@ enum {
     /* a child that has not copied the chunks after this time is stuck: the child is killed, and
      * the recording goes on */
     FREEZING_PATIENCE_MS = 20 * 1000,
-    /* how long a writer that ends waits for children that still write */
+    /* a child whose file does not grow for this time while the writer waits for it at the end is
+     * stuck, for example because its file system does not answer; it is killed */
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
+    /* how long the writer waits until a killed child has ended */
+    KILLED_PATIENCE_NS = 1000 * 1000 * 1000LL,
     ASKER_NAP_MS = 10,
     SOON_NS = 100 * 1000 * 1000,
     PEAK_LEAST_BYTES = 1 << 20,
@@ -189,12 +193,10 @@ static int snapshot_publish(const char *part, const char *path) {
 }
 
 static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, const char *path,
-                                     int frozen_fd) {
+                                     const char *part, int frozen_fd) {
     struct ag_watched_slot *watched = &writer->slots[index];
     struct ag_recording *recording = watched->recording;
-    char part[4096];
-    const bool fits = (size_t)snprintf(part, sizeof(part), "%s.part", path) < sizeof(part);
-    if (!fits || make_own_memory(writer->session) < 0) {
+    if (make_own_memory(writer->session) < 0) {
         _exit(1);
     }
     end_all_but(writer, index);
@@ -236,25 +238,29 @@ static bool wait_until_frozen(int frozen_fd, pid_t child) {
     return false;
 }
 
-/* Starts the process that writes a snapshot to PATH. 0: the process could not be started. */
-static pid_t snapshot_begin(struct ag_writer *writer, uint32_t index, const char *path) {
+/* Starts the process that writes a snapshot to PATH. If that fails, dumps.writer stays 0. */
+static void snapshot_begin(struct ag_writer *writer, uint32_t index, const char *path) {
     int frozen[2];
-    if (pipe2(frozen, O_CLOEXEC) < 0) {
-        return 0;
+    char part[4096];
+    if ((size_t)snprintf(part, sizeof(part), "%s.part", path) >= sizeof(part) ||
+        pipe2(frozen, O_CLOEXEC) < 0) {
+        return;
     }
     const pid_t child = fork();
     if (child == 0) {
-        write_snapshot(writer, index, path, frozen[1]);
+        write_snapshot(writer, index, path, part, frozen[1]);
     }
     (void)close(frozen[1]); /* nothing was written */
     if (child > 0 && !wait_until_frozen(frozen[0], child)) {
-        char part[4096];
         (void)waitpid(child, NULL, 0);
-        (void)snprintf(part, sizeof(part), "%s.part", path);
         (void)unlink(part); /* exists if the child was killed */
     }
     (void)close(frozen[0]);
-    return child > 0 ? child : 0;
+    if (child > 0) {
+        writer->slots[index].dumps.writer = child;
+        writer->slots[index].dumps.part =
+            strdup(part); /* NULL, if there is no memory, is allowed */
+    }
 }
 
 static bool can_dump(const struct ag_watched_slot *watched) {
@@ -271,7 +277,7 @@ static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
         watched->dumps.number++;
         ag_trace_name_dump(watched->recording->path, watched->dumps.number, path);
     } while (lstat(path, &status) == 0 && watched->dumps.number < DUMPS_MOST);
-    watched->dumps.writer = snapshot_begin(writer, index, path);
+    snapshot_begin(writer, index, path);
 }
 
 /* Whether the memory of the cgroup, as of the last sample, has newly reached PERCENT of its limit.
@@ -363,7 +369,7 @@ static void serve_request(struct ag_writer *writer, uint32_t index) {
     /* a copy, because the next request may overwrite the path if this asker is killed */
     char path[sizeof(requests->path)];
     (void)snprintf(path, sizeof(path), "%s", requests->path);
-    watched->dumps.writer = snapshot_begin(writer, index, path);
+    snapshot_begin(writer, index, path);
 }
 
 static void answer_control(struct ag_segment_header *header, uint32_t number) {
@@ -410,6 +416,8 @@ static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *wat
         return;
     }
     watched->dumps.writer = 0;
+    free(watched->dumps.part);
+    watched->dumps.part = NULL;
     if (watched->dumps.is_for_control) {
         watched->dumps.is_for_control = false;
         answer_control(writer->session->header, status == 0 ? watched->dumps.number : 0);
@@ -442,13 +450,38 @@ void ag_snapshots_keep(struct ag_writer *writer) {
     serve_control(writer);
 }
 
-void ag_snapshots_finish(struct ag_writer *writer) {
-    const uint64_t end_ns = ag_monotonic_ns() + WRITING_PATIENCE_NS;
-    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
-        while (writer->slots[i].dumps.writer != 0 && ag_monotonic_ns() < end_ns) {
-            look_at_writer(writer, &writer->slots[i]);
-            (void)poll(NULL, 0, 1);
+/* Waits for the child that writes a snapshot. If the child is stuck, kills it. */
+static void wait_for_writer(struct ag_writer *writer, struct ag_watched_slot *watched) {
+    uint64_t end_ns = ag_monotonic_ns() + WRITING_PATIENCE_NS;
+    struct stat status;
+    off_t n_written = 0;
+    bool is_killed = false;
+    for (uint64_t now_ns = 0; watched->dumps.writer != 0 && now_ns < end_ns;) {
+        look_at_writer(writer, watched);
+        (void)poll(NULL, 0, 1);
+        now_ns = ag_monotonic_ns();
+        if (watched->dumps.writer == 0 || is_killed) {
+            continue;
         }
+        const char *part = watched->dumps.part;
+        if (part && stat(part, &status) == 0 && status.st_size != n_written) {
+            n_written = status.st_size;
+            end_ns = now_ns + WRITING_PATIENCE_NS;
+        }
+        if (now_ns >= end_ns) {
+            (void)kill(watched->dumps.writer, SIGKILL);
+            if (part) {
+                (void)unlink(part); /* an incomplete file is of no use */
+            }
+            is_killed = true;
+            end_ns = now_ns + KILLED_PATIENCE_NS;
+        }
+    }
+}
+
+void ag_snapshots_finish(struct ag_writer *writer) {
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        wait_for_writer(writer, &writer->slots[i]);
     }
     struct ag_segment_header *header = writer->session->header;
     if (atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed) !=

@@ -58,6 +58,7 @@ struct ag_dump_state {               /* the dumps of one recording */
     uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* value of n_signals up to which signals were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */
+    char *part;                      /* the file that the child writes, until it is complete */
     bool is_for_request; /* the child writes the trace that ag_snapshot_requests has requested */
     /* the child writes a dump that was requested through the live segment, the memory that the
      * recorded processes share with the writer */
@@ -67,7 +68,8 @@ struct ag_dump_state {               /* the dumps of one recording */
 /* Starts the snapshots that are due or requested, and notes those that are complete. Called in each
  * iteration of the writer's loop. */
 void ag_snapshots_keep(struct ag_writer *writer);
-/* Waits a bounded time for snapshots that are being written. Called before the writer ends. */
+/* Waits for snapshots that are being written, and kills the processes that write them if they make
+ * no progress. Called before the writer ends. */
 void ag_snapshots_finish(struct ag_writer *writer);
 
 #endif

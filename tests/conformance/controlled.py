@@ -2,6 +2,8 @@
 """`allogram control PID` during a recording. The program (commanded.c) allocates and frees on command, so the exact contents of the trace
 are known. For each request that is refused, `control` must print one line on standard error."""
 
+import contextlib
+import glob
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ import snapshots
 import tap
 from recording_times import SEEN_S, sums, own_at_end
 
+FULL = os.environ.get("AG_TEST_SCALE") == "full"
 SAMPLES_OF_ALL = ("--mode=sample", "--interval=1")
 
 
@@ -157,6 +160,35 @@ def a_dump_is_whole_if_the_program_ends_meanwhile(tools):
     return failures
 
 
+def a_stuck_dump_is_given_up(tools):
+    """The process that writes a dump is stopped while the program ends. After a minute in which the dump does not grow, `run` ends, and neither
+    the process nor an incomplete file is left."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        commanded = snapshots.Commanded(tools, folder)
+        commanded.do(*["alloc 1000000 16", "free 1000000"] * 3)
+        asker = subprocess.Popen([tools.allogram, "control", str(program_of(commanded)), "dump"], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        path = os.path.join(folder, "t.dump1.allogram")
+        stuck = []
+
+        def is_stopped():
+            for link in glob.glob("/proc/[0-9]*/fd/*"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(link) == path + ".part":
+                        stuck.append(int(link.split("/")[2]))
+                        os.kill(stuck[0], signal.SIGSTOP)
+                        return True
+            return False
+        snapshots.wait_for("a process that writes a dump", is_stopped)
+        commanded.process.stdin.close()
+        failures.expect("status", commanded.process.wait(180), 0)
+        failures.expect("processes that are left", [pid for pid in stuck if os.path.exists("/proc/%d" % pid)], [])
+        failures.expect("dumps that are left", commanded.dumps(), [])
+        failures.expect("status of control", asker.wait(60), 1)
+    return failures
+
+
 def a_program_in_another_root_can_be_dumped(tools):
     failures = tap.Failures()
     script = "import os, sys; os.chroot(sys.argv[1]); print(flush=True); sys.stdin.readline()"
@@ -263,7 +295,7 @@ def main():
     cases = (pause_and_resume, pause_and_resume_samples, a_signal_after_a_request_toggles_the_recording, reset, reset_samples,
              a_reset_without_later_events, dumps, dumps_of_samples, a_dump_is_whole_if_the_program_ends_meanwhile, stop,
              pause_and_resume_are_refused_during_the_delay, stop_ends_an_attached_recording, wrong_arguments_are_refused,
-             a_program_in_another_root_can_be_dumped)
+             a_program_in_another_root_can_be_dumped) + (a_stuck_dump_is_given_up,) * FULL
     results = tap.Plan(len(cases))
     for case in cases:
         if case is a_program_in_another_root_can_be_dumped and os.geteuid() != 0:
