@@ -82,7 +82,7 @@ struct request {
     struct ag_observe_selection selection;
     const char *output;
     bool json, live, writes_perf_map;
-    bool shows_memory, shows_rss;
+    bool shows_memory, shows_rss, has_duration;
     const char *link_option; /* the given option of a link to a NODE; NULL: none was given */
     const char *kind_option; /* its value */
     /* a given option that is valid neither for a NODE nor with --memory or --rss; NULL: none was
@@ -111,6 +111,7 @@ static int set_option(void *context, int id, const char *value) {
         request->shows_rss = true;
         break;
     case OPTION_DURATION:
+        request->has_duration = true;
         if (!ag_parse_time(value, &request->options.duration_ns)) {
             return ag_fail(AG_EXIT_USAGE,
                            "observe: --duration=%s: not a time; seconds, or a number with ms, s, m",
@@ -361,6 +362,11 @@ int ag_command_observe(int argc, char **argv) {
         return ag_fail(AG_EXIT_USAGE,
                        "observe: --rss and --%s cannot be combined; run observe twice",
                        request.other_option);
+    }
+    if (request.shows_rss && request.has_duration) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "observe: --rss looks once, so --duration is not possible with it; the "
+                       "memory over time: allogram attach, then allogram report --view=timeline");
     }
     if (request.shows_rss) {
         return ag_observe_rss(&(struct ag_rss_request){

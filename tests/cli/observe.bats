@@ -194,6 +194,14 @@ time.sleep(60)' >pid 3>&- &
     [ ! -e "/tmp/perf-$target.map" ]
 }
 
+@test "--rss refuses --duration, because it looks once" {
+    run "$ALLOGRAM" observe $$ --rss --duration=1s
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"--rss looks once, so --duration is not possible"* ]]
+    "$ALLOGRAM" observe $$ --rss --limit=3
+}
+
 @test "--rss is not ignored for a NODE" {
     run "$ALLOGRAM" observe node@127.0.0.1 --rss
     [ "$status" -eq 2 ]
