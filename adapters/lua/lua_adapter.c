@@ -75,18 +75,23 @@ static void *find_in(const struct ag_symbol_place *lua, const char *name) {
     struct ag_symbol_place place;
     const bool is_there =
         ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) && place.bias == lua->bias;
-    if (!is_there && strcmp(name, "lua_pcallk") == 0) {
-        return find_in(lua, "lua_pcall"); /* 5.1 */
-    }
     return is_there ? place.address : NULL;
 }
 
+/* Looks up a function that the adapter calls. An entry is looked up by its own name only: under two
+ * names it would get two detours. */
+static void *find_called(const struct ag_symbol_place *lua, const char *name) {
+    void *function = find_in(lua, name);
+    return !function && strcmp(name, "lua_pcallk") == 0 ? find_in(lua, "lua_pcall") /* 5.1 */
+                                                        : function;
+}
+
 static bool find_api(const struct ag_symbol_place *lua, const char **ret_missing) {
-#define AG_LUA_FUNCTION(name, result, arguments)                           \
-    ag_lua.api.name = (result(*) arguments)(uintptr_t)find_in(lua, #name); \
-    if (!ag_lua.api.name) {                                                \
-        *ret_missing = #name;                                              \
-        return false;                                                      \
+#define AG_LUA_FUNCTION(name, result, arguments)                               \
+    ag_lua.api.name = (result(*) arguments)(uintptr_t)find_called(lua, #name); \
+    if (!ag_lua.api.name) {                                                    \
+        *ret_missing = #name;                                                  \
+        return false;                                                          \
     }
 #include "lua_api.def"
 #undef AG_LUA_FUNCTION
