@@ -396,11 +396,14 @@ static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacem
     if (r == 0) {
         r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET);
     }
-    if (r < 0 && !prepared.is_on) {
-        ag_pages_unmap(entry, AG_PAGE_BYTES); /* not in use yet */
+    if (r < 0) {
+        if (!prepared.is_on) {
+            ag_pages_unmap(entry, AG_PAGE_BYTES); /* not in use yet */
+        }
+        return r;
     }
     detour->page = entry;
-    return r;
+    return 0;
 }
 
 uintptr_t ag_detour_passed_on(const void *target) {
@@ -425,6 +428,10 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
      * only writable may not be allowed to become executable again. */
     if (r == 0 && !prepared.is_on &&
         set_protection((uintptr_t)place, AG_DETOUR_BYTES, CODE | PROT_WRITE) < 0) {
+        if (detour->page != NULL) {
+            ag_pages_unmap(detour->page, AG_PAGE_BYTES); /* not in use yet */
+            detour->page = NULL;
+        }
         r = detour_fail(detour, -EACCES, "its code cannot be made writable");
     }
     if (r < 0) {
