@@ -72,11 +72,12 @@ class Bench:
         return json.loads(outcome.stdout)
 
     def events_of(self, trace):
-        """The number of events of a trace; raises if the trace is damaged or has no events."""
+        """The number of events of a trace; raises if the trace is damaged or has no events, or if events were lost, because a lost event is
+        cheaper than a recorded one."""
         outcome = subprocess.run([self.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=False)
         verdict = json.loads(outcome.stdout)
-        if outcome.returncode != 0 or not verdict["whole"] or verdict["events"] == 0:
-            raise RuntimeError("%s: nothing was recorded: %s" % (trace, verdict))
+        if outcome.returncode != 0 or not verdict["whole"] or verdict["events"] == 0 or verdict["lost_events"]["total"] != 0:
+            raise RuntimeError("%s: nothing was recorded, or events were lost: %s" % (trace, verdict))
         return verdict["events"]
 
 

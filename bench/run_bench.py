@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the overhead of allogram and of other profilers in paired, interleaved rounds on this machine; prints tables in Markdown.
 
-Most parts check their recordings: the trace is whole and has events. If the workload counts its events itself, nothing is lost and the trace has
+Most parts check their recordings: the trace is whole and has events, and nothing is lost. If the workload counts its events itself, the trace has
 as many. (Otherwise a preload that fails would appear fast.) A bar is a limit from the project's goals. It is met if the upper end of the measured
 interval is within the limit, or, for a bar "at least", if the lower end is."""
 

@@ -368,12 +368,19 @@ def max_size(case, folder):
 
 
 def closed_descriptors(case, folder):
-    """allogram starts with descriptors 0, 1 and 2 closed. The program runs, and `run` ends with its exit status."""
-    program = ["sh", "-c", "ls -l /proc/self/fd > '%s/fds' 2>/dev/null; exit 4" % folder]
+    """allogram starts with descriptors 0, 1 and 2 closed. The program runs with the same descriptors as without allogram, and `run` ends with
+    its exit status."""
     script = 'exec 0<&- 1>&- 2>&-; exec "$@"'
-    outcome = recorded.run(["sh", "-c", script, "sh", case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--",
-                            *program])
-    case.expect("status", outcome.status, 4)
+    seen = []
+    for words in ([], [case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--"]):
+        listing = os.path.join(folder, "fds.%d" % len(words))
+        outcome = recorded.run(["sh", "-c", script, "sh", *words, "sh", "-c", "ls /proc/$$/fd > '%s'; exit 4" % listing])
+        case.expect("status", outcome.status, 4)
+        with open(listing, encoding="ascii") as file:
+            seen.append(file.read().split())
+        os.unlink(listing)
+    case.expect("descriptors", seen[1], seen[0])
+    case.fail_unless("without allogram, descriptors 0 and 2 are not closed: %s" % seen[0], not {"0", "2"} & set(seen[0]))  # 1 is the listing
 
 
 def descriptors_of_the_program(case, folder):
