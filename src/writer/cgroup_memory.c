@@ -5,6 +5,10 @@
  * own cgroup; in a cgroup namespace, the paths begin at this cgroup. A cgroup outside the mounted
  * part cannot be read.
  *
+ * In version 2 a cgroup has the files of the memory controller only if its parent enables that
+ * controller for its children. Otherwise the processes of the cgroup are accounted by its nearest
+ * ancestor that has these files.
+ *
  * Names of the files:
  *
  *                      version 1                       version 2
@@ -138,6 +142,11 @@ static bool is_hierarchy(const struct ag_cgroup *cgroup, const char *line) {
            has_word(options + 1, options + strcspn(options, "\n"), "memory");
 }
 
+/* Whether a path in a cgroup namespace leads to a cgroup outside of the namespace. */
+static bool is_outside(const char *path) {
+    return strncmp(path, "/..", 3) == 0 && (path[3] == '/' || path[3] == '\0');
+}
+
 /* Sets the folder of the cgroup, if a mount of its hierarchy contains it. */
 static bool find_folder(struct ag_cgroup *cgroup) {
     char *line = NULL;
@@ -157,7 +166,7 @@ static bool find_folder(struct ag_cgroup *cgroup) {
         const size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
         const char *rest = cgroup->name + length;
         if (strncmp(cgroup->name, root, length) == 0 && (*rest == '/' || *rest == '\0') &&
-            strncmp(rest, "/..", 3) != 0) {
+            !is_outside(rest)) {
             rest = strcmp(rest, "/") == 0 ? "" : rest;
             const int n = snprintf(cgroup->folder, sizeof(cgroup->folder), "%s%s", point, rest);
             cgroup->mount_length = strlen(point);
@@ -203,10 +212,19 @@ bool ag_cgroup_find(uint32_t pid, struct ag_cgroup *ret_cgroup) {
     if (!read_name(pid, ret_cgroup)) {
         return access("/proc/self/cgroup", R_OK) < 0; /* a kernel without cgroups */
     }
-    ret_cgroup->is_machine =
-        !find_folder(ret_cgroup) ||
-        !read_file(ret_cgroup, 0, ret_cgroup->is_unified ? "memory.events" : "memory.oom_control",
-                   text);
+    if (!find_folder(ret_cgroup)) {
+        return true;
+    }
+    const char *file = ret_cgroup->is_unified ? "memory.events" : "memory.oom_control";
+    size_t n_above = 0, length = strlen(ret_cgroup->folder);
+    while (length > 0 && !read_file(ret_cgroup, n_above, file, text)) {
+        length = level_length(ret_cgroup, ++n_above);
+    }
+    if (length > 0) {
+        ret_cgroup->is_machine = false;
+        ret_cgroup->n_above = n_above;
+        ret_cgroup->folder[length] = '\0';
+    }
     return true;
 }
 
@@ -223,7 +241,7 @@ bool ag_cgroup_is_same(const struct ag_cgroup *a, const struct ag_cgroup *b) {
 void ag_cgroup_level_name(const struct ag_cgroup *cgroup, size_t level,
                           char ret_name[AG_CGROUP_PATH_BYTES]) {
     (void)snprintf(ret_name, AG_CGROUP_PATH_BYTES, "%s", cgroup->name);
-    for (; level > 0; level--) {
+    for (level += cgroup->n_above; level > 0; level--) {
         char *slash = strrchr(ret_name, '/');
         if (slash) {
             *slash = '\0';
@@ -328,7 +346,7 @@ size_t ag_cgroup_list(const struct ag_cgroup *cgroup, uint32_t ret_pids[AG_CGROU
     size_t count = 0;
     unsigned pid;
     (void)snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup->folder);
-    FILE *file = cgroup->is_machine ? NULL : fopen(path, "re");
+    FILE *file = cgroup->is_machine || cgroup->n_above > 0 ? NULL : fopen(path, "re");
     while (file && count <= AG_CGROUP_PIDS && fscanf(file, "%u", &pid) == 1) {
         if (count < AG_CGROUP_PIDS) {
             ret_pids[count] = pid;

@@ -23,8 +23,10 @@ struct ag_cgroup {
      * hierarchy */
     char folder[AG_CGROUP_PATH_BYTES];
     size_t mount_length;
-    char name[AG_CGROUP_PATH_BYTES]; /* path of the cgroup in the hierarchy, as in
-                                      * /proc/PID/cgroup */
+    char name[AG_CGROUP_PATH_BYTES]; /* path in the hierarchy of the cgroup that contains the
+                                      * process, as in /proc/PID/cgroup */
+    /* how many levels the cgroup that accounts the process is above the one that contains it */
+    size_t n_above;
 };
 
 /* Finds the cgroup of process PID. If there is none, if it is not visible in this mount namespace,
@@ -60,11 +62,12 @@ struct ag_cgroup_look { /* one reading */
 void ag_cgroup_look(const struct ag_cgroup *cgroup, struct ag_cgroup_look *ret_look);
 /* Reads only the counters. */
 void ag_cgroup_count(const struct ag_cgroup *cgroup, struct ag_cgroup_counts *ret_counts);
-/* The name of a level: the name of the cgroup without its last LEVEL components. */
+/* The name of a level: the name of the accounting cgroup without its last LEVEL components. */
 void ag_cgroup_level_name(const struct ag_cgroup *cgroup, size_t level,
                           char ret_name[AG_CGROUP_PATH_BYTES]);
 /* Lists the processes of the cgroup, as numbers in the writer's PID namespace (0: a process outside
- * of it). Returns their number; AG_CGROUP_PIDS + 1: there are more, or the list cannot be read. */
+ * of it). Returns their number; AG_CGROUP_PIDS + 1: there are more, the list cannot be read, or the
+ * cgroup also accounts processes of cgroups below it. */
 size_t ag_cgroup_list(const struct ag_cgroup *cgroup, uint32_t ret_pids[AG_CGROUP_PIDS]);
 
 #endif
