@@ -44,8 +44,18 @@ void ag_process_title_read(uint32_t pid, struct ag_process_title *title) {
     read.name[name_bytes - 1] = '\0'; /* in place of the newline */
     read.command_bytes =
         (uint32_t)ag_process_file_read(pid, "cmdline", read.command, sizeof(read.command));
-    if (read.command_bytes == 0) {
-        return; /* the process has ended, and its parent has not yet waited for it */
+    /* If a process is not dumpable, its files in /proc belong to root. So the user is read from its
+     * status. */
+    char text[2048];
+    (void)ag_process_file_read(pid, "status", text, sizeof(text)); /* "" on failure */
+    if (read.command_bytes == 0 && strstr(text, "\nVmSize:") == NULL) {
+        return; /* the process has freed its memory, because it ends */
+    }
+    if (read.command_bytes == 0 && title->is_known) {
+        /* The process has unmapped its arguments, or it executes a program at this moment: then the
+         * next reading has the new command line. */
+        memcpy(read.command, title->command, title->command_bytes);
+        read.command_bytes = title->command_bytes;
     }
     while (read.command_bytes > 0 && read.command[read.command_bytes - 1] == '\0') {
         read.command_bytes--; /* NULs follow a title that is shorter than the overwritten
@@ -56,10 +66,6 @@ void ag_process_title_read(uint32_t pid, struct ag_process_title *title) {
     if (prlimit((pid_t)pid, RLIMIT_AS, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         read.address_space_limit_bytes = limit.rlim_cur;
     }
-    /* If a process is not dumpable, its files in /proc belong to root. So the user is read from its
-     * status. */
-    char text[2048];
-    (void)ag_process_file_read(pid, "status", text, sizeof(text)); /* "" on failure */
     const char *line = strstr(text, "\nUid:");
     unsigned effective = status.st_uid;
     (void)!(line && sscanf(line, "\nUid: %*u %u", &effective) == 1);

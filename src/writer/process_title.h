@@ -19,8 +19,8 @@ struct ag_process_title {
     uint64_t address_space_limit_bytes;   /* RLIMIT_AS; UINT64_MAX: no limit, or unknown */
 };
 
-/* PID: in the writer's PID namespace. If the process has ended, if /proc does not show it, or if
- * its command line is empty, *title is unchanged. */
+/* PID: in the writer's PID namespace. If the process has ended, or if /proc does not show it,
+ * *title is unchanged. */
 void ag_process_title_read(uint32_t pid, struct ag_process_title *title);
 
 #endif
