@@ -684,8 +684,9 @@ void ag_ocaml_hook_ends(struct ag_kept_call *call) {
 }
 
 /* The first instructions of caml_call_gc. In 4.13 and 4.14 they store the return address and the
- * stack pointer in the domain's state; in 5.3 they store the young pointer and take memory for the
- * registers. */
+ * stack pointer in the domain's state; then they save the registers, the young pointer in the
+ * domain's state. In 4.12 only the place of the young pointer is another one. In 5.3 they store the
+ * young pointer and take memory for the registers. */
 static const unsigned char call_gc_4[] = {
     0x4c, 0x8b, 0x1c, 0x24, /* mov (%rsp), %r11 */
     0x4d, 0x89, 0x9e, LAST_RETURN_ADDRESS_4,
@@ -695,6 +696,7 @@ static const unsigned char call_gc_4[] = {
     0x4d, 0x89, 0x9e, BOTTOM_OF_STACK_4,
     0x00, 0x00, 0x00, /* mov %r11, (%r14) */
 };
+static const unsigned char store_young_4[] = {0x4d, 0x89, 0x7e, 0x08}; /* mov %r15, 8(%r14) */
 static const unsigned char call_gc_5[] = {
     0x4d, 0x89, 0x7e, 0x08, /* mov %r15, 8(%r14) */
     0x4d, 0x8b, 0x7e, 0x50, /* mov 0x50(%r14), %r15 */
@@ -723,6 +725,18 @@ static bool find_5(void) {
     return true;
 }
 
+/* Whether caml_call_gc stores the young pointer at its place in 4.13 and 4.14, after the return
+ * address, the stack pointer and the other registers. */
+static bool stores_young_4(const unsigned char *call_gc) {
+    enum { LATEST = 96 }; /* it is at 67 */
+    for (size_t at = sizeof(call_gc_4); at < LATEST; at++) {
+        if (memcmp(call_gc + at, store_young_4, sizeof(store_young_4)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool ag_ocaml_path_is_known(void) {
     const bool is_4 = ag_ocaml.generation == AG_OCAML_4;
     const unsigned char *call_gc = ag_ocaml_find("caml_call_gc");
@@ -737,7 +751,7 @@ bool ag_ocaml_path_is_known(void) {
         }
     }
     call_gc += memcmp(call_gc, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0; /* endbr64 */
-    return is_4 ? memcmp(call_gc, call_gc_4, sizeof(call_gc_4)) == 0
+    return is_4 ? memcmp(call_gc, call_gc_4, sizeof(call_gc_4)) == 0 && stores_young_4(call_gc)
                 : memcmp(call_gc, call_gc_5, sizeof(call_gc_5)) == 0;
 }
 
