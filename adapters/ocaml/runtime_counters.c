@@ -6,9 +6,10 @@
  * runtime/caml/domain_state.tbl (tags 4.11.2, 4.12.1, 4.13.1, 4.14.2 and the branch 5.3). OCaml 4
  * has one state, at Caml_state. OCaml 5 has one state per domain, at the thread-local variable
  * caml_state, and its counters are integers. A row of the table below is used only if, at every
- * reading, its fields give the number that caml_gc_minor_words_unboxed returns. The rows of 4.11
- * and 4.12 give the same number before the first minor collection. If more than one row gives the
- * right number when the recording begins, no row is used.
+ * reading, its fields give the number that caml_gc_minor_words_unboxed returns. Before the first
+ * minor collection, the rows of 4.11 and 4.12 give the same number. In 4.12 the field mark_stack
+ * was inserted, and with it the function caml_shrink_mark_stack, so a row is also compared with the
+ * presence of that function. If more than one row fits when the recording begins, no row is used.
  *
  * 2. Domains. When a domain reports its first event, its state is entered in a table, and read at
  * the end. A domain that ends adds its words to the runtime's sums by caml_orphan_alloc_stats,
@@ -29,12 +30,13 @@ struct layout { /* offsets into the domain's state; 0, except in young_pointer: 
     uint16_t since_slice_words; /* major words that major_words does not include yet */
     uint16_t heap_words;
     uint16_t current_stack; /* OCaml 5: of the running fiber */
+    bool has_mark_stack;    /* OCaml 4: the state has the field mark_stack */
 };
 static const struct layout layouts[] = {
-    {AG_OCAML_4, 8, 56, 296, 304, 312, 0, 336, 0},  /* 4.13, 4.14 */
-    {AG_OCAML_4, 0, 56, 296, 304, 312, 0, 336, 0},  /* 4.12 */
-    {AG_OCAML_4, 0, 56, 288, 296, 304, 0, 328, 0},  /* 4.11 */
-    {AG_OCAML_5, 8, 24, 384, 392, 400, 128, 0, 40}, /* 5.3 */
+    {AG_OCAML_4, 8, 56, 296, 304, 312, 0, 336, 0, true},   /* 4.13, 4.14 */
+    {AG_OCAML_4, 0, 56, 296, 304, 312, 0, 336, 0, true},   /* 4.12 */
+    {AG_OCAML_4, 0, 56, 288, 296, 304, 0, 328, 0, false},  /* 4.11 */
+    {AG_OCAML_5, 8, 24, 384, 392, 400, 128, 0, 40, false}, /* 5.3 */
 };
 
 struct gc_stats {
@@ -48,6 +50,7 @@ static const struct layout *chosen;
 static double (*minor_words)(void);              /* caml_gc_minor_words_unboxed */
 static const uint64_t *major_since_slice;        /* OCaml 4: caml_allocated_words */
 static const uint64_t *free_words;               /* OCaml 4: caml_fl_cur_wsz */
+static bool has_mark_stack;                      /* OCaml 4: there is caml_shrink_mark_stack */
 static void (*compute_stats)(struct gc_stats *); /* OCaml 5 */
 
 enum { DOMAINS_MOST = 128 }; /* at one time; if there are more, nothing is counted */
@@ -151,6 +154,7 @@ void ag_ocaml_counters_prepare(void) {
         ag_ocaml.state = ag_ocaml_find_data("Caml_state");
         major_since_slice = ag_ocaml_find_data("caml_allocated_words");
         free_words = ag_ocaml_find_data("caml_fl_cur_wsz");
+        has_mark_stack = ag_ocaml_find("caml_shrink_mark_stack") != NULL;
     } else if (ag_symbol_find("caml_state", AG_SYMBOL_FIRST_TLS, NULL, &place) &&
                ag_ocaml_detour("caml_orphan_alloc_stats", ag_kept_call_void,
                                (void *)hooked_orphan_stats, (void **)&orphan_stats)) {
@@ -167,7 +171,7 @@ bool ag_ocaml_counters_calibrate(void) {
         return false;
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
-        if (fits(&layouts[i], state)) {
+        if (layouts[i].has_mark_stack == has_mark_stack && fits(&layouts[i], state)) {
             if (found) {
                 return false;
             }

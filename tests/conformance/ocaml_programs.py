@@ -67,9 +67,11 @@ def runtime(summary, name="ocaml"):
 
 
 def expect_all_reported(failures, tools, trace):
-    """Checks that the words that were reported to the recorder (reported) equal those that the runtime counted (counted)."""
+    """Checks that the words that were reported to the recorder (reported) equal those that the runtime counted (counted; 0: its counters were
+    not found)."""
     dumped = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
     found = re.findall(r'runtime .*name="ocaml".* reported=(\d+) counted=(\d+)', dumped)
+    failures.require("the runtime counted words: %s" % found, found and int(found[-1][1]) > 0)
     failures.expect("reported and counted by the runtime", found[-1:], [(found[-1][1], found[-1][1])] if found else None)
 
 
