@@ -19,7 +19,7 @@
 /* Makes the kernel show an empty command line for this process, by unmapping the page of its
  * arguments. prctl(PR_SET_MM) can do this too, but needs CAP_SYS_RESOURCE. The caller must not
  * return to main, whose frame may be in the same page. Returns 0 on success. */
-static int empty_command(void) {
+static __attribute__((noinline)) int empty_command(void) {
     char text[2048] = "";
     FILE *file = fopen("/proc/self/stat", "re");
     const char *at = file && fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
@@ -28,18 +28,15 @@ static int empty_command(void) {
     }
     const uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t page = at ? strtoull(at, NULL, 10) & ~(page_bytes - 1) : 0;
-    /* the frames of this function must not be in the page */
-    return page == 0 || (uintptr_t)text + sizeof text >= page ? -1
-                                                              : munmap((void *)page, page_bytes);
+    /* the frames of this function and of its caller must not be in the page */
+    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0) + page_bytes;
+    return frame >= page ? -1 : munmap((void *)page, page_bytes);
 }
 
 /* Starts a process that calls itself NAME. is_empty: its command line is empty. */
-static pid_t start(const char *name, int is_empty) {
+static __attribute__((noinline)) pid_t start_here(const char *name, int is_empty) {
     int ready[2];
     char byte = 1;
-    char distance[1 << 16]; /* from the arguments to the frames of the child */
-    memset(distance, 0, sizeof distance);
-    __asm__ volatile("" : : "r"(distance) : "memory"); /* keeps the array */
     assert_int_equal(pipe(ready), 0);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -49,14 +46,23 @@ static pid_t start(const char *name, int is_empty) {
             (void)pause();
         }
     }
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    (void)close(ready[0]);
     (void)close(ready[1]);
-    if (byte != 0) {
+    const ssize_t n = read(ready[0], &byte, 1);
+    (void)close(ready[0]);
+    if (n != 1 || byte != 0) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
         skip(); /* the command line could not be emptied */
     }
+    return pid;
+}
+
+static pid_t start(const char *name, int is_empty) {
+    char distance[1 << 16]; /* from the arguments to the frames of the child */
+    memset(distance, 0, sizeof distance);
+    __asm__ volatile("" : : "r"(distance) : "memory"); /* keeps the array */
+    const pid_t pid = start_here(name, is_empty);
+    __asm__ volatile("" : : "r"(distance) : "memory"); /* no tail call */
     return pid;
 }
 
