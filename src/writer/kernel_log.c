@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/descriptor.h"
 #include "process_watch.h"
 
@@ -107,8 +106,12 @@ void ag_kernel_log_take(struct ag_kernel_log *log, const char *record) {
     unsigned priority;
     unsigned long long time_us;
     const char *message = strchr(record, ';');
-    if (!message || sscanf(record, "%u,%*u,%llu", &priority, &time_us) != 2 || priority >= 8 ||
-        time_us < log->not_before_us) {
+    if (!message || sscanf(record, "%u,%*u,%llu", &priority, &time_us) != 2) {
+        return;
+    }
+    log->gap_us = log->has_gap ? time_us : log->gap_us;
+    log->has_gap = false;
+    if (priority >= 8 || time_us < log->not_before_us) {
         return;
     }
     message++;
@@ -129,7 +132,7 @@ static void read_new(struct ag_kernel_log *log) {
             record[n] = '\0';
             ag_kernel_log_take(log, record);
         } else if (n < 0 && log->fd >= 0 && errno == EPIPE) {
-            log->gap_us = ag_monotonic_ns() / 1000; /* the next read continues after the gap */
+            log->has_gap = true; /* the next read continues after the gap */
         } else if (n == 0 || log->fd < 0 || errno != EINTR) {
             return; /* EAGAIN: there are no more messages */
         }

@@ -21,10 +21,11 @@ struct ag_kernel_log_kill {
 
 struct ag_kernel_log {
     int fd; /* of /dev/kmsg; -1: it cannot be read, or the writer is in another PID namespace */
-    /* CLOCK_MONOTONIC, in us, when messages were last found overwritten before they were read; 0:
-     * never */
+    /* messages before this time (as not_before_us) were overwritten before they were read; 0: none
+     * were */
     uint64_t gap_us;
     uint64_t not_before_us; /* older messages are ignored */
+    bool has_gap;           /* messages before the next one that is read were overwritten */
     /* what the line "oom-kill:" said, which comes before the line "Killed process" */
     struct ag_kernel_log_kill announced;
     struct ag_kernel_log_kill kills[AG_KERNEL_LOG_KILLS]; /* the latest ones, as a ring */

@@ -19,11 +19,16 @@
  *                                        increments it before it sends the signal.
  *
  *    The counter does not say which process was killed. So the kill is certain only if no other
- *    process can have been the victim of the counted kills: at least as many kills were counted as
- *    processes that were or may have been killed meanwhile. These are the recorded processes of the
- *    cgroup that have ended by SIGKILL or are ending now, and processes that were in the cgroup at
- *    the last reading of its list and are not in it any more. Otherwise the kill is probable. (A
- *    process that began after the list was read, at most a second before, and ended, is not seen.)
+ *    process can have been the victim of the counted kills, otherwise it is probable:
+ *
+ *    - At least as many kills were counted as recorded processes of the cgroup have ended by
+ *      SIGKILL or are ending.
+ *    - All other processes that were in the cgroup at the last reading of its list are still in it,
+ *      and no process in it is ending.
+ *    - The limit was reached without processes that are not seen, because they began after that
+ *      reading, at most a second before, and have ended: the process and those that still live use
+ *      at least half of the memory of the limit.
+ *
  *    Without a cgroup, only the counter of the whole machine is left; then the kill is at most
  *    probable.
  *
@@ -43,6 +48,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "writer_state.h"
 
@@ -57,8 +63,9 @@ enum {
     LIST_EVERY_NS = 1000 * 1000 * 1000,  /* period of readings of the list of processes */
     /* a cgroup is nearly full if less than 1/8 of its limit is free or page cache */
     NEARLY_FULL_PART = 8,
-    NEARLY_REACHED_PART = 16, /* a limit is nearly reached if less than 1/16 of it is free */
-    CGROUPS_KEPT_LEAST = 256, /* so many are kept even if their processes have ended */
+    NEARLY_REACHED_PART = 16,    /* a limit is nearly reached if less than 1/16 of it is free */
+    SIGNAL_NS = 5 * 1000 * 1000, /* more than passes between the count of a kill and its signal */
+    CGROUPS_KEPT_LEAST = 256,    /* so many are kept even if their processes have ended */
 };
 
 void ag_memory_kills_start(struct ag_memory_kills *kills, bool is_resumed) {
@@ -173,7 +180,7 @@ void ag_memory_watch_look(struct ag_writer *writer, uint32_t index, uint64_t now
     }
     look_at_cgroup(cgroup, now_ns);
     const uint64_t time_ns = ag_session_clock_now_ns(writer->session);
-    if (!ag_process_watch_memory(&watched->watch, &memory)) {
+    if (!ag_process_memory(pid, &memory)) {
         return; /* the process has ended, so it is in the root cgroup now */
     }
     watch->cgroup = cgroup;
@@ -217,7 +224,7 @@ static bool may_have_been_killed(const struct ag_writer *writer, uint32_t index,
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     struct ag_process_memory memory;
     if (watched->phase == AG_PHASE_OPEN && !watched->has_ended) {
-        return watched->watch.pid != 0 && !ag_process_watch_memory(&watched->watch, &memory);
+        return watched->watch.pid != 0 && !ag_process_memory(watched->watch.pid, &memory);
     }
     if (watched->ended_ns < since_ns ||
         atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED) {
@@ -237,9 +244,11 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
     return false;
 }
 
-/* Whether all processes that were in the cgroup and are not recorded are still in the cgroup. */
-static bool others_stayed(const struct ag_writer *writer, const struct ag_watched_cgroup *cgroup) {
+/* Whether all processes that were in the cgroup and are not recorded are still in the cgroup, and
+ * none that is in it now is ending. */
+static bool others_live(const struct ag_writer *writer, const struct ag_watched_cgroup *cgroup) {
     uint32_t pids[AG_CGROUP_PIDS];
+    struct ag_process_memory memory;
     const size_t n = ag_cgroup_list(&cgroup->cgroup, pids);
     if (n > AG_CGROUP_PIDS || cgroup->n_pids > AG_CGROUP_PIDS) {
         return false;
@@ -253,13 +262,32 @@ static bool others_stayed(const struct ag_writer *writer, const struct ag_watche
             return false;
         }
     }
+    for (size_t i = 0; i < n; i++) {
+        if (!is_recorded(writer, pids[i]) &&
+            (!ag_process_memory(pids[i], &memory) || ag_process_is_leaving(pids[i]))) {
+            return false;
+        }
+    }
     return true;
 }
 
-/* Returns how certain a kill by the kernel is according to the counters of the cgroup
- * (AG_KILL_CERTAIN or AG_KILL_PROBABLE). 0: there is no sign of a kill by the kernel. */
+/* Whether the process, with the memory of its last sample, and the processes that live now use at
+ * least half of the limit of LEVEL. LEVEL AG_CGROUP_LIMIT_NONE: the machine was out of memory. */
+static bool limit_is_explained(const struct ag_memory_watch *watch, int level) {
+    struct ag_cgroup_look now;
+    ag_cgroup_look(&watch->cgroup->cgroup, &now);
+    if (level < 0 || (size_t)level >= now.n_levels || now.limit_bytes[level] == UINT64_MAX) {
+        return false;
+    }
+    const uint64_t cache = now.has_parts && now.nearest == level ? now.cache_bytes : 0;
+    const uint64_t used = now.used_bytes[level] > cache ? now.used_bytes[level] - cache : 0;
+    return watch->looked_rss_bytes + used >= now.limit_bytes[level] / 2;
+}
+
+/* Returns how certain a kill by the kernel at the limit of LEVEL is according to the counters of
+ * the cgroup (AG_KILL_CERTAIN or AG_KILL_PROBABLE). 0: there is no sign of a kill by the kernel. */
 static uint32_t judge_by_counts(const struct ag_writer *writer, uint32_t index,
-                                const struct ag_cgroup_counts *counts) {
+                                const struct ag_cgroup_counts *counts, int level) {
     const struct ag_memory_watch *watch = &writer->slots[index].memory;
     const struct ag_counts_before *before = &watch->before[0];
     if (!before->cgroup || before->counts.kills == UINT64_MAX || counts->kills == UINT64_MAX ||
@@ -273,8 +301,10 @@ static uint32_t judge_by_counts(const struct ag_writer *writer, uint32_t index,
                     other->memory.cgroup == watch->cgroup &&
                     may_have_been_killed(writer, i, before->time_ns);
     }
+    /* between the increment of the counter and the signal, the victim looks alive */
+    (void)nanosleep(&(struct timespec){.tv_nsec = SIGNAL_NS}, NULL);
     return !watch->cgroup->cgroup.is_machine && counts->kills - before->counts.kills >= n_killed &&
-                   others_stayed(writer, watch->cgroup)
+                   others_live(writer, watch->cgroup) && limit_is_explained(watch, level)
                ? AG_KILL_CERTAIN
                : AG_KILL_PROBABLE;
 }
@@ -289,13 +319,13 @@ static void name_level(const struct ag_watched_cgroup *cgroup, size_t level,
     ag_cgroup_level_name(&cgroup->cgroup, level, kill->cgroup);
 }
 
-static void find_limit(const struct ag_memory_watch *watch, const struct ag_cgroup_counts *counts,
-                       struct ag_kernel_kill *kill) {
-    const struct ag_watched_cgroup *cgroup = watch->cgroup;
-    const struct ag_cgroup_look *look = &cgroup->look;
+/* Returns the level whose limit was reached. AG_CGROUP_LIMIT_NONE: none. */
+static int find_level(const struct ag_memory_watch *watch, const struct ag_cgroup_counts *counts) {
+    const struct ag_cgroup_look *look = &watch->cgroup->look;
     uint64_t least_room = UINT64_MAX;
-    if (cgroup->cgroup.is_machine) {
-        return;
+    int found = AG_CGROUP_LIMIT_NONE;
+    if (watch->cgroup->cgroup.is_machine) {
+        return AG_CGROUP_LIMIT_NONE;
     }
     for (size_t level = 0; level < look->n_levels; level++) {
         const uint64_t before = watch->before[0].counts.limit_hits[level],
@@ -305,20 +335,16 @@ static void find_limit(const struct ag_memory_watch *watch, const struct ag_cgro
         if (limit != UINT64_MAX && before != UINT64_MAX && after != UINT64_MAX && after > before &&
             room < least_room) {
             least_room = room;
-            name_level(cgroup, level, kill);
+            found = (int)level;
         }
     }
-    if (least_room != UINT64_MAX) {
-        return;
+    if (found != AG_CGROUP_LIMIT_NONE || look->nearest < 0) {
+        return found;
     }
-    const size_t nearest = look->nearest > 0 ? (size_t)look->nearest : 0;
+    const size_t nearest = (size_t)look->nearest;
     const uint64_t limit = look->limit_bytes[nearest], used = look->used_bytes[nearest];
-    if (look->nearest >= 0 && used > limit - limit / NEARLY_REACHED_PART) {
-        name_level(cgroup, nearest, kill); /* the limit was reached before the earlier reading
-                                            * already */
-    } else {
-        kill->record.reason = AG_KILL_REASON_MACHINE;
-    }
+    /* the limit was reached before the earlier reading already */
+    return used > limit - limit / NEARLY_REACHED_PART ? look->nearest : AG_CGROUP_LIMIT_NONE;
 }
 
 /* Fills the record from a message of the kernel. In a cgroup namespace, the log may have another
@@ -371,12 +397,17 @@ bool ag_memory_kill_find(struct ag_writer *writer, uint32_t index, const uint32_
         return false;
     }
     ag_cgroup_count(&watch->cgroup->cgroup, &counts);
+    const int level = find_level(watch, &counts);
     ret_kill->record.certainty =
-        message ? (uint32_t)AG_KILL_CERTAIN : judge_by_counts(writer, index, &counts);
+        message ? (uint32_t)AG_KILL_CERTAIN : judge_by_counts(writer, index, &counts, level);
     if (ret_kill->record.certainty == 0) {
         return false;
     }
-    find_limit(watch, &counts, ret_kill);
+    if (level != AG_CGROUP_LIMIT_NONE) {
+        name_level(watch->cgroup, (size_t)level, ret_kill);
+    } else if (!watch->cgroup->cgroup.is_machine) {
+        ret_kill->record.reason = AG_KILL_REASON_MACHINE;
+    }
     if (message) {
         take_message(watch, message, ret_kill);
     }

@@ -126,11 +126,11 @@ static bool read_facts(uint32_t pid, struct process_facts *ret_facts) {
     return true;
 }
 
-bool ag_process_watch_is_leaving(const struct ag_process_watch *watch) {
+bool ag_process_is_leaving(uint32_t pid) {
     enum { EXITING = 4 }; /* PF_EXITING in the kernel's flags */
     char text[1024];
     unsigned flags = 0;
-    const char *state = read_stat(watch->pid, text);
+    const char *state = read_stat(pid, text);
     return !state || *state == 'X' || sscanf(state, "%*c %*d %*d %*d %*d %*d %u", &flags) != 1 ||
            (flags & EXITING) != 0;
 }
@@ -154,8 +154,7 @@ uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-bool ag_process_watch_memory(const struct ag_process_watch *watch,
-                             struct ag_process_memory *ret_memory) {
+bool ag_process_memory(uint32_t pid, struct ag_process_memory *ret_memory) {
     enum { SIGKILL_BIT = 1 << (SIGKILL - 1) };
     char text[4096];
     struct ag_process_memory memory = {0};
@@ -166,7 +165,7 @@ bool ag_process_watch_memory(const struct ag_process_watch *watch,
                 {"\nRssFile:", &memory.file_bytes},
                 {"\nRssShmem:", &memory.shmem_bytes},
                 {"\nVmSwap:", &memory.swap_bytes}};
-    if (watch->pid == 0 || ag_process_file_read(watch->pid, "status", text, sizeof(text)) == 0) {
+    if (pid == 0 || ag_process_file_read(pid, "status", text, sizeof(text)) == 0) {
         return false;
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -86,7 +86,7 @@ void ag_process_watch_done(struct ag_process_watch *watch);
 /* A zombie counts as ended. */
 bool ag_process_watch_ended(const struct ag_process_watch *watch);
 /* Is the process exiting, or gone? Its memory may be gone before it counts as ended. */
-bool ag_process_watch_is_leaving(const struct ag_process_watch *watch);
+bool ag_process_is_leaving(uint32_t pid);
 /* The resident memory and the CPU time of the process; 0: unknown, or the process is gone. */
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch);
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);
@@ -98,9 +98,8 @@ struct ag_process_memory {
  * number; 0: the file is empty, or the process is gone. */
 size_t ag_process_file_read(uint32_t pid, const char *name, char *text, size_t capacity);
 /* false: the process has no memory any more, a signal that ends it at once (SIGKILL) is pending,
- * the pid is unknown, or the kernel is older than 4.5. */
-bool ag_process_watch_memory(const struct ag_process_watch *watch,
-                             struct ag_process_memory *ret_memory);
+ * the pid is 0, or the kernel is older than 4.5. */
+bool ag_process_memory(uint32_t pid, struct ag_process_memory *ret_memory);
 /* Returns the status that wait(2) gives to the parent of an ended process, also when the parent is
  * another process. false: unknown, because the process lives, because its parent has waited for it
  * already and the kernel is older than 6.15, or because its parent has not waited for it yet and

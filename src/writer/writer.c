@@ -961,7 +961,7 @@ static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint
     if (locks == AG_PROCESS_GONE) {
         if (!is_known || has_ended) {
             note_end(writer, index, now_ns);
-        } else if (!ag_process_watch_is_leaving(&watched->watch)) {
+        } else if (!ag_process_is_leaving(watched->watch.pid)) {
             note_exec(writer, index, now_ns);
         } /* otherwise the process is exiting, and counts as ended a moment later */
     } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {

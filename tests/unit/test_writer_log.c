@@ -86,6 +86,15 @@ static void old_messages_are_ignored(void **state) {
     assert_null(ag_kernel_log_find(&log, 7, 0));
 }
 
+static void a_gap_ends_at_the_next_message(void **state) {
+    (void)state;
+    struct ag_kernel_log log = {.fd = -1, .has_gap = true};
+    ag_kernel_log_take(&log, "14,7,900,-;written by a user");
+    ag_kernel_log_take(&log, "6,8,1000,-;later");
+    assert_false(log.has_gap);
+    assert_int_equal(log.gap_us, 900);
+}
+
 static void only_the_latest_kills_are_kept(void **state) {
     (void)state;
     struct ag_kernel_log log = {.fd = -1};
@@ -106,6 +115,7 @@ int main(void) {
         cmocka_unit_test(a_kill_on_a_machine_without_memory),
         cmocka_unit_test(forged_messages_are_not_believed),
         cmocka_unit_test(old_messages_are_ignored),
+        cmocka_unit_test(a_gap_ends_at_the_next_message),
         cmocka_unit_test(only_the_latest_kills_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
