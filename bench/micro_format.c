@@ -44,8 +44,9 @@ struct shape {
     uint32_t n_routines; /* each has at most ROUTINE_STEPS stacks */
     /* n_sizes: the number of size classes; n_alive: the most live blocks at a time */
     uint32_t n_sizes, n_alive;
-    /* 0: a block is freed when its routine ends. Otherwise each routine also allocates a block that
-     * remains after its end, and frees a random one of the `keeps` newest remaining blocks. */
+    /* 0: each block is freed by a later step of the routine that allocated it. Otherwise each
+     * routine also allocates a block that remains after its end, and frees a random one of the
+     * `keeps` newest remaining blocks. */
     uint32_t keeps;
 };
 
@@ -98,7 +99,8 @@ static uint32_t mix(uint32_t value) {
 
 /* The simulated program consists of loops over routines. A routine is a fixed sequence of steps,
  * each an allocation or a free of one of the routine's newest blocks. If shape.keeps is not 0, the
- * routine's first step allocates a block that remains, and the second step frees an old one. */
+ * routine's first step allocates a block that remains, and the second step frees one of the
+ * `keeps` newest of these blocks. */
 struct step {
     bool is_free;
     uint32_t back; /* free: how many blocks are newer than the freed one */
@@ -218,8 +220,8 @@ static void encode_all(const struct ag_event *events, size_t n_events, int fd,
     if (ag_trace_writer_finish(writer, NULL) < 0) {
         abort();
     }
-    (void)ag_trace_writer_free(writer);   /* NULL always */
-    (void)ag_event_encoder_free(encoder); /* NULL always */
+    (void)ag_trace_writer_free(writer);   /* always returns NULL */
+    (void)ag_event_encoder_free(encoder); /* always returns NULL */
 }
 
 static void decode_all(const struct ag_event *events, size_t n_events, const char *path,
@@ -256,8 +258,8 @@ static void decode_all(const struct ag_event *events, size_t n_events, const cha
         abort();
     }
     result->decode_s += result->events_s;
-    (void)ag_chunk_decoder_free(decoder); /* NULL always */
-    (void)ag_trace_file_close(file);      /* NULL always */
+    (void)ag_chunk_decoder_free(decoder); /* always returns NULL */
+    (void)ag_trace_file_close(file);      /* always returns NULL */
 }
 
 static double smaller(double a, double b) {

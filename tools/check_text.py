@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""check_text [ROOT]: text that no file of the project may contain.
+"""check_text [ROOT]: refuses text that no text file of the project may contain.
 
-The check refuses: paths of the developer's machine; a TODO without the number of its issue; blanks at a line's end; a last line without a
+This text is: paths of the developer's machine; a TODO without the number of its issue; blanks at a line's end; a last line without a
 newline; in C code also tabs, and lines over 100 columns, except those with a string or a link, which clang-format cannot break. Files in
 folders named expected/ are not checked, since they contain output of programs.
 """

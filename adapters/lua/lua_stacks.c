@@ -4,9 +4,9 @@
  * another, both run in the same call of luaV_execute, so one native frame of luaV_execute stands
  * for a run of Lua calls. The run goes from its innermost call outward to the call that Lua marked
  * as fresh, for which luaV_execute was called. A C function has a native frame of its own. So the
- * n-th frame of luaV_execute belongs to the n-th run of its state. A call that C code has begun is
- * not fresh yet before luaV_execute is called for it. (Lua 5.3 calls the program's hook for calls
- * at that time.) Until then the call is reported with the run of its callers.
+ * n-th frame of luaV_execute belongs to the n-th run of its state. When C code begins a call,
+ * Lua marks the call as fresh only when luaV_execute is called for it. (Before that, Lua 5.3 calls
+ * the program's hook for calls.) Until then the call is reported with the run of its callers.
  *
  *     native          calls of L
  *       f (C)           f
@@ -58,7 +58,7 @@
 #include "unwind/unwind_space.h"
 
 enum {
-    NOTES = 256, /* LUAI_MAXCCALLS: 200 calls of C on a stack */
+    NOTES = 256, /* Lua allows 200 nested calls of C (LUAI_MAXCCALLS) */
     NOTES_TRIED = 8,
     KEPT_MOST = 256,
     RUNS_MOST = 256,
@@ -169,7 +169,7 @@ static void note_entry(lua_State *L, uintptr_t cfa) {
     }
     if (chosen) {
         chosen->cfa = 0;
-        atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds all or nothing */
+        atomic_signal_fence(memory_order_seq_cst); /* a handler finds a complete note or none */
         chosen->L = L;
         atomic_signal_fence(memory_order_seq_cst);
         chosen->cfa = cfa;
@@ -447,7 +447,7 @@ static void lua_stacks_end_walk(void *context, const struct ag_walked_frame *nat
 void ag_lua_stacks_keep(const struct ag_host_caller *caller) {
     struct lua_thread *thread = current;
     if (thread && ag_recorder_is_active()) {
-        ag_lua_stacks_let_go(caller); /* left over from a call that was left by longjmp */
+        ag_lua_stacks_let_go(caller); /* of an earlier call, which ended by longjmp */
         thread->is_keeping = true;
         (void)ag_record_stack(caller->sp, caller->rbp);
         thread->is_keeping = false;

@@ -10,11 +10,12 @@
  *
  * 2. Identity. OCaml moves its blocks, so an address does not identify a block. The value that the
  * alloc callback returns (Some m) is passed to the callbacks of the block's promotion and death. m
- * is a unique number, with the heap in its lowest bits, and is used as the address in the trace.
- * Some is a block of two words. The runtime reads it at once, so one block per thread is enough.
+ * consists of a unique number and, in its lowest bits, the heap. The number times
+ * AG_OCAML_ADDRESS_STEP is the block's address in the trace. Some is a block of two words. The
+ * runtime reads it at once, so one block per thread is enough.
  *
- * 3. Memory outside. Memprof reports memory that a block of custom operations owns elsewhere with
- * the source Custom. That memory comes from malloc and is recorded as a block of malloc, so this
+ * 3. Memory outside. A custom block may own memory outside of OCaml's heap. Memprof reports this
+ * memory with the source Custom. It comes from malloc and is recorded as a block of malloc, so this
  * file ignores the report. custom_memory.c gives the block of malloc its type. */
 #include "memprof.h"
 

@@ -35,8 +35,8 @@ AG_FAST uint32_t ag_stack_tree_bucket(uint64_t hash, uint32_t bits, uint32_t buc
     return (uint32_t)hash & ((1u << bits) - 1) & ~(bucket_slots - 1);
 }
 
-/* The node with this id, in a window (a piece of the tree) outside the base. If the window cannot
- * be mapped, the result is a node without word and links. */
+/* The node with this id, which is in a piece of the tree that is mapped when it is needed
+ * (stack_tree.h). If the piece cannot be mapped, the result is a node without word and links. */
 const struct ag_linked_node *ag_node_far(struct ag_stack_tree *tree, uint32_t id);
 
 /* The node or root (the parent of outermost frames) with this id, which must exist: the id comes

@@ -9,7 +9,7 @@
  * trace's folder, if the live file is there). Further events are lost and counted.
  *
  * A session can also belong to another process (allogram_session_join). That process has a writer,
- * which moves the events from the live file into its trace while the program runs. */
+ * which moves the events from the live file into the trace while the program runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -261,8 +261,14 @@ static int pass_on(const char *path, const struct allogram_snapshot_options *opt
 
 static int snapshot_locked(const struct allogram_snapshot_options *options, char message[512]) {
     char path[4096];
-    if (!options || options->size < sizeof(*options) || !options->output == !options->write) {
-        (void)snprintf(message, 512, "a snapshot needs either an output or a function, not both");
+    if (!options || options->size < sizeof(*options)) {
+        (void)snprintf(message, 512,
+                       "snapshot options are missing, or have the wrong size; set .size = "
+                       "sizeof(options)");
+        return -EINVAL;
+    }
+    if (!options->output == !options->write) {
+        (void)snprintf(message, 512, "snapshot options must set either .output or .write");
         return -EINVAL;
     }
     if (!is_ours()) {
@@ -296,7 +302,8 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(
             message, sizeof(message),
-            "cannot take a snapshot while another call starts or stops a session, or takes one");
+            "cannot take a snapshot while another call starts or stops a session, or takes a "
+            "snapshot");
         return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = snapshot_locked(options, message);

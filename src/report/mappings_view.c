@@ -40,8 +40,8 @@ int ag_mappings_summary_text(struct ag_view *view) {
     struct ag_mapped_memory_note note;
     struct ag_quantity bytes;
     const int r = find_note(view, &note);
-    if (r == 0 && note.is_there) { /* the finding about this memory names the line that mapped most
-                                    * of it */
+    if (r == 0 && note.is_there) { /* the finding about this memory names the line that mapped the
+                                    * largest part of it */
         ag_page_prose(view->page, AG_STYLE_PLAIN,
                       "  mapped by the program itself: %s at the peak of the mappings%s; see "
                       "--view=mappings",

@@ -41,7 +41,7 @@ def repeated(case, times=8):
 
 
 class Terminal:
-    """A pseudo terminal. The command writes to one end, and so little that the test need not read the other end meanwhile."""
+    """A pseudo terminal. The command writes to one end. It writes so little that the test can read the other end afterwards."""
 
     def __init__(self, columns=80):
         self.ours, self.theirs = pty.openpty()
@@ -83,7 +83,8 @@ def opened(command, path):
 
 
 def run_slowly(arguments, trace, failures, folder, columns=80, stderr=None, stdout=subprocess.DEVNULL):
-    """Runs the command with a pseudo terminal as standard error. Returns the status and what the terminal got."""
+    """Runs the command, and stops it for a time after it has opened the trace. Its standard error is a pseudo terminal, unless STDERR is given.
+    Returns the status and what the terminal got."""
     terminal = Terminal(columns)
     command = subprocess.Popen(arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr or terminal.theirs)
     failures.require("%s opens the trace" % arguments[1], wait_until(lambda: opened(command, trace), command))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """--view=mappings, and the line `mapped by the program itself` of the summary. own_mappings.c counts its mappings page by page, and
 compares its count with /proc/self/maps; the view must show the same numbers for each of its functions. For programs that get memory only by
-malloc, the summary must not have this line."""
+malloc, and for mappings that do not explain resident memory, the summary must not have this line."""
 
 import json
 import os
@@ -70,8 +70,8 @@ def middle_of(tools, trace):
 
 
 def views_agree(tools, trace, total):
-    """Checks that parts add up to the total: the rows of the view for each value of --by, the two halves of the recording, and the stacks that
-    --focus selects with those that --ignore with the same pattern selects."""
+    """Checks that parts add up to the total: the rows of the view for each value of --by; the two halves of the recording; and the stacks that
+    --focus=PATTERN keeps, together with those that --ignore=PATTERN keeps."""
     failures = tap.Failures()
     for key in ("function", "line", "stack", "image", "thread", "heap", "type", "label"):
         view = mappings(tools, trace, "--by=" + key)
@@ -143,7 +143,7 @@ def noted(tools, command, *options, has_line, **expected):
 
 
 def without_line(tools, folder):
-    """(name, command) of programs that use malloc, and of programs whose mappings are not resident memory of their own."""
+    """(name, command) of programs that use malloc, and of programs that map memory without touching it, or map a file and read it."""
     source = os.path.join(folder, "big.c")
     with open(source, "w", encoding="ascii") as file:
         for i in range(300):

@@ -1,6 +1,6 @@
 /* say.h: output functions for programs whose allocations must be known exactly. They do not use
- * stdio, because stdio allocates. The lines with @ at the top of these programs say what a
- * recording must show; tests/conformance/truth.py reads and explains them. */
+ * the streams of stdio, because these allocate buffers. The lines with @ at the top of these
+ * programs say what a recording must show; tests/conformance/truth.py reads and explains them. */
 #ifndef SAY_H
 #define SAY_H
 

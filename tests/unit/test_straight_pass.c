@@ -78,10 +78,10 @@ static void apply_straight(struct ag_ledger *ledger, struct ag_chunk_decoder *de
         assert_true(run.last_ns < run.limit_ns);
         if (run.next_ns != 0) {
             assert_true(run.next_ns >= run.limit_ns);
-            assert_false(run.is_at_rest);
+            assert_false(run.needs_next);
             run.limit_ns = run.next_ns + 1 + random_below(100000);
         }
-        if (run.is_at_rest) {
+        if (run.needs_next) {
             struct ag_record record = {0};
             const int n = ag_chunk_decoder_next(decoder, decoded, REST_EVENTS, &record, ret_error);
             if (n < 0 || (n == 0 && record.kind == 0)) {

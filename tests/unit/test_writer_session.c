@@ -41,7 +41,7 @@ int close(int fd) {
     return r;
 }
 
-/* The live file cannot be created in shared memory, because it cannot be enlarged, nor in the
+/* Creating the live file fails twice: in shared memory, because it cannot be enlarged, and in the
  * folder of the output. The descriptor of the first file must not be closed twice: another thread
  * may have opened a file with this number. */
 static void a_session_that_cannot_be_created_closes_its_file_once(void **state) {
@@ -64,8 +64,8 @@ static void a_session_that_cannot_be_created_closes_its_file_once(void **state) 
 
 /* ---- live files of killed commands ---- */
 
-/* Creates a session in a process that is then killed. HAD_WRITER: the session names this process as
- * its writer; otherwise it never had a writer. */
+/* Creates a session in a process that is then killed. HAD_WRITER: the session names the killed
+ * process as its writer; otherwise it never had a writer. */
 static void leave_live_file(const struct ag_session_options *options, bool had_writer) {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -895,8 +895,8 @@ static pid_t start_thread_in_turns(const int request[2], const int answer[2], ui
 }
 
 /* Takes a snapshot as the child in src/writer/snapshot.c does, while the thread goes on. The test
- * makes chunk 2 look as it was when only 100 of its words were written, so the thread has filled
- * the rest of it, and later chunks, after the snapshot. */
+ * sets the counter of chunk 2 back to 100 words. So for the snapshot, the rest of chunk 2 and the
+ * later chunks seem to be written after the snapshot began, and must not be in it. */
 static void a_snapshot_shows_one_moment(void **state) {
     enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
     (void)state;

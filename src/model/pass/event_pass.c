@@ -341,7 +341,7 @@ static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     if (run.next_ns > reader->reached_ns) {
         reader->reached_ns = run.next_ns;
     }
-    return r == 0 && run.is_at_rest ? decode_block(pass, reader, REST_EVENTS) : r;
+    return r == 0 && run.needs_next ? decode_block(pass, reader, REST_EVENTS) : r;
 }
 
 /* Gets the reader's next events. If the next chunk of the stream starts later, sets reached_ns to

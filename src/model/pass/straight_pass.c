@@ -139,8 +139,8 @@ static AG_NOINLINE bool take_rare(struct pass_state *pass, uint64_t form, uint64
         *ret_r = take_special(pass, argument);
         return true;
     }
-    run->is_at_rest = argument != AG_OTHER_STAMP;
-    if (run->is_at_rest) {
+    run->needs_next = argument != AG_OTHER_STAMP;
+    if (run->needs_next) {
         return false;
     }
     const uint64_t time_ns = ag_decode_stamp_fast(pass->state, &pass->run);
@@ -327,14 +327,14 @@ static int take_rows(struct pass_state *pass, const uint8_t *end, struct ag_stra
 int ag_straight_pass_run(struct ag_ledger *ledger, uint32_t stream,
                          struct ag_chunk_decoder *decoder, struct ag_straight_run *run) {
     struct pass_state pass = {.ledger = ledger, .state = &decoder->events};
-    run->is_at_rest = false;
+    run->needs_next = false;
     run->last_ns = run->next_ns = 0;
     const ptrdiff_t left = decoder->end - decoder->at - EVENT_BYTES;
     const size_t room = left > 0 ? ag_events_make_room(&decoder->events) : 0;
     if (room == 0) {
         /* room is also 0 if there is no memory; then ag_chunk_decoder_next, which the caller calls,
          * fails */
-        run->is_at_rest = true;
+        run->needs_next = true;
         return 0;
     }
     size_t n_bytes = (size_t)left < RUN_BYTES ? (size_t)left : RUN_BYTES;
@@ -349,7 +349,7 @@ int ag_straight_pass_run(struct ag_ledger *ledger, uint32_t stream,
     r = ag_ledger_is_large(ledger) ? take_rows(&pass, end, run) : take_events(&pass, end, run);
     ag_decode_end_fast(decoder, &pass.run);
     decoder->events.is_damaged = pass.run.bad != 0;
-    run->is_at_rest |= pass.run.bad != 0;
+    run->needs_next |= pass.run.bad != 0;
     const uint32_t n_events =
         ag_events_counted(&decoder->events) - counted + pass.n_stamps - pass.n_damaged;
     return ag_ledger_end(ledger, &pass.hot, pass.index, n_events, r);
