@@ -217,12 +217,22 @@ static struct static_call *static_call_of(struct ag_kept_call *call) {
     return (struct static_call *)((char *)call - offsetof(struct static_call, kept));
 }
 
+/* Whether all arguments of the function are certainly in registers: the C standard and the mangled
+ * names of C++ operators determine them. */
+static bool has_known_arguments(uintptr_t row) {
+    return row <= ROW_free || (row >= ROW__Znwm && row < FIRST_OTHER);
+}
+
 /* The number of words above the caller's return address that are copied for the original. An
  * allocator's function has all its arguments in registers, but a function that only has the name of
  * one may have arguments on the stack. Fewer than STACK_WORDS words are copied if the stack ends
- * before. */
+ * before. If another mapping follows the stack, and another thread unmaps it at this moment, the
+ * copy faults; so nothing is copied for functions that cannot have arguments on the stack. */
 static size_t stack_words(const struct ag_kept_call *call) {
     enum { STACK_WORDS = 16 }; /* as in static_entry.S */
+    if (has_known_arguments(call->datum)) {
+        return 0;
+    }
     const uintptr_t first = (uintptr_t)(&call->return_address + 1);
     const size_t in_page = AG_PAGE_BYTES - 1 - (first - 1) % AG_PAGE_BYTES;
     return in_page >= STACK_WORDS * sizeof(uintptr_t) || is_readable(first + in_page)
