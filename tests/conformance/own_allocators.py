@@ -192,6 +192,18 @@ def interrupted(tools, mode):
     return failures
 
 
+def at_the_end_of_a_stack(tools):
+    """A child allocates in its first function, on a stack after which another thread maps and unmaps memory. Each child lives to its end."""
+    failures, rounds = tap.Failures(), 5000
+    with recorded.Folder() as folder:
+        program = os.path.join(folder, "program")
+        subprocess.run(["gcc", "-O2", *EVERYWHERE, recorded.source_of("end_of_stack.c"), "-o", program, "-pthread"], check=True, timeout=120)
+        outcome, traces = recorded.record(tools, [program, str(rounds)], folder)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("blocks of 64 bytes", counted_by_size(tools, traces[0], [64]), {64: 5 * rounds})
+    return failures
+
+
 # Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (malloc; each block is then reallocated to 4444) and 6464 (aligned). Then
 # writes one byte behind a block and frees the block, which only glibc's debugging of malloc notices.
 DEBUGGED = r"""
@@ -307,7 +319,7 @@ def free_sized(tools, command):
 
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + 2 + len(INLINED) * 2 + 3)
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + 2 + len(INLINED) * 2 + 3 + 1)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
@@ -326,6 +338,7 @@ def main():
         plan.run("free_sized that only calls free, built by " + " ".join(command), lambda command=command: free_sized(tools, command))
     for mode in (["--mode=exact"], ["--mode=sample", "--interval=1"]):
         plan.run("interrupted, " + " ".join(mode), lambda mode=mode: interrupted(tools, mode))
+    plan.run("at the end of a stack", lambda: at_the_end_of_a_stack(tools))
     for command in ATTACHED:
         plan.run("attached, built by " + " ".join(command), lambda command=command: attached_build(tools, command))
     for command in BUILDS:
