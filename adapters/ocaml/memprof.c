@@ -8,9 +8,9 @@
  * primitives for the runtime. These functions may be called in parallel by several domains (5.x),
  * must not raise, and allocate nothing.
  *
- * 2. Identity. OCaml moves its blocks, so an address does not identify a block. The value that the
- * alloc callback returns (Some m) is passed to the callbacks of the block's promotion and death. m
- * consists of a unique number and, in its lowest bits, the heap. The number times
+ * 2. Identity. OCaml moves its blocks, so an address does not identify a block. The
+ * alloc callback returns Some m. The runtime passes m to the callbacks of the block's promotion and
+ * death. m consists of a unique number and, in its lowest bits, the heap. The number times
  * AG_OCAML_ADDRESS_STEP is the block's address in the trace. Some is a block of two words. The
  * runtime reads it at once, so one block per thread is enough.
  *

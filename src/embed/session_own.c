@@ -5,8 +5,9 @@
  * There is no writer process: except for a snapshot, nothing in the program compresses or writes
  * files while it runs, and all records are in the live file even if the program is killed (then
  * `allogram check TRACE` completes the trace). The disadvantage: the live file has to hold all
- * events of the session. The live file may grow up to half of the free space in /dev/shm (or in the
- * trace's folder, if the live file is there). Further events are lost and counted.
+ * events of the session. The events may take up to half of the free space in /dev/shm (or in the
+ * trace's folder, if the live file is there), and at most 4 GiB. Further events are lost and
+ * counted.
  *
  * A session can also belong to another process (allogram_session_join). That process has a writer,
  * which moves the events from the live file into the trace while the program runs. */

@@ -63,10 +63,10 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
-/* Finds the time at which the resident memory was largest. Returns false if the time is not known.
- * It is not known if the kernel counted the maximum (rss_peak_bytes) between two points of the
- * timeline. In a time window it is not known either if the first point has the maximum, because
- * this point may have the size of a sample before the window. */
+/* Finds the time at which the resident memory was largest. Returns false if the time is not known:
+ * if the kernel counted the maximum (rss_peak_bytes) between two points of the timeline; or, in a
+ * time window, if the first point has the maximum, because this point may have the size of a sample
+ * before the window. */
 static bool find_rss_peak(const struct ag_view *view, uint64_t *ret_time_ns) {
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(view->profile, &points);

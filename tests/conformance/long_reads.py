@@ -228,7 +228,7 @@ def interrupted_line(tools, trace):
 
 
 def ignored(tools, trace):
-    """A command that was started with SIGINT ignored, as by nohup or in the background of a script, is not ended by it."""
+    """A command that was started with SIGINT ignored, as a script starts its background commands, is not ended by SIGINT."""
     def case():
         failures = tap.Failures()
         with tempfile.TemporaryDirectory() as folder:

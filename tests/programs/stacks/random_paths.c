@@ -3,9 +3,10 @@
  *
  * A path has DEPTH frames: DEPTH - 1 of left or right, then leaf_left or leaf_right. Each path has
  * a number of 64 bits; bit 0 decides the outermost frame, bit 1 the next one, and after bit 63
- * follows bit 0 again. The size of a block is a hash of the number, so the stack of a block
- * determines its size. Nearly every path shares about log2 N of its outermost frames with another
- * path, and no further frame, so N paths make N * (DEPTH - log2 N) stack nodes. */
+ * follows bit 0 again. The size of a block is a hash of the number. If DEPTH is at least 64, the
+ * stack of a block determines its size. Nearly every path shares about log2 N of its outermost
+ * frames with another path, and no further frame, so N paths make N * (DEPTH - log2 N) stack
+ * nodes. */
 #include <stdint.h>
 #include <stdlib.h>
 
