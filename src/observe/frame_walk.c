@@ -92,9 +92,14 @@ static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_obser
     }
 }
 
+/* Returns the rules of an address in IMAGE (NULL: the address is in no image). NULL: none, or there
+ * is no memory. */
 static const struct ag_frame_rules *rules_of(struct ag_frame_walker *walker,
                                              const struct ag_observed_image *image,
                                              uint64_t address) {
+    if (image == NULL) {
+        return NULL;
+    }
     if (walker->rules == NULL && (walker->rules = calloc(1, sizeof *walker->rules)) == NULL) {
         return NULL;
     }
@@ -442,8 +447,7 @@ static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_
                                 struct allogram_native_frame *ret_caller, bool *ret_by_row) {
     struct step step = {&frame->registers, frame->pc - !frame->is_exact, stack};
     struct ag_observed_image *image = ag_observed_images_find(walker->images, step.address);
-    const struct ag_frame_rules *rules =
-        image != NULL ? rules_of(walker, image, step.address) : NULL;
+    const struct ag_frame_rules *rules = rules_of(walker, image, step.address);
     enum outcome outcome = STEP_FAILED;
     *ret_by_row = false;
     if (image == NULL && ag_observed_images_is_trampoline(walker->images, step.address)) {
@@ -492,7 +496,7 @@ static bool is_after_call(const struct ag_observed_images *images, uint64_t pc) 
 static bool is_pushed_start(struct ag_frame_walker *walker, uint64_t pc) {
     const struct ag_observed_image *image = ag_observed_images_find(walker->images, pc);
     struct ag_observed_image *before = ag_observed_images_find(walker->images, pc - 1);
-    const struct ag_frame_rules *rules = before != NULL ? rules_of(walker, before, pc - 1) : NULL;
+    const struct ag_frame_rules *rules = rules_of(walker, before, pc - 1);
     struct ag_cfi_entry entry;
     return image != NULL && image->is_open &&
            (rules == NULL || !rules->has_row || rules->is_last) &&
@@ -508,8 +512,7 @@ bool ag_frame_may_be_active(struct ag_frame_walker *walker, uint64_t pc, uint64_
     struct step step = {&registers, pc - 1, &stack};
     struct allogram_native_frame caller;
     const struct ag_observed_image *image = ag_observed_images_find(walker->images, step.address);
-    const struct ag_frame_rules *rules =
-        image != NULL ? rules_of(walker, image, step.address) : NULL;
+    const struct ag_frame_rules *rules = rules_of(walker, image, step.address);
     if (rules == NULL || !rules->has_row || rules->cfa.kind != AG_CFI_IN_REGISTER ||
         rules->cfa.reg != REG_SP) {
         return true;
