@@ -245,11 +245,13 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
 }
 
 /* Whether all processes that were in the cgroup and are not recorded are still in the cgroup, and
- * none that is in it now is ending. */
-static bool others_live(const struct ag_writer *writer, const struct ag_watched_cgroup *cgroup) {
+ * none that is in it now is ending. ret_bytes: the memory of those that are in it now. */
+static bool others_live(const struct ag_writer *writer, const struct ag_watched_cgroup *cgroup,
+                        uint64_t *ret_bytes) {
     uint32_t pids[AG_CGROUP_PIDS];
     struct ag_process_memory memory;
     const size_t n = ag_cgroup_list(&cgroup->cgroup, pids);
+    *ret_bytes = 0;
     if (n > AG_CGROUP_PIDS || cgroup->n_pids > AG_CGROUP_PIDS) {
         return false;
     }
@@ -263,8 +265,9 @@ static bool others_live(const struct ag_writer *writer, const struct ag_watched_
         }
     }
     for (size_t i = 0; i < n; i++) {
-        if (!is_recorded(writer, pids[i]) &&
-            (!ag_process_memory(pids[i], &memory) || ag_process_is_leaving(pids[i]))) {
+        if (ag_process_memory(pids[i], &memory) && !ag_process_is_leaving(pids[i])) {
+            *ret_bytes += memory.anonymous_bytes + memory.file_bytes + memory.shmem_bytes;
+        } else if (!is_recorded(writer, pids[i])) {
             return false;
         }
     }
@@ -272,16 +275,13 @@ static bool others_live(const struct ag_writer *writer, const struct ag_watched_
 }
 
 /* Whether the process, with the memory of its last sample, and the processes that live now use at
- * least half of the limit of LEVEL. LEVEL AG_CGROUP_LIMIT_NONE: the machine was out of memory. */
-static bool limit_is_explained(const struct ag_memory_watch *watch, int level) {
-    struct ag_cgroup_look now;
-    ag_cgroup_look(&watch->cgroup->cgroup, &now);
-    if (level < 0 || (size_t)level >= now.n_levels || now.limit_bytes[level] == UINT64_MAX) {
-        return false;
-    }
-    const uint64_t cache = now.has_parts && now.nearest == level ? now.cache_bytes : 0;
-    const uint64_t used = now.used_bytes[level] > cache ? now.used_bytes[level] - cache : 0;
-    return watch->looked_rss_bytes + used >= now.limit_bytes[level] / 2;
+ * least half of the limit of LEVEL. LEVEL AG_CGROUP_LIMIT_NONE: the machine was out of memory. The
+ * memory that the cgroup accounts is not compared, because that of a process may be freed after the
+ * process has left the list. */
+static bool limit_is_explained(const struct ag_memory_watch *watch, int level,
+                               uint64_t others_bytes) {
+    return level >= 0 &&
+           watch->looked_rss_bytes + others_bytes >= watch->cgroup->look.limit_bytes[level] / 2;
 }
 
 /* Returns how certain a kill by the kernel at the limit of LEVEL is according to the counters of
@@ -301,10 +301,14 @@ static uint32_t judge_by_counts(const struct ag_writer *writer, uint32_t index,
                     other->memory.cgroup == watch->cgroup &&
                     may_have_been_killed(writer, i, before->time_ns);
     }
+    if (watch->cgroup->cgroup.is_machine || counts->kills - before->counts.kills < n_killed) {
+        return AG_KILL_PROBABLE;
+    }
     /* between the increment of the counter and the signal, the victim looks alive */
     (void)nanosleep(&(struct timespec){.tv_nsec = SIGNAL_NS}, NULL);
-    return !watch->cgroup->cgroup.is_machine && counts->kills - before->counts.kills >= n_killed &&
-                   others_live(writer, watch->cgroup) && limit_is_explained(watch, level)
+    uint64_t others_bytes;
+    return others_live(writer, watch->cgroup, &others_bytes) &&
+                   limit_is_explained(watch, level, others_bytes)
                ? AG_KILL_CERTAIN
                : AG_KILL_PROBABLE;
 }
