@@ -384,15 +384,21 @@ static int scan_pages(int fd, const struct ag_resident_mapping *mapping, struct 
             return -errno;
         }
         for (int i = 0; i < n; i++) {
-            if (ranges[i].start < pages->high || ranges[i].end > mapping->high ||
-                add_range(pages, ranges[i].start, ranges[i].end) < 0) {
+            if (ranges[i].start < at || ranges[i].end > mapping->high ||
+                ranges[i].start >= ranges[i].end) {
+                return -EIO;
+            }
+            if (add_range(pages, ranges[i].start, ranges[i].end) < 0) {
                 return -ENOMEM;
             }
+            at = ranges[i].end;
         }
-        if (scan.walk_end <= at) {
+        /* After more than 512 ranges, Linux (seen: 6.18) may say that it stopped at the 512th,
+         * although it also returned the ranges after it. */
+        at = scan.walk_end > at ? scan.walk_end : at;
+        if (at == scan.start) {
             return -EIO;
         }
-        at = scan.walk_end;
     }
     return 0;
 }
