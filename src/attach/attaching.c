@@ -45,8 +45,6 @@ enum {
     PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1,
     /* least number of tries to find a safe point, because a try takes longer on a loaded CPU */
     TRIES_LEAST = 300,
-    /* how long ag_attach_take_out waits for threads that did not stop in time */
-    LATE_PATIENCE_NS = 1000 * 1000 * 1000,
     LEAST_PAUSE_NS = 100 * 1000,
     MOST_PAUSE_NS = 900 * 1000,
     START_NAP_NS = 20 * 1000 * 1000,
@@ -302,7 +300,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
             return ag_remote_process_ended_error(&attach->process, message);
         }
         r = try_round(attach, ret_thread, times, &obstacle);
-        ag_stopped_threads_settle(&attach->threads, 0);
+        ag_stopped_threads_settle(&attach->threads, /* is_last= */ false);
         if (r == 0 && ag_attach_end_is_due(&attach->end)) {
             return ag_remote_process_is_stopped(&attach->process)
                        ? no_safe_point_error(attach, times, obstacle, remedy, message)
@@ -495,6 +493,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
               : stop_safely(attach, &thread, ret_times, "try again, or start it under allogram run",
                             ret_message);
     if (r < 0) {
+        ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
         return r;
     }
     r = ag_attach_begin_call(attach, &thread, /* helps= */ true);
@@ -519,6 +518,8 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     if (r == 0) {
         attach->agent.low += attach->bias;
         attach->agent.high += attach->bias;
+    } else {
+        ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
     }
     return r;
 }
@@ -655,7 +656,7 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
                        char ret_message[512]) {
     attach->end.is_leaving = true;
     const int r = take_out(attach, ret_times, ret_message);
-    ag_stopped_threads_settle(&attach->threads, LATE_PATIENCE_NS);
+    ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
     if (r < 0 && r != -ESRCH && r != -ESTALE) {
         ag_attach_turn_off(attach);
     }

@@ -48,6 +48,7 @@ enum {
     GOOD_MOMENT_NAP_NS = 1000 * 1000,
     TRANSFER_PATIENCE_NS = 100 * 1000 * 1000,
     TRANSFERS_PATIENCE_NS = 300 * 1000 * 1000, /* for all threads together */
+    LATE_LAST_NS = 1000 * 1000 * 1000, /* the last wait for late threads in uninterruptible waits */
     SLICE_NS = 50 * 1000 * 1000,
     /* how long await_good_moment may wait while a thread executes a function for us */
     BUSY_PATIENCE_NS = 20 * 1000 * 1000,
@@ -198,14 +199,31 @@ static void remember_late(struct ag_stopped_threads *threads,
     }
 }
 
-void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns) {
-    struct patience patience = patience_of(patience_ns);
+/* Waits for a late thread, the last time before this process may end. The kernel then withdraws the
+ * request to stop, but a thread that it has already taken out of a system call would see EINTR. Such
+ * a thread needs nothing but a CPU to stop. Only a thread in an uninterruptible wait sees nothing:
+ * the wait for it is shorter, and ends early when the end of the attach is due. */
+static int finish_late_stop(const struct ag_stopped_threads *threads,
+                            struct ag_traced_thread *thread, struct patience *patience,
+                            uint64_t last_ns) {
+    int r = finish_stop(threads, thread, patience);
+    while (r == -ETIMEDOUT && ag_monotonic_ns() < last_ns &&
+           ag_remote_process_thread_state(thread->pid, thread->tid, NULL) != 'D') {
+        ag_attach_end_alive(threads->end);
+        r = ag_traced_thread_finish_stop(thread, ag_monotonic_ns() + SLICE_NS);
+    }
+    return r;
+}
+
+void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last) {
+    struct patience patience = patience_of(is_last ? LATE_LAST_NS : 0);
+    const uint64_t last_ns = is_last ? ag_monotonic_ns() + late_patience_ns : 0;
     const size_t n = threads->n_late;
     threads->n_late = 0;
     ag_attach_end_hold(threads->end, 1);
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
-        const int r = finish_stop(threads, &thread, &patience);
+        const int r = finish_late_stop(threads, &thread, &patience, last_ns);
         if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
         } else {

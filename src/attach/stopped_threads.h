@@ -53,8 +53,9 @@ int ag_stopped_threads_give_turn(struct ag_stopped_threads *threads, size_t i, u
 struct ag_traced_thread ag_stopped_threads_take(struct ag_stopped_threads *threads, size_t i);
 /* Resumes all stopped threads. Returns the longest time that a thread was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
-/* Resumes the late threads that have stopped; without this call they stay stopped. Waits at most
- * PATIENCE_NS, or briefly if the end is due, for late threads that have not stopped yet. */
-void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns);
+/* Resumes the late threads that have stopped; without this call they stay stopped. IS_LAST: this
+ * process may end next, so the function waits for late threads that have not stopped yet: up to 5 s,
+ * but for those in uninterruptible waits at most 1 s, or briefly if the end is due. */
+void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last);
 
 #endif

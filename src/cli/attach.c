@@ -56,9 +56,10 @@ enum {
     OPTION_PROCESS,
     OPTION_TRACE,
     OPTION_LIVE,
-    BACKGROUND_TRIES = 100,
-    BACKGROUND_NAP_MS = 100,
+    BACKGROUND_NAP_MS = 50,
+    BACKGROUND_NAP_MOST_MS = 5000,
 };
+#define BACKGROUND_NS (10 * 60 * UINT64_C(1000000000))
 #define LOOK_NS UINT64_C(500000000)
 
 static const struct ag_option table[] = {
@@ -254,27 +255,38 @@ static void say_times(const struct request *request, const char *what,
 }
 
 /* Called when a signal ends the command before the agent could be unloaded. Creates a child
- * process, which waits in the background until no thread uses the agent, and then unloads the
- * agent. Returns false if the child could not be created. */
+ * process, which tries in the background to unload the agent, with pauses that grow, until it
+ * succeeds, the process is gone or BACKGROUND_NS have passed; then the next `attach` unloads the
+ * agent. Another allogram may do so during the pauses. Returns false if the child could not be
+ * created. */
 static bool finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
     const pid_t child = fork();
     if (child != 0) {
-        return child > 0; /* if there is no child, the next `attach` unloads the agent */
+        return child > 0;
     }
+    const uint64_t begin_ns = ag_monotonic_ns();
+    int nap_ms = BACKGROUND_NAP_MS;
     (void)setsid(); /* cannot fail in a fresh child */
     ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     ag_attach_take_time(request->attach);
-    int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
-    /* if all tries fail, the next `attach` unloads the agent */
-    for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) {
-        r = ag_attach_take_out(request->attach, &times, unused);
-        if (r != -EPERM) {
-            break;
+    request->claim = -1; /* the parent's, which it gives up itself */
+    for (bool is_over = false; !is_over && ag_monotonic_ns() - begin_ns < BACKGROUND_NS;) {
+        ag_urgency_begin();
+        int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
+        if (r == 0) {
+            r = ag_attach_is_gone(request->attach)
+                    ? -ESTALE
+                    : ag_attach_take_out(request->attach, &times, unused);
         }
-        (void)poll(NULL, 0, BACKGROUND_NAP_MS); /* -EPERM: the parent still traces a thread */
-        r = 0;
+        ag_attach_claim_end(&request->claim);
+        ag_urgency_end();
+        /* -EPERM: the parent still traces a thread; -EAGAIN, -EBUSY: threads could not be stopped
+         * in time, were inside the agent, or another allogram held the claim */
+        is_over = r != -EPERM && r != -EAGAIN && r != -EBUSY;
+        (void)poll(NULL, 0, is_over ? 0 : nap_ms);
+        nap_ms = nap_ms * 2 < BACKGROUND_NAP_MOST_MS ? nap_ms * 2 : BACKGROUND_NAP_MOST_MS;
     }
     _exit(0);
 }
