@@ -71,8 +71,8 @@ int ag_attach_leave(struct ag_attach *attach, struct ag_attach_times *times, cha
  * ag_attach_end_help. */
 bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *ret_thread);
 /* Waits a little for the function that a thread executes for us, and helps it to return. PASSED_NS:
- * how long it has been executing. Returns false while other threads are stopped. */
-bool ag_attach_help_call(void *context, uint64_t passed_ns);
+ * how long it has been executing. */
+void ag_attach_help_call(void *context, uint64_t passed_ns);
 /* Resumes the threads that were stopped for calls. Called after the last call. */
 void ag_attach_end_help(struct ag_attach *attach, struct ag_attach_times *times);
 /* Finds the bytes that the jumps of the hooks replace. No thread may be inside these bytes while

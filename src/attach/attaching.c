@@ -54,9 +54,9 @@ enum {
 /* the search for a safe point ends after this time, even after fewer than TRIES_LEAST tries */
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 /* How long to wait for another allogram that holds the claim. The other one may search for a safe
- * point for longest_patience_ns, wait 10 s for dlopen to return, and try for 10 s to stop all
- * threads. */
-static const uint64_t claim_patience_ns = UINT64_C(60000000000);
+ * point for longest_patience_ns, wait a minute for dlopen to return (10 s if it waits for a lock),
+ * and try for 10 s to stop all threads. */
+static const uint64_t claim_patience_ns = UINT64_C(100000000000);
 
 /* ---- the claim ---- */
 
@@ -135,10 +135,6 @@ static int attach_check(struct ag_attach *attach, char message[512]) {
 /* Does what ag_attach_prepare does, but accepts a process that has an agent already. */
 static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
                           char ret_message[512]) {
-    if (pid == getpid()) {
-        return ag_error_message(ret_message, -EINVAL,
-                                "%d is this command itself; name another process", pid);
-    }
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
         return ag_error_message(ret_message, -ENOMEM, "attach: out of memory");
@@ -186,6 +182,7 @@ int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_atta
 
 struct ag_attach *ag_attach_free(struct ag_attach *attach) {
     if (attach != NULL) {
+        ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
         ag_safe_ground_done(&attach->ground);
         ag_observed_images_done(&attach->images);
         free(attach);
@@ -219,15 +216,8 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     return is_uninterruptible ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
-/* Resumes the thread that try_round has stopped. Returns how long the thread was stopped, in ns. */
-static uint64_t release_one(struct ag_attach *attach, struct ag_traced_thread *thread) {
-    const uint64_t stopped_ns = ag_traced_thread_release(thread);
-    ag_attach_end_hold(&attach->end, -1);
-    return stopped_ns;
-}
-
-/* Tries each thread once. Returns 1 if ret_thread is stopped at a safe point (the caller resumes it
- * by release_one), 0 if no thread was at a safe point, or a negative errno. */
+/* Tries each thread once. Returns 1 if ret_thread is stopped at a safe point (the caller resumes
+ * it), 0 if no thread was at a safe point, or a negative errno. */
 static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                      struct ag_attach_times *times, const char **ret_obstacle) {
     static pid_t tids[AG_THREADS_MOST];
@@ -243,11 +233,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
             if (kinds[i] != kind || ag_stopped_threads_spares(&attach->threads, tids[i])) {
                 continue;
             }
-            ag_attach_end_hold(&attach->end, 1);
             const int r = ag_stopped_threads_one(&attach->threads, tids[i], ret_thread);
-            if (r < 0) {
-                ag_attach_end_hold(&attach->end, -1);
-            }
             if (r == -EPERM || r == -ETIMEDOUT) {
                 *ret_obstacle = r == -EPERM ? "not allowed to be traced" : "waiting in the kernel";
                 if (r == -EPERM && ag_remote_process_is_alive(&attach->process)) {
@@ -263,7 +249,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
                 return 1;
             }
             attach->is_learnt |= *ret_obstacle == NULL;
-            const uint64_t stopped_ns = release_one(attach, ret_thread);
+            const uint64_t stopped_ns = ag_traced_thread_release(ret_thread);
             times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
         }
     }
@@ -493,7 +479,6 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
               : stop_safely(attach, &thread, ret_times, "try again, or start it under allogram run",
                             ret_message);
     if (r < 0) {
-        ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
         return r;
     }
     r = ag_attach_begin_call(attach, &thread, /* helps= */ true);
@@ -513,13 +498,11 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
         }
         ag_remote_call_end(&attach->call);
     }
-    ret_times->one_ns = release_one(attach, &thread);
+    ret_times->one_ns = ag_traced_thread_release(&thread);
     ag_attach_end_help(attach, ret_times);
     if (r == 0) {
         attach->agent.low += attach->bias;
         attach->agent.high += attach->bias;
-    } else {
-        ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
     }
     return r;
 }
@@ -633,7 +616,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         ag_remote_call_end(&attach->call);
         r = (r == -EINTR || r == 0) && attach->call.is_abandoned ? -ETIMEDOUT : r;
     }
-    ret_times->one_ns = release_one(attach, &thread);
+    ret_times->one_ns = ag_traced_thread_release(&thread);
     ag_attach_end_help(attach, ret_times);
     if (r == -EINTR) {
         return ag_attach_interrupted(attach, ret_message);
@@ -656,7 +639,7 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
                        char ret_message[512]) {
     attach->end.is_leaving = true;
     const int r = take_out(attach, ret_times, ret_message);
-    ag_stopped_threads_settle(&attach->threads, /* is_last= */ true);
+    ag_stopped_threads_settle(&attach->threads, /* is_last= */ false);
     if (r < 0 && r != -ESRCH && r != -ESTALE) {
         ag_attach_turn_off(attach);
     }

@@ -39,7 +39,7 @@ struct ag_attach_times { /* how long threads of the program were stopped, ns */
  * file on a disk is changed. If the file cannot be opened (PID is gone or belongs to another user),
  * there is nothing to claim; the next step reports the error.
  *
- * If another allogram holds the lock, this function waits up to a minute until the lock is free;
+ * If another allogram holds the lock, this function waits up to 100 s until the lock is free;
  * normally milliseconds suffice. Returns 0, with a descriptor or -1 in ret_fd for
  * ag_attach_claim_end, or a negative errno with one line in ret_message: -EBUSY: the other allogram
  * still holds the lock; -EINTR: the user asked for the end. */
@@ -85,6 +85,8 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
                        char ret_message[512]);
 /* Makes all later calls ignore the user's request for the end. */
 void ag_attach_take_time(struct ag_attach *attach);
-struct ag_attach *ag_attach_free(struct ag_attach *attach); /* frees our own memory only */
+/* Waits up to 5 s until all threads that were asked to stop have stopped, and resumes them; then
+ * frees our own memory. Returns NULL. */
+struct ag_attach *ag_attach_free(struct ag_attach *attach);
 
 #endif

@@ -15,11 +15,11 @@
  * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.
  *
  * A call that does not return is aborted: the thread is stopped and its registers are restored.
- * This happens ten seconds after the call began, or AG_ATTACH_CALL_NS (attach_end.h) after the user
- * has asked for the end, when no new call begins any more. Locks that an aborted function holds
- * stay held; the loader's lock may be one of them. The risk is small, because a function that
- * returns at all needs only some milliseconds. A thread that only waits for a free CPU gets all ten
- * seconds, because its function will return. Without the abort, the thread might never continue.
+ * This happens when the thread was not seen on a CPU, or waiting for one, for ten seconds, or a
+ * minute after the call began. Locks that an aborted function holds stay held; the loader's lock
+ * may be one of them. The risk is small, because a function that returns at all needs only some
+ * milliseconds. Without the abort, the thread might never continue. The user's request for the end
+ * aborts no call.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -54,7 +54,9 @@ enum {
     SYSTEM_CALL_BYTES = 2,
     RESTART_WITH_BLOCK = 516, /* the kernel's ERESTART_RESTARTBLOCK, which only a tracer sees */
 };
-static const uint64_t call_patience_ns = UINT64_C(10000000000);
+/* how long a thread may wait in the kernel, and how long a call may take */
+static const uint64_t wait_patience_ns = UINT64_C(10000000000),
+                      call_patience_ns = UINT64_C(60000000000);
 
 static uint64_t signal_bit(int number) {
     return UINT64_C(1) << (number - 1);
@@ -159,34 +161,14 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
-/* When a call began, and what its thread did since. In CLOCK_MONOTONIC, except begin_cpu_ns. */
-struct call_time {
-    uint64_t begin_ns;
-    uint64_t ready_ns;     /* when the thread was last seen on a CPU, or waiting for one */
-    uint64_t begin_cpu_ns; /* 1 + CPU time of the thread at the first check; 0: not read yet */
-};
-
-/* Whether the thread has waited in the kernel, or used CPU time, for AG_ATTACH_CALL_LEAST_NS. If
- * not, it may be waiting for a CPU. */
-static bool hangs(const struct ag_remote_call *call, struct call_time *time, uint64_t now_ns) {
-    uint64_t cpu_ns = 0;
-    const char state =
-        ag_remote_process_thread_state(call->thread->pid, call->thread->tid, &cpu_ns);
-    time->begin_cpu_ns = time->begin_cpu_ns != 0 ? time->begin_cpu_ns : cpu_ns + 1;
-    time->ready_ns = state == 'R' ? now_ns : time->ready_ns;
-    return now_ns - time->ready_ns >= AG_ATTACH_CALL_LEAST_NS ||
-           cpu_ns - time->begin_cpu_ns + 1 >= AG_ATTACH_CALL_LEAST_NS;
-}
-
-/* Returns 0 to go on waiting; -EINTR or -ETIMEDOUT: the call has to be aborted. */
-static int check_patience(const struct ag_remote_call *call, struct call_time *time) {
+/* Whether the call has to be aborted. READY_NS: when the thread was last seen on a CPU, or waiting
+ * for one. */
+static bool hangs(const struct ag_remote_call *call, uint64_t begin_ns, uint64_t *ready_ns) {
     const uint64_t now_ns = ag_monotonic_ns();
-    if (now_ns - time->begin_ns > call_patience_ns) {
-        return -ETIMEDOUT;
+    if (ag_remote_process_thread_state(call->thread->pid, call->thread->tid, NULL) == 'R') {
+        *ready_ns = now_ns;
     }
-    return hangs(call, time, now_ns) && ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS)
-               ? -EINTR
-               : 0;
+    return now_ns - *ready_ns > wait_patience_ns || now_ns - begin_ns > call_patience_ns;
 }
 
 /* Waits until the thread stops at the return address of the call. */
@@ -194,30 +176,25 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
     const uint64_t begin_ns = ag_monotonic_ns();
-    struct call_time time = {.begin_ns = begin_ns, .ready_ns = begin_ns};
-    uint64_t cut_short_ns = 0;
-    int why = 0;
+    uint64_t ready_ns = begin_ns, aborted_ns = 0;
     for (;;) {
         int status = 0;
-        ag_attach_end_alive(call->end);
         const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
         if (r < 0 && errno != EINTR) {
             return -ESRCH;
         }
         if (r != tid) {
-            why = why != 0 ? why : check_patience(call, &time);
-            if (why != 0 && cut_short_ns == 0) {
+            if (aborted_ns != 0 && ag_monotonic_ns() - aborted_ns > STOP_PATIENCE_NS) {
+                return -ETIMEDOUT; /* the thread does not stop, so it cannot be restored */
+            }
+            if (aborted_ns == 0 && hangs(call, begin_ns, &ready_ns)) {
                 call->is_abandoned = true;
-                cut_short_ns = ag_monotonic_ns();
+                aborted_ns = ag_monotonic_ns();
                 /* on failure the thread is gone, which the next waitpid shows */
                 (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-            } else if (why != 0 && ag_monotonic_ns() - cut_short_ns > STOP_PATIENCE_NS) {
-                return why; /* the thread does not stop, so it cannot be restored */
             }
-            if (call->help != NULL && why == 0) {
-                if (!call->help(call->context, ag_monotonic_ns() - begin_ns)) {
-                    time.ready_ns = ag_monotonic_ns();
-                }
+            if (call->help != NULL && aborted_ns == 0) {
+                call->help(call->context, ag_monotonic_ns() - begin_ns);
             } else {
                 ag_attach_sleep_until_woken(NAP_NS);
             }
@@ -227,8 +204,8 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         const bool is_event = status >> 16 != 0;
-        if (is_event && why != 0) {
-            return why;
+        if (is_event && aborted_ns != 0) {
+            return -ETIMEDOUT;
         }
         const int number = WSTOPSIG(status);
         long passed_on = 0;
@@ -285,7 +262,7 @@ int ag_remote_call_undo(struct ag_remote_call *call, uint64_t function, const ui
 
 int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result) {
-    return ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS)
+    return ag_attach_end_is_due(call->end)
                ? -EINTR
                : ag_remote_call_undo(call, function, arguments, n_arguments, ret_result);
 }

@@ -24,10 +24,9 @@ struct ag_remote_call {
     const struct ag_attach_end *end;
     /* Waits a little, for at most 10 ms, or does something so that the function returns (stops the
      * other threads, or resumes them), which may take longer. Called again and again while a
-     * function has not returned; PASSED_NS: for how long. Returns whether the function could
-     * proceed: no thread that may hold a lock is stopped. NULL: the call only waits. The caller of
+     * function has not returned; PASSED_NS: for how long. NULL: the call only waits. The caller of
      * ag_remote_call_begin sets it before. */
-    bool (*help)(void *context, uint64_t passed_ns);
+    void (*help)(void *context, uint64_t passed_ns);
     void *context;
     /* a call was aborted; after that, the only further call is the one that unmaps the stack */
     bool is_abandoned;
@@ -52,10 +51,9 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
                          const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
                          const struct ag_attach_end *end);
 /* Calls FUNCTION, whose result is *ret_result. Returns 0 or a negative errno. -EFAULT: the function
- * crashed, and the thread is stopped at the crash; -ESRCH: the process has ended. -EINTR (the user
- * asked for the end) and -ETIMEDOUT (ten seconds have passed): if is_abandoned, the function did
- * not return in time, and the thread was stopped inside of it; otherwise the function was not
- * called, because the user had asked for the end more than AG_ATTACH_CALL_NS earlier. */
+ * crashed, and the thread is stopped at the crash; -ESRCH: the process has ended; -ETIMEDOUT: the
+ * function did not return in time, and the thread was stopped inside of it (is_abandoned); -EINTR:
+ * the function was not called, because the user had asked for the end. */
 int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
 /* Like ag_remote_call_make, but makes the call even if the user has asked for the end. It is for

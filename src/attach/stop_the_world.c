@@ -67,11 +67,9 @@ static const uint64_t inside_patience_ns = UINT64_C(5000000000);
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times) {
     const uint64_t stopped_ns = ag_stopped_threads_release(&attach->threads);
     times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
-    ag_attach_end_hold(&attach->end, -1);
 }
 
 int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
-    ag_attach_end_hold(&attach->end, 1);
     return ag_observed_images_refresh(&attach->images) < 0
                ? ag_remote_process_ended_error(&attach->process, message)
                : ag_stopped_threads_all(&attach->threads, message);
@@ -96,7 +94,6 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
     for (uint64_t at = place & ~(uint64_t)(WORD - 1); at < place + AG_ATTACHMENT_CODE_BYTES;
          at += WORD) {
         uint8_t word[WORD];
-        ag_attach_end_alive(&attach->end);
         int r = ag_remote_memory_read(attach->process.pid, at, word, sizeof word);
         if (r < 0) {
             return r;
@@ -183,7 +180,6 @@ static size_t put_insiders_first(struct ag_attach *attach, const struct places *
     struct ag_stopped_threads *threads = &attach->threads;
     size_t n_inside = 0;
     for (size_t i = 0; i < threads->n; i++) {
-        ag_attach_end_alive(threads->end);
         if (is_inside(attach, &threads->items[i], places)) {
             const struct ag_traced_thread insider = threads->items[i];
             threads->items[i] = threads->items[n_inside];
@@ -472,7 +468,6 @@ bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *re
         return false;
     }
     *ret_thread = ag_stopped_threads_take(threads, (size_t)(caller - threads->items));
-    ag_attach_end_hold(&attach->end, 1);
     attach->help = (struct ag_attach_help){.since_ns = ag_monotonic_ns()};
     return true;
 }
@@ -512,7 +507,7 @@ static uint64_t futex_of(const struct ag_traced_thread *thread) {
     return sscanf(text, "%d %lx", &call, &address) == 2 && call == SYS_futex ? address : 0;
 }
 
-bool ag_attach_help_call(void *context, uint64_t passed_ns) {
+void ag_attach_help_call(void *context, uint64_t passed_ns) {
     struct ag_attach *attach = context;
     if (attach->help.since_ns == 0) {
         const uint64_t now_ns = ag_monotonic_ns();
@@ -535,7 +530,6 @@ bool ag_attach_help_call(void *context, uint64_t passed_ns) {
         }
         ag_attach_sleep_until_woken(ALONE_NS);
     }
-    return attach->help.since_ns == 0;
 }
 
 /* ---- runtimes ---- */

@@ -159,7 +159,6 @@ static struct patience patience_of(uint64_t ns) {
 static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
                        struct patience *patience) {
     for (;;) {
-        ag_attach_end_alive(threads->end);
         const uint64_t now_ns = ag_monotonic_ns();
         if (patience->due_ns == 0 && ag_attach_end_is_due(threads->end)) {
             patience->due_ns = now_ns + SLICE_NS;
@@ -200,16 +199,15 @@ static void remember_late(struct ag_stopped_threads *threads,
 }
 
 /* Waits for a late thread, the last time before this process may end. The kernel then withdraws the
- * request to stop, but a thread that it has already taken out of a system call would see EINTR. Such
- * a thread needs nothing but a CPU to stop. Only a thread in an uninterruptible wait sees nothing:
- * the wait for it is shorter, and ends early when the end of the attach is due. */
+ * request to stop, but a thread that it has already taken out of a system call would see EINTR.
+ * Such a thread needs nothing but a CPU to stop. Only a thread in an uninterruptible wait sees
+ * nothing: the wait for it is shorter, and ends early when the end of the attach is due. */
 static int finish_late_stop(const struct ag_stopped_threads *threads,
                             struct ag_traced_thread *thread, struct patience *patience,
                             uint64_t last_ns) {
     int r = finish_stop(threads, thread, patience);
     while (r == -ETIMEDOUT && ag_monotonic_ns() < last_ns &&
            ag_remote_process_thread_state(thread->pid, thread->tid, NULL) != 'D') {
-        ag_attach_end_alive(threads->end);
         r = ag_traced_thread_finish_stop(thread, ag_monotonic_ns() + SLICE_NS);
     }
     return r;
@@ -220,7 +218,6 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last)
     const uint64_t last_ns = is_last ? ag_monotonic_ns() + late_patience_ns : 0;
     const size_t n = threads->n_late;
     threads->n_late = 0;
-    ag_attach_end_hold(threads->end, 1);
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
         const int r = finish_late_stop(threads, &thread, &patience, last_ns);
@@ -230,7 +227,6 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last)
             (void)ag_traced_thread_release(&thread); /* does nothing if the thread is gone */
         }
     }
-    ag_attach_end_hold(threads->end, -1);
 }
 
 /* ---- one thread ---- */
@@ -276,7 +272,6 @@ static bool thread_is_stopped(const struct ag_stopped_threads *threads, size_t n
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
     uint64_t longest_ns = 0;
     for (size_t i = 0; i < threads->n; i++) {
-        ag_attach_end_alive(threads->end);
         const uint64_t stopped_ns = ag_traced_thread_release(&threads->items[i]);
         longest_ns = stopped_ns > longest_ns ? stopped_ns : longest_ns;
         if (threads->items[i].is_killed) {
@@ -311,7 +306,6 @@ struct ag_traced_thread ag_stopped_threads_take(struct ag_stopped_threads *threa
 }
 
 int ag_stopped_threads_give_turn(struct ag_stopped_threads *threads, size_t i, uint64_t turn_ns) {
-    ag_attach_end_alive(threads->end);
     const int r = ag_traced_thread_give_turn(&threads->items[i], turn_ns);
     if (r < 0) {
         const struct ag_traced_thread thread = ag_stopped_threads_take(threads, i);
@@ -336,7 +330,7 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
         } else if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
             result = ag_error_message(
-                message, ag_attach_end_is_due(threads->end) ? -EINTR : r,
+                message, ag_attach_end_is_due(threads->end) ? -EINTR : -EBUSY,
                 "%d (%s): cannot stop thread %d: it waits in the kernel; try again",
                 threads->process->pid, threads->process->name, thread.tid);
         }

@@ -40,7 +40,8 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
  * caller has to release the threads, whatever the result is. 0: all are stopped. -EAGAIN: one
  * thread is late, and the other threads must not wait for it: after they are released, the next
  * call waits for the late thread before it stops other threads. -ESRCH: the process has ended.
- * -EINTR: the user asked for the end (attach_end.h). Another negative errno: a thread cannot be
+ * -EBUSY: a thread that was late at the previous call still has not stopped. -EINTR: the user asked
+ * for the end (attach_end.h). Another negative errno: a thread cannot be
  * stopped, with a message. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
 /* Whether so many threads of the process want to run, or did before they were stopped, that each
@@ -54,8 +55,8 @@ struct ag_traced_thread ag_stopped_threads_take(struct ag_stopped_threads *threa
 /* Resumes all stopped threads. Returns the longest time that a thread was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
 /* Resumes the late threads that have stopped; without this call they stay stopped. IS_LAST: this
- * process may end next, so the function waits for late threads that have not stopped yet: up to 5 s,
- * but for those in uninterruptible waits at most 1 s, or briefly if the end is due. */
+ * process may end next, so the function waits for late threads that have not stopped yet: up to 5
+ * s, but for those in uninterruptible waits at most 1 s, or briefly if the end is due. */
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last);
 
 #endif

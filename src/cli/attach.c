@@ -31,12 +31,13 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/error_message.h"
 #include "base/runtimes.h"
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
-#include "cli/background.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
+#include "cli/foreground.h"
 #include "cli/launch.h"
 #include "cli/live.h"
 #include "cli/message.h"
@@ -97,6 +98,7 @@ struct request {
     uint64_t duration_ns;       /* 0: no limit */
     struct ag_link_attach link; /* the options for a NODE */
     bool is_quiet, is_live;
+    bool is_under_way; /* a signal has ended the recording before the agent could be unloaded */
     struct ag_live live;
     pid_t pid;
     int claim; /* lock that keeps other allogram commands from attaching, held until the hooks are
@@ -112,8 +114,7 @@ struct request {
      * execute (end_guard.h). "": nothing to remove. */
     char session_path[4096], trace[4096];
 };
-static const struct ag_attach_end asked_end = {
-    .asked_ns = ag_end_guard_asked_ns, .hold = ag_end_guard_hold, .alive = ag_end_guard_alive};
+static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns};
 
 /* ---- options ---- */
 
@@ -232,7 +233,7 @@ static void wait_for_end(struct request *request) {
                 is_over = true;
             } else if (info.ssi_signo == SIGTSTP) {
                 ag_urgency_end();
-                ag_supervisor_stop(supervisor, SIGTSTP);
+                ag_supervisor_stop(supervisor, SIGSTOP); /* cli/foreground.h */
                 ag_urgency_begin();
             }
         }
@@ -254,24 +255,16 @@ static void say_times(const struct request *request, const char *what,
     }
 }
 
-/* Called when a signal ends the command before the agent could be unloaded. Creates a child
- * process, which tries in the background to unload the agent, with pauses that grow, until it
- * succeeds, the process is gone or BACKGROUND_NS have passed; then the next `attach` unloads the
- * agent. Another allogram may do so during the pauses. Returns false if the child could not be
- * created. */
-static bool finish_in_background(struct request *request) {
+/* Called in the background, after a signal has ended the command before the agent could be
+ * unloaded. Tries to unload the agent, with pauses that grow, until that succeeds, the process is
+ * gone or BACKGROUND_NS have passed; then the next `attach` unloads the agent. Another allogram may
+ * do so during the pauses. */
+static void finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
-    const pid_t child = fork();
-    if (child != 0) {
-        return child > 0;
-    }
     const uint64_t begin_ns = ag_monotonic_ns();
     int nap_ms = BACKGROUND_NAP_MS;
-    (void)setsid(); /* cannot fail in a fresh child */
-    ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     ag_attach_take_time(request->attach);
-    request->claim = -1; /* the parent's, which it gives up itself */
     for (bool is_over = false; !is_over && ag_monotonic_ns() - begin_ns < BACKGROUND_NS;) {
         ag_urgency_begin();
         int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
@@ -282,13 +275,12 @@ static bool finish_in_background(struct request *request) {
         }
         ag_attach_claim_end(&request->claim);
         ag_urgency_end();
-        /* -EPERM: the parent still traces a thread; -EAGAIN, -EBUSY: threads could not be stopped
-         * in time, were inside the agent, or another allogram held the claim */
+        /* -EAGAIN, -EBUSY: threads did not stop in time or were inside the agent, or another
+         * allogram held the claim; -EPERM: another process traces a thread */
         is_over = r != -EPERM && r != -EAGAIN && r != -EBUSY;
         (void)poll(NULL, 0, is_over ? 0 : nap_ms);
         nap_ms = nap_ms * 2 < BACKGROUND_NAP_MOST_MS ? nap_ms * 2 : BACKGROUND_NAP_MOST_MS;
     }
-    _exit(0);
 }
 
 /* Called after the agent was loaded. Starts the writer, switches the hooks on, waits for the end of
@@ -322,7 +314,7 @@ static int record_process(struct request *request, struct ag_session *session, c
     } else {
         /* the process ended or executed another program, which are normal ends */
         const bool is_over = r == -ESRCH || r == -ESTALE;
-        const bool is_under_way = r == -EINTR && finish_in_background(request);
+        const bool is_under_way = request->is_under_way = r == -EINTR;
         if (r != -ESRCH) { /* -ESRCH: the process has ended, which the writer notices itself */
             ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
@@ -368,8 +360,15 @@ static int attach_session(struct request *request, struct ag_session *session, c
     }
     request->supervisor.session = session;
     ag_urgency_begin();
-    const int r = ag_attach_put_in(request->attach, agent, request->adapters,
-                                   ag_session_path(session), &request->in, message);
+    int r = ag_attach_put_in(request->attach, agent, request->adapters, ag_session_path(session),
+                             &request->in, message);
+    if (r == 0 && ag_end_guard_asked_ns(NULL) != 0) {
+        request->is_under_way =
+            ag_attach_take_out(request->attach, &request->out, message) == -EINTR;
+        r = ag_error_message(message, -EINTR,
+                             "%d (%s): interrupted by a signal before the recording began",
+                             (int)request->pid, ag_attach_program(request->attach));
+    }
     ag_urgency_end();
     if (r < 0) {
         (void)unlink(trace); /* the trace was created a moment ago and is empty */
@@ -404,18 +403,13 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Called when the command is ended by force. Removes the file of the live segment and the trace. If
- * a writer was started, this function only ends the recording and turns the agent off; the writer
- * then completes the trace and removes the file of the live segment. is_held: the command may be
- * unloading the agent at this moment, so the agent's memory must not be written to, and the agent
- * is not turned off. */
-static void end_by_force(void *context, bool is_held) {
+/* Called before the command is ended by force. Removes the file of the live segment and the trace.
+ * If a writer was started, this function only ends the recording; the writer then completes the
+ * trace and removes the file of the live segment. */
+static void end_by_force(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer != 0) {
         ag_session_first_is_gone(request->supervisor.session, AG_GONE_LEFT_ALONE);
-        if (!is_held) {
-            ag_attach_turn_off(request->attach); /* may block in the kernel */
-        }
     } else if (request->session_path[0] != '\0') {
         /* the live segment's file may have been removed already */
         ag_session_remove_path(request->session_path);
@@ -440,11 +434,21 @@ static int attach_to_process(struct request *request) {
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
     ag_launch_guard_standard();
     ag_urgency_allow();
+    if (request->pid == getpid()) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "attach: %d is this command itself; name another process",
+                       (int)request->pid);
+    }
     if (request->is_live && ag_live_open(&request->live, /* takes_output= */ false, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     request->live.is_quiet = request->is_quiet;
-    const int r = begin_signals(request);
+    int r = ag_foreground_begin(AG_ATTACH_WORKER_NAME);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start a process: %s%s", strerror(-r),
+                       ag_open_files_hint(-r));
+    }
+    r = begin_signals(request);
     if (r < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot receive signals: %s%s", strerror(-r),
                        ag_open_files_hint(-r));
@@ -471,6 +475,10 @@ static int attach_to_process(struct request *request) {
         (void)ag_session_close(session); /* returns NULL */
     }
     ag_attach_claim_end(&request->claim);
+    (void)ag_foreground_leave(status);
+    if (request->is_under_way) {
+        finish_in_background(request);
+    }
     request->attach = ag_attach_free(request->attach);
     return status;
 }

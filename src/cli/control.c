@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,6 +23,7 @@
 #include "cli/attach_link.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
+#include "cli/foreground.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "remote/foreign_file.h"
@@ -83,6 +85,25 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     return is_found;
 }
 
+/* As find_live. If the process is the foreground process of `attach` (cli/foreground.h), replaces
+ * it by the worker, which is its only child and has the live file mapped. */
+static bool find_live_of_command(struct ag_remote_process *process, char ret_path[4096]) {
+    struct ag_remote_process worker;
+    char text[256] = "", unused[512], *end;
+    if (find_live(process, ret_path)) {
+        return true;
+    }
+    (void)ag_remote_process_file(process->pid, process->pid, "children", text, sizeof text);
+    const long child = strtol(text, &end, 10); /* 0 if there is none */
+    if (child <= 0 || strcmp(end, " ") != 0 ||
+        ag_remote_process_open((pid_t)child, &worker, unused) < 0 ||
+        strcmp(worker.name, AG_ATTACH_WORKER_NAME) != 0 || !find_live(&worker, ret_path)) {
+        return false;
+    }
+    *process = worker;
+    return true;
+}
+
 /* Called if the attach command was killed: unloads the agent in its place, and waits until the
  * writer (the process that makes the trace) has sealed the trace. */
 static int detach_for_killed_attach(struct ag_session *session,
@@ -93,11 +114,11 @@ static int detach_for_killed_attach(struct ag_session *session,
     (void)sigemptyset(&child_signals);
     (void)sigaddset(&child_signals, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* required by attaching.h */
-    const struct ag_attach_end end = {
-        .asked_ns = ag_end_guard_asked_ns, .hold = ag_end_guard_hold, .alive = ag_end_guard_alive};
-    int r = ag_end_guard_begin("control", NULL, NULL);
-    r = r < 0 ? ag_error_message(message, r, "cannot receive signals: %s%s", strerror(-r),
-                                 ag_open_files_hint(-r))
+    const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
+    int r = ag_foreground_begin("allogram-ctl");
+    r = r < 0 ? r : ag_end_guard_begin("control", NULL, NULL);
+    r = r < 0 ? ag_error_message(message, r, "cannot start a process that detaches: %s%s",
+                                 strerror(-r), ag_open_files_hint(-r))
               : ag_attach_claim(process->pid, &end, &claim, message);
     r = r < 0 ? r : ag_attach_clean_up(process->pid, &end, message);
     ag_attach_claim_end(&claim);
@@ -188,7 +209,7 @@ static int control_process(pid_t pid, enum ag_control action) {
     if (ag_remote_process_open(pid, &process, message) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
     }
-    if (!find_live(&process, live)) {
+    if (!find_live_of_command(&process, live)) {
         return ag_fail(AG_EXIT_FAILURE,
                        "control: %d (%s) is not recorded: start it under allogram run, or allogram "
                        "attach %d",

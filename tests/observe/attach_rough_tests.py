@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from attached import IS_FULL, MOST_TO_LEAVE_S, Attached, Target, image
+from attached import IS_FULL, MOST_TO_LEAVE_S, Attached, Target, image, worker_of
 from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 CYCLES = 100 if IS_FULL else 2
@@ -271,7 +271,7 @@ def a_process_that_is_killed_at_the_begin_of_recording_is_reported():
         is_writing = False
         while not is_writing:
             time.sleep(0.02)
-            with open(f"/proc/{attaching.pid}/syscall", encoding="ascii") as file:
+            with open(f"/proc/{worker_of(attaching)}/syscall", encoding="ascii") as file:
                 is_writing = file.read().startswith("1 0x2 ")
         target.process.kill()
         target.process.wait()
@@ -341,7 +341,7 @@ ptrace.restype = ctypes.c_long
 
 
 def hold_after(pid, request, seconds):
-    """Sends SIGINT to the process `allogram attach`, and keeps its first thread from running for SECONDS after the thread has made the ptrace request
+    """Sends SIGINT to PID, the worker of `allogram attach`, and keeps its first thread from running for SECONDS after the thread has made the ptrace request
     REQUEST, as on a machine without a free CPU. Returns whether allogram still runs after this."""
     seize_with_marked_calls = 1
     assert ptrace(PTRACE_SEIZE, pid, None, seize_with_marked_calls) == 0, os.strerror(ctypes.get_errno())
@@ -369,7 +369,7 @@ def a_signal_while_allogram_gets_no_cpu_leaves_the_program_unharmed():
         for request in (PTRACE_CONT, PTRACE_GETREGS):  # after PTRACE_CONT, a thread of the program executes a function for allogram
             attached = Attached(target.pid, folder, "--mode=exact")
             try:
-                has_waited = hold_after(attached.process.pid, request, 1.3)
+                has_waited = hold_after(worker_of(attached.process), request, 1.3)
             finally:
                 said = attached.process.stderr.read()
                 status = attached.process.wait(timeout=60)
@@ -413,11 +413,38 @@ def a_process_that_executes_another_program_is_reported():
 
 
 @test
+def a_killed_allogram_leaves_the_process():
+    """SIGKILL ends only the foreground process of `attach`. The worker ends the recording as after Ctrl-C."""
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        before = image(target.pid)
+        attached = Attached(target.pid, folder, "--mode=exact")
+        assert target.ask("go") == f"{ROUNDS} OK"
+        attached.process.kill()
+        said = attached.process.stderr.read() # until the worker has ended, too
+        assert attached.process.wait() == -signal.SIGKILL and "detached from" in said, said
+        assert image(target.pid) == before
+        assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+        assert attached.report("--view=summary")["trace"]["end"] == "detached"
+
+
+@test
+def control_accepts_the_pid_of_attach():
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        attached = Attached(target.pid, folder, "--mode=exact")
+        assert target.ask("go") == f"{ROUNDS} OK"
+        done = subprocess.run([ALLOGRAM, "control", str(attached.process.pid), "stop"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert attached.process.wait(timeout=60) == 0
+        assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+
+
+@test
 def control_stop_ends_the_recording_of_a_killed_allogram():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         before = image(target.pid)
         attached = Attached(target.pid, folder, "--mode=exact")
-        attached.process.kill()
+        os.kill(worker_of(attached.process), signal.SIGKILL)
         attached.process.wait()
         assert target.ask("go") == f"{ROUNDS} OK"
         done = subprocess.run([ALLOGRAM, "control", str(target.pid), "stop"], capture_output=True, text=True, timeout=60,

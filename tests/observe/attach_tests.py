@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from attached import IS_FULL, OTHER_CYCLES, Attached, Target, cycles, image, maps
+from attached import IS_FULL, OTHER_CYCLES, Attached, Target, cycles, image, maps, worker_of
 from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 HAMMER_CYCLES = 10000 if IS_FULL else 30
@@ -480,9 +480,9 @@ def attach_removes_the_agent_that_a_killed_allogram_left():
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         before = image(target.pid)
         first = Attached(target.pid, folder, "--mode=exact")
-        first.process.kill()
-        first.process.wait()
-        first.process.stderr.close()
+        os.kill(worker_of(first.process), signal.SIGKILL)
+        said = first.process.stderr.read()
+        assert first.process.wait(timeout=60) == 125 and "was ended by signal 9" in said, said
         second = subprocess.run([ALLOGRAM, "attach", str(target.pid), "--duration=50ms", "-o", os.path.join(folder, "second.allogram")],
                                 check=True, capture_output=True, text=True)
         assert "removed the agent that a killed allogram had left" in second.stderr, second.stderr

@@ -67,6 +67,17 @@ def image(pid):
     return result
 
 
+def worker_of(process):
+    """Returns the pid of the process that does the work of a running `allogram attach` (src/cli/foreground.h)."""
+    end = time.monotonic() + 10
+    while True:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            children = file.read()
+        if children or time.monotonic() > end:
+            return int(children)
+        time.sleep(0.01)
+
+
 class Attached:
     """A process `allogram attach` that has begun to record; detach() ends it by SIGINT, as Ctrl-C does."""
 

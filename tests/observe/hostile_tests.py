@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """hostile_tests ALLOGRAM PROGRAMS: runs `allogram attach` and `allogram observe` on programs that are hard to attach to and to observe
-(hostile.c). SIGINT or SIGTERM ends the command at a random moment. Prints TAP.
+(hostile.c). SIGINT or SIGTERM, or for `attach` also SIGKILL, ends the command at a random moment. Prints TAP.
 
 The command must end within one second. The program must run on with the same code, signal mask and registers, and no file may be left.
 To repeat a run, set AG_TEST_SEED to the seed that the run printed."""
@@ -129,7 +129,7 @@ def attach(mode, options=(), is_code_kept=True):
         before, masks = image(target.pid), mask(target.pid)
         for i in range(ROUNDS):
             delay = chance.choice((0.02, 0.1, 0.4, 1.2)) * chance.uniform(0.5, 1.5)
-            number = chance.choice((signal.SIGINT, signal.SIGTERM))
+            number = chance.choice((signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
             Ended(["attach", str(target.pid), "-o", os.path.join(folder, f"{i}.allogram"), *options], delay, number)
             target.goes_on()
         if is_code_kept:

@@ -32,8 +32,8 @@ static const struct ag_resident_mapping *mapping_at(const struct ag_resident_loo
 
 static void check_runs(size_t n_runs) {
     /* the pages around the mapping without access keep the kernel from joining it with another */
-    char *all = mmap(NULL, (size_t)(PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                     0),
+    char *all =
+             mmap(NULL, (size_t)(PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
          *bytes = all + PAGE;
     assert_ptr_not_equal(all, MAP_FAILED);
     assert_return_code(mprotect(bytes, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE), 0);
@@ -66,7 +66,7 @@ static void check_runs(size_t n_runs) {
 
 /* The kernel collects 512 ranges at a time, and resident_look.c asks for 1024. */
 static void runs_around_limits(void **state) {
-    static const size_t counts[] = {1,    2,    511,  512,  513,  514,  600,  767, 1023,
+    static const size_t counts[] = {1,    2,    511,  512,  513,  514,  600,  767,  1023,
                                     1024, 1025, 1026, 1500, 1535, 1536, 1537, 2048, 2200};
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
