@@ -15,11 +15,12 @@
  * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.
  *
  * A call that does not return is aborted: the thread is stopped and its registers are restored.
- * This happens when the thread was not seen on a CPU, or waiting for one, for ten seconds, or a
- * minute after the call began. Locks that an aborted function holds stay held; the loader's lock
- * may be one of them. The risk is small, because a function that returns at all needs only some
- * milliseconds. Without the abort, the thread might never continue. The user's request for the end
- * aborts no call.
+ * This happens when the thread has waited for ten seconds, most likely for a lock that is never
+ * released, or a minute after the call began. A thread that waits for a disk or another device
+ * (uninterruptibly) is not aborted, because that wait ends. Locks that an aborted function holds
+ * stay held; the loader's lock may be one of them. The risk is small, because a function that
+ * returns at all needs only some milliseconds. Without the abort, the thread might never continue.
+ * The user's request for the end aborts no call.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -49,8 +50,6 @@ enum {
     KERNEL_SIGSET_BYTES = 8,
     STACK_BYTES = 256 << 10, /* dlopen and the start of a recording take some 12 KiB */
     NAP_NS = 10 * 1000 * 1000,
-    STOP_PATIENCE_NS = 100 * 1000 * 1000, /* how long to wait for the stop of a thread whose call is
-                                           * aborted */
     SYSTEM_CALL_BYTES = 2,
     RESTART_WITH_BLOCK = 516, /* the kernel's ERESTART_RESTARTBLOCK, which only a tracer sees */
 };
@@ -161,14 +160,16 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
-/* Whether the call has to be aborted. READY_NS: when the thread was last seen on a CPU, or waiting
- * for one. */
+/* Whether the call has to be aborted. READY_NS: when the thread was last seen on a CPU, waiting for
+ * one, or in an uninterruptible wait. */
 static bool hangs(const struct ag_remote_call *call, uint64_t begin_ns, uint64_t *ready_ns) {
     const uint64_t now_ns = ag_monotonic_ns();
-    if (ag_remote_process_thread_state(call->thread->pid, call->thread->tid, NULL) == 'R') {
+    const char state = ag_remote_process_thread_state(call->thread->pid, call->thread->tid, NULL);
+    if (state == 'R' || state == 'D') {
         *ready_ns = now_ns;
     }
-    return now_ns - *ready_ns > wait_patience_ns || now_ns - begin_ns > call_patience_ns;
+    return state != 'D' &&
+           (now_ns - *ready_ns > wait_patience_ns || now_ns - begin_ns > call_patience_ns);
 }
 
 /* Waits until the thread stops at the return address of the call. */
@@ -176,7 +177,8 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
     const uint64_t begin_ns = ag_monotonic_ns();
-    uint64_t ready_ns = begin_ns, aborted_ns = 0;
+    uint64_t ready_ns = begin_ns;
+    bool is_aborted = false;
     for (;;) {
         int status = 0;
         const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
@@ -184,16 +186,12 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         if (r != tid) {
-            if (aborted_ns != 0 && ag_monotonic_ns() - aborted_ns > STOP_PATIENCE_NS) {
-                return -ETIMEDOUT; /* the thread does not stop, so it cannot be restored */
-            }
-            if (aborted_ns == 0 && hangs(call, begin_ns, &ready_ns)) {
-                call->is_abandoned = true;
-                aborted_ns = ag_monotonic_ns();
+            if (!is_aborted && hangs(call, begin_ns, &ready_ns)) {
+                is_aborted = true;
                 /* on failure the thread is gone, which the next waitpid shows */
                 (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
             }
-            if (call->help != NULL && aborted_ns == 0) {
+            if (call->help != NULL && !is_aborted) {
                 call->help(call->context, ag_monotonic_ns() - begin_ns);
             } else {
                 ag_attach_sleep_until_woken(NAP_NS);
@@ -204,7 +202,8 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         const bool is_event = status >> 16 != 0;
-        if (is_event && aborted_ns != 0) {
+        if (is_event && is_aborted) {
+            call->is_abandoned = true;
             return -ETIMEDOUT;
         }
         const int number = WSTOPSIG(status);

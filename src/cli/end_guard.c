@@ -1,9 +1,9 @@
 /* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) within
  * a second after a signal, or, if it has a foreground process, ends that one; end_guard.h gives the
- * reason. A thread waits for the signals with a
- * signalfd. The thread only polls the signalfd and reads nothing from it, because a signal can be
- * read only once, and the command may read the signals from another signalfd. If the command reads
- * a signal before the thread has seen it, the command reports the signal through an eventfd. */
+ * reason. A thread waits for the signals with a signalfd. The thread only polls the signalfd and
+ * reads nothing from it, because a signal can be read only once, and the command may read the
+ * signals from another signalfd. If the command reads a signal before the thread has seen it, the
+ * command reports the signal through an eventfd. */
 #include "cli/end_guard.h"
 
 #include <errno.h>
