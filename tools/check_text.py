@@ -30,7 +30,7 @@ def findings_of(root, path, here):
     is_check = path.startswith(("tools/check_", "tests/lint/"))
     lines = source_tree.lines(root, path)
     if lines[-1] != "":
-        yield f"{path}:{len(lines)}: the last line has no end"
+        yield f"{path}:{len(lines)}: the last line does not end with a line feed"
     for number, line in enumerate(lines, 1):
         if here.search(line) or (HOME.search(line) and not is_check):
             yield f"{path}:{number}: a path of one machine"

@@ -210,7 +210,7 @@ static void write_moment(struct ag_view *view) {
     if (facts.moment_ns != UINT64_MAX) {
         ag_page_prose(
             view->page, AG_STYLE_DIM,
-            "  resident: at %s, when the process was near its largest; untouched: mapped at "
+            "  resident: at %s, when resident memory was near its peak; untouched: mapped at "
             "that time, but not resident",
             ag_quantity_time(&time, facts.moment_ns));
     } else if (!facts.knows_resident) {

@@ -35,7 +35,7 @@ static void write_runtimes_json(struct ag_view *view) {
     ag_json_close(view->json, ']');
 }
 
-static int write_apart_json(struct ag_view *view) {
+static int write_recording_json(struct ag_view *view) {
     struct ag_json *json = view->json;
     ag_json_open(json, "lost_events", '{');
     ag_json_integer(json, "total", ag_heading_lost_events(view->profile));
@@ -117,7 +117,7 @@ int ag_summary_view_json(struct ag_view *view) {
     const bool knows_rss_peak = find_rss_peak(view, &rss_peak_ns);
     ag_json_integer_if(json, "rss_peak_time_ns", rss_peak_ns, knows_rss_peak);
     int r = ag_mappings_summary_json(view);
-    r = r < 0 ? r : write_apart_json(view);
+    r = r < 0 ? r : write_recording_json(view);
     r = r < 0 ? r : ag_cpu_summary_json(view);
     r = r < 0 ? r : ag_findings_json(view);
     const char *const *problems; /* written after the findings, because looking up the names in

@@ -516,7 +516,7 @@ static int play_exec_into_a_lower_slot(void) {
     return status;
 }
 
-static void expect_image(const char *path, void *n_found) {
+static void check_trace_of_program(const char *path, void *n_found) {
     struct contents contents = {
         .allocs = calloc(AFTER_EXEC, 1), .frees = calloc(AFTER_EXEC, 1), .n_blocks = AFTER_EXEC};
     count_file(path, &contents);
@@ -538,7 +538,7 @@ static void traces_of_one_pid_are_named_in_the_order_of_their_starts(void **stat
     assert_int_equal(ag_writer_seal(ag_session_path(session), message), 1);
     assert_int_equal(chdir(old), 0);
     int n_found = 0;
-    fake_session_files(folder, expect_image, &n_found);
+    fake_session_files(folder, check_trace_of_program, &n_found);
     assert_int_equal(n_found, 2);
 }
 
