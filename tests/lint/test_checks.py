@@ -62,7 +62,7 @@ CASES = [
     ("blanks at a line's end", "text", {"README.md": "hello \n"}, "blanks at the end"),
     ("a tab", "text", {"src/base/x.c": "\tint x;\n"}, "a tab"),
     ("a line of 101 columns", "text", {"src/base/x.c": "/*" + "x" * 97 + "*/\n"}, "101 columns"),
-    ("a last line without an end", "text", {"README.md": "hello"}, "has no end"),
+    ("a last line without an end", "text", {"README.md": "hello"}, "does not end with a line feed"),
     ("a path of a person's machine", "text", {"README.md": "see /home/anna/allogram\n"}, "path of one machine"),
     ("a path of this machine", "text", {"README.md": "see {here}/notes\n"}, "path of one machine"),
     ("a message with a dot", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: it is full.", y);\n'}, "ends with a dot"),
