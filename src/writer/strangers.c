@@ -19,8 +19,9 @@
  * recorder (missing programs), however short they lived. When a recorder takes a slot (joins), one
  * missing program is subtracted:
  *
- *  1. from the recorded process that had the recorder's pid before, if there is one. (Nothing is
- *     subtracted if that process has no missing programs.)
+ *  1. from the recorded process that had the recorder's pid before, if there is one. (If that
+ *     process has no missing programs, nothing is subtracted, provided that both pids in the
+ *     writer's namespace are known.)
  *  2. otherwise from the parent of the recorder's process, if the parent has missing programs;
  *  3. otherwise, if the parent is recorded, from another descendant of the parent that has missing
  *     programs. The parent may have adopted the recorder's process, as the first process of a PID

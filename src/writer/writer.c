@@ -284,12 +284,16 @@ static bool descends_from(const struct ag_writer *writer, uint32_t pid, uint32_t
     return pid == ancestor;
 }
 
-enum relation { IS_SAME, IS_PARENT, IS_UNDER_PARENT };
+enum relation { IS_SURELY_SAME, IS_SAME, IS_PARENT, IS_UNDER_PARENT };
 
-/* Is the process of IDS the one that joined, or its parent, or another descendant of its parent? */
+/* Is the process of IDS the one that joined, or its parent, or another descendant of its parent?
+ * The numbers of PID namespaces and the pids in them are reused, so IS_SAME may be wrong if a pid
+ * in the writer's namespace is unknown. */
 static bool is_related(const struct ag_writer *writer, enum relation relation,
                        const struct ag_process_ids *ids, const struct ag_process_ids *joined) {
     switch (relation) {
+    case IS_SURELY_SAME:
+        return ids->pid != 0 && ids->pid == joined->pid;
     case IS_SAME:
         return ag_process_is_same(ids, joined);
     case IS_PARENT:
@@ -341,7 +345,7 @@ static struct ag_watched_slot *related_slot(const struct ag_writer *writer, uint
  * process, or its parent (strangers.c, section 2). */
 static void note_joined(struct ag_writer *writer, uint32_t index) {
     struct ag_process_ids *joined = &writer->slots[index].ids;
-    if (attribute_joined(writer, index, IS_SAME) || related_slot(writer, index, IS_SAME) ||
+    if (attribute_joined(writer, index, IS_SAME) || related_slot(writer, index, IS_SURELY_SAME) ||
         attribute_joined(writer, index, IS_PARENT)) {
         return;
     }
