@@ -151,7 +151,8 @@ class Judge:
         unrecorded = UNRECORDED.search(ended.stderr)
         n_missed = self._compare(mode, run, truth, plain, findings, is_part, may_miss_programs=unrecorded is not None)
         if unrecorded and n_missed == 0 and not is_part:
-            findings.append(Finding(mode, "unrecorded", "%s, but every program has a trace" % unrecorded[0].decode()))
+            line = ended.stderr[unrecorded.start():].split(b"\n")[0].decode(errors="replace")
+            findings.append(Finding(mode, "unrecorded", "%s, but every program has a trace" % line))
 
     # ---- modes ----
 
@@ -282,7 +283,7 @@ class Judge:
                     process = subprocess.Popen(self._attach_command(run, pid, options), stdout=err, stderr=err,
                                                stdin=subprocess.DEVNULL, start_new_session=True)
                     time.sleep(dice.random() * 0.15)
-                    process.send_signal(dice.choice([signal.SIGINT, signal.SIGTERM, signal.SIGINT]))
+                    process.send_signal(dice.choice([signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGKILL]))
                     try:
                         process.wait(10 * self.slowness)
                     except subprocess.TimeoutExpired:

@@ -251,23 +251,28 @@ uint64_t act_cancel(const struct node *node, uint64_t seed) {
 }
 
 /* exiting(seed, n): starts n short-lived threads, one after the other. Some of the threads are
- * detached. */
+ * detached. A detached thread that still ends takes a lock of the thread library, so the act waits
+ * until it has gone: a child that the next act makes by _Fork would find the lock taken for
+ * ever. */
 static void *come_and_go(void *argument) {
     block_free(block_make(7, 60));
     if (argument != NULL) {
-        atomic_fetch_add((_Atomic int *)argument, 1);
+        atomic_store((_Atomic pid_t *)argument, gettid());
     }
     return NULL;
 }
 
 uint64_t act_exiting(const struct node *node, uint64_t seed) {
+    enum { DETACHED_MOST = 10 }; /* the generator chooses at most 10 threads */
     struct dice dice = dice_of(node, seed);
-    _Atomic int n_ended = 0;
+    _Atomic pid_t detached[DETACHED_MOST];
     int n_detached = 0;
-    for (int64_t i = 0; i < node->numbers[1]; i++) {
+    for (int64_t i = 0; i < node->numbers[1] && n_detached < DETACHED_MOST; i++) {
         pthread_t thread;
         const int is_detached = (int)dice_below(&dice, 2);
-        if (pthread_create(&thread, NULL, come_and_go, is_detached ? &n_ended : NULL) != 0) {
+        atomic_init(&detached[n_detached], 0);
+        if (pthread_create(&thread, NULL, come_and_go,
+                           is_detached ? &detached[n_detached] : NULL) != 0) {
             complain("a thread could not be made");
             _Exit(94);
         }
@@ -278,8 +283,11 @@ uint64_t act_exiting(const struct node *node, uint64_t seed) {
             pthread_join(thread, NULL);
         }
     }
-    while (n_ended < n_detached) {
-        usleep(50);
+    for (int i = 0; i < n_detached; i++) {
+        pid_t tid;
+        while ((tid = atomic_load(&detached[i])) == 0 || tgkill(getpid(), tid, 0) == 0) {
+            usleep(50);
+        }
     }
     return (uint64_t)n_detached;
 }
