@@ -54,8 +54,8 @@ enum {
 /* the search for a safe point ends after this time, even after fewer than TRIES_LEAST tries */
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 /* How long to wait for another allogram that holds the claim. The other one may search for a safe
- * point for longest_patience_ns, wait a minute for dlopen to return (10 s if it waits for a lock),
- * and try for 10 s to stop all threads. */
+ * point for longest_patience_ns, wait a minute for dlopen to return (longer if dlopen waits for a
+ * device), and try for 10 s to stop all threads. */
 static const uint64_t claim_patience_ns = UINT64_C(100000000000);
 
 /* ---- the claim ---- */
@@ -71,8 +71,8 @@ int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
             (void)close(fd); /* nothing was written */
             return ag_error_message(
                 ret_message, -EBUSY,
-                "%d: another allogram is attaching to it and makes no progress; end the other "
-                "allogram",
+                "%d: another allogram is attaching to it or leaving it, and waits for it; try "
+                "again later",
                 pid);
         }
         if (ag_attach_end_is_due(end)) {
@@ -178,6 +178,10 @@ int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_atta
     }
     *ret_attach = attach;
     return 0;
+}
+
+bool ag_attach_has_late_threads(const struct ag_attach *attach) {
+    return attach->threads.n_late > 0;
 }
 
 struct ag_attach *ag_attach_free(struct ag_attach *attach) {
@@ -380,6 +384,7 @@ static int write_agent_settings(struct ag_attach *attach, const char *session_pa
 
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread, bool helps) {
     attach->call.help = helps ? ag_attach_help_call : NULL;
+    attach->call.end_help = helps ? ag_attach_interrupt_help : NULL;
     attach->call.context = attach;
     return ag_remote_call_begin(&attach->call, thread, &attach->attachable.functions,
                                 attach->attachable.trap,
@@ -558,6 +563,18 @@ bool ag_attach_is_gone(const struct ag_attach *attach) {
     return r == -EFAULT || r == -ESRCH ||
            (r == 0 && (now.tool_pid != attach->attachment.tool_pid ||
                        now.tool_start_ticks != attach->attachment.tool_start_ticks));
+}
+
+void ag_attach_disown(struct ag_attach *attach) {
+    struct ag_attachment *attachment = &attach->attachment;
+    if (attachment->tool_pid != 0 && !ag_attach_is_gone(attach)) {
+        attachment->tool_pid = 0; /* no process has this pid */
+        /* if it fails, the process is gone */
+        (void)ag_attach_write_memory(attach->process.pid,
+                                     attach->bias + attach->variable +
+                                         offsetof(struct ag_attachment, tool_pid),
+                                     &attachment->tool_pid, sizeof attachment->tool_pid);
+    }
 }
 
 /* Whether the agent is still loaded in the process. An exec removes the agent. */

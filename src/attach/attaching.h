@@ -85,8 +85,12 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
                        char ret_message[512]);
 /* Makes all later calls ignore the user's request for the end. */
 void ag_attach_take_time(struct ag_attach *attach);
-/* Waits up to 5 s until all threads that were asked to stop have stopped, and resumes them; then
- * frees our own memory. Returns NULL. */
+/* Lets another allogram remove the agent, as if this process had been killed. */
+void ag_attach_disown(struct ag_attach *attach);
+/* Whether ag_attach_free has to wait for threads. */
+bool ag_attach_has_late_threads(const struct ag_attach *attach);
+/* Waits up to a minute until all threads that were asked to stop have stopped, and resumes them;
+ * then frees our own memory. Returns NULL. */
 struct ag_attach *ag_attach_free(struct ag_attach *attach);
 
 #endif

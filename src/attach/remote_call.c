@@ -17,10 +17,10 @@
  * A call that does not return is aborted: the thread is stopped and its registers are restored.
  * This happens when the thread has waited for ten seconds, most likely for a lock that is never
  * released, or a minute after the call began. A thread that waits for a disk or another device
- * (uninterruptibly) is not aborted, because that wait ends. Locks that an aborted function holds
- * stay held; the loader's lock may be one of them. The risk is small, because a function that
- * returns at all needs only some milliseconds. Without the abort, the thread might never continue.
- * The user's request for the end aborts no call.
+ * (uninterruptibly) is not aborted, unless all other threads are stopped meanwhile. Locks that an
+ * aborted function holds stay held; the loader's lock may be one of them. The risk is small,
+ * because a function that returns at all needs only some milliseconds. Without the abort, the
+ * thread might never continue. The user's request for the end aborts no call.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -50,6 +50,8 @@ enum {
     KERNEL_SIGSET_BYTES = 8,
     STACK_BYTES = 256 << 10, /* dlopen and the start of a recording take some 12 KiB */
     NAP_NS = 10 * 1000 * 1000,
+    /* how long to wait for the stop of a thread whose call is aborted, if all others are stopped */
+    STOP_PATIENCE_NS = 100 * 1000 * 1000,
     SYSTEM_CALL_BYTES = 2,
     RESTART_WITH_BLOCK = 516, /* the kernel's ERESTART_RESTARTBLOCK, which only a tracer sees */
 };
@@ -165,10 +167,11 @@ static bool was_sent(pid_t tid) {
 static bool hangs(const struct ag_remote_call *call, uint64_t begin_ns, uint64_t *ready_ns) {
     const uint64_t now_ns = ag_monotonic_ns();
     const char state = ag_remote_process_thread_state(call->thread->pid, call->thread->tid, NULL);
-    if (state == 'R' || state == 'D') {
+    const bool waits_for_device = state == 'D' && call->help != NULL;
+    if (state == 'R' || waits_for_device) {
         *ready_ns = now_ns;
     }
-    return state != 'D' &&
+    return !waits_for_device &&
            (now_ns - *ready_ns > wait_patience_ns || now_ns - begin_ns > call_patience_ns);
 }
 
@@ -177,8 +180,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
     const uint64_t begin_ns = ag_monotonic_ns();
-    uint64_t ready_ns = begin_ns;
-    bool is_aborted = false;
+    uint64_t ready_ns = begin_ns, aborted_ns = 0; /* aborted_ns 0: the call is not aborted */
     for (;;) {
         int status = 0;
         const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
@@ -186,12 +188,20 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         if (r != tid) {
-            if (!is_aborted && hangs(call, begin_ns, &ready_ns)) {
-                is_aborted = true;
+            if (aborted_ns != 0 && call->help == NULL &&
+                ag_monotonic_ns() - aborted_ns > STOP_PATIENCE_NS) {
+                call->is_abandoned = true;
+                return -ETIMEDOUT; /* the thread does not stop, so it cannot be restored */
+            }
+            if (aborted_ns == 0 && hangs(call, begin_ns, &ready_ns)) {
+                aborted_ns = ag_monotonic_ns();
+                if (call->help != NULL) {
+                    call->end_help(call->context);
+                }
                 /* on failure the thread is gone, which the next waitpid shows */
                 (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
             }
-            if (call->help != NULL && !is_aborted) {
+            if (call->help != NULL && aborted_ns == 0) {
                 call->help(call->context, ag_monotonic_ns() - begin_ns);
             } else {
                 ag_attach_sleep_until_woken(NAP_NS);
@@ -202,7 +212,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         const bool is_event = status >> 16 != 0;
-        if (is_event && is_aborted) {
+        if (is_event && aborted_ns != 0) {
             call->is_abandoned = true;
             return -ETIMEDOUT;
         }

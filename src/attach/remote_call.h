@@ -27,6 +27,9 @@ struct ag_remote_call {
      * function has not returned; PASSED_NS: for how long. NULL: the call only waits. The caller of
      * ag_remote_call_begin sets it before. */
     void (*help)(void *context, uint64_t passed_ns);
+    /* Resumes the threads that help has stopped. Called before a call is aborted, because its
+     * thread may wait for one of them. */
+    void (*end_help)(void *context);
     void *context;
     /* a call was aborted; after that, the only further call is the one that unmaps the stack */
     bool is_abandoned;

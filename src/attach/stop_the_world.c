@@ -532,6 +532,14 @@ void ag_attach_help_call(void *context, uint64_t passed_ns) {
     }
 }
 
+void ag_attach_interrupt_help(void *context) {
+    struct ag_attach *attach = context;
+    if (attach->help.since_ns != 0) {
+        ag_attach_release_all(attach, &attach->help.times);
+        attach->help.since_ns = 0;
+    }
+}
+
 /* ---- runtimes ---- */
 
 /* Stops all threads, and lets them leave the ranges and the runtimes. Returns 0 if all have left,

@@ -55,7 +55,8 @@ enum {
     /* with more running threads per CPU than this, a thread waits some 20 ms for the CPU */
     CROWD = 8,
 };
-static const uint64_t late_patience_ns = UINT64_C(5000000000);
+static const uint64_t late_patience_ns = UINT64_C(5000000000),
+                      last_patience_ns = UINT64_C(60000000000); /* for the other late threads */
 
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
  * events are transferred. A stop would make the call return early, with the number of those
@@ -215,7 +216,7 @@ static int finish_late_stop(const struct ag_stopped_threads *threads,
 
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last) {
     struct patience patience = patience_of(is_last ? LATE_LAST_NS : 0);
-    const uint64_t last_ns = is_last ? ag_monotonic_ns() + late_patience_ns : 0;
+    const uint64_t last_ns = is_last ? ag_monotonic_ns() + last_patience_ns : 0;
     const size_t n = threads->n_late;
     threads->n_late = 0;
     for (size_t i = 0; i < n; i++) {

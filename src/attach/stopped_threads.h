@@ -55,8 +55,8 @@ struct ag_traced_thread ag_stopped_threads_take(struct ag_stopped_threads *threa
 /* Resumes all stopped threads. Returns the longest time that a thread was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
 /* Resumes the late threads that have stopped; without this call they stay stopped. IS_LAST: this
- * process may end next, so the function waits for late threads that have not stopped yet: up to 5
- * s, but for those in uninterruptible waits at most 1 s, or briefly if the end is due. */
+ * process may end next, so the function waits for late threads that have not stopped yet: up to a
+ * minute, but for those in uninterruptible waits at most 1 s, or briefly if the end is due. */
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last);
 
 #endif

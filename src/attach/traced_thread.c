@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -77,8 +78,15 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
     }
 }
 
+static _Atomic int was_any;
+
+bool ag_traced_thread_was_any(void) {
+    return atomic_load(&was_any) != 0;
+}
+
 int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread) {
     struct ag_traced_thread thread = {.pid = pid, .tid = tid};
+    atomic_store(&was_any, 1);
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
         return errno == ESRCH ? -ESRCH : -EPERM;
     }

@@ -25,6 +25,8 @@ struct ag_traced_thread { /* all zero: no thread */
  * thread stays stopped; -ESRCH: the thread is gone; -EPERM: it may not be traced, or another
  * process traces it. */
 int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread);
+/* Whether this process has ever requested a stop. Any thread may call it. */
+bool ag_traced_thread_was_any(void);
 /* Waits for the stop until UNTIL_NS, a time of CLOCK_MONOTONIC (0: only polls). Returns 0; -ESRCH:
  * the thread is gone; -ETIMEDOUT: it has not stopped, and this function has to be called again. */
 int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns);

@@ -233,8 +233,11 @@ static void wait_for_end(struct request *request) {
                 is_over = true;
             } else if (info.ssi_signo == SIGTSTP) {
                 ag_urgency_end();
-                ag_supervisor_stop(supervisor, SIGSTOP); /* cli/foreground.h */
+                /* in this process' group, which no shell controls, SIGTSTP would be ignored */
+                ag_supervisor_stop(supervisor, SIGSTOP);
                 ag_urgency_begin();
+            } else if (info.ssi_signo == SIGWINCH && request->live.screen > 0) {
+                (void)kill(request->live.screen, SIGWINCH);
             }
         }
         is_over |= fds[1].revents != 0 || ag_attach_is_gone(request->attach);
@@ -272,6 +275,7 @@ static void finish_in_background(struct request *request) {
             r = ag_attach_is_gone(request->attach)
                     ? -ESTALE
                     : ag_attach_take_out(request->attach, &times, unused);
+            ag_attach_disown(request->attach);
         }
         ag_attach_claim_end(&request->claim);
         ag_urgency_end();
@@ -403,9 +407,9 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Called before the command is ended by force. Removes the file of the live segment and the trace.
- * If a writer was started, this function only ends the recording; the writer then completes the
- * trace and removes the file of the live segment. */
+/* Called before the foreground process is ended by force. Removes the file of the live segment and
+ * the trace. If a writer was started, this function only ends the recording; the writer then
+ * completes the trace and removes the file of the live segment. */
 static void end_by_force(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer != 0) {
@@ -428,6 +432,22 @@ static int begin_signals(struct request *request) {
     return r < 0 ? r : ag_end_guard_begin("attach", end_by_force, request);
 }
 
+/* The last step. If something is left to do in the process, the command ends now, and this process
+ * goes on in the background. Returns STATUS. */
+static int end_attach(struct request *request, int status) {
+    ag_end_guard_end();
+    ag_attach_claim_end(&request->claim);
+    if (request->attach != NULL &&
+        (request->is_under_way || ag_attach_has_late_threads(request->attach))) {
+        (void)ag_foreground_leave(status);
+    }
+    if (request->is_under_way) {
+        finish_in_background(request);
+    }
+    request->attach = ag_attach_free(request->attach);
+    return status;
+}
+
 static int attach_to_process(struct request *request) {
     struct ag_session *session = NULL;
     struct ag_launch own = {0};
@@ -443,7 +463,7 @@ static int attach_to_process(struct request *request) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     request->live.is_quiet = request->is_quiet;
-    int r = ag_foreground_begin(AG_ATTACH_WORKER_NAME);
+    int r = ag_foreground_begin(AG_ATTACH_WORKER_NAME, request->is_live);
     if (r < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start a process: %s%s", strerror(-r),
                        ag_open_files_hint(-r));
@@ -457,9 +477,7 @@ static int attach_to_process(struct request *request) {
         clean_up(request->pid, message) < 0 ||
         ag_attach_prepare(request->pid, &asked_end, &request->attach, message) < 0 ||
         choose_agent(request, agent, message) < 0) {
-        request->attach = ag_attach_free(request->attach);
-        ag_attach_claim_end(&request->claim);
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+        return end_attach(request, ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message));
     }
     int status = AG_EXIT_OK;
     ag_launch_lift_limits(&own);
@@ -474,13 +492,7 @@ static int attach_to_process(struct request *request) {
         }
         (void)ag_session_close(session); /* returns NULL */
     }
-    ag_attach_claim_end(&request->claim);
-    (void)ag_foreground_leave(status);
-    if (request->is_under_way) {
-        finish_in_background(request);
-    }
-    request->attach = ag_attach_free(request->attach);
-    return status;
+    return end_attach(request, status);
 }
 
 static int attach_named(struct request *request, const char *name,

@@ -24,6 +24,7 @@
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/foreground.h"
+#include "cli/launch.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "remote/foreign_file.h"
@@ -89,19 +90,23 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
  * it by the worker, which is its only child and has the live file mapped. */
 static bool find_live_of_command(struct ag_remote_process *process, char ret_path[4096]) {
     struct ag_remote_process worker;
-    char text[256] = "", unused[512], *end;
+    char text[256] = "", unused[512];
     if (find_live(process, ret_path)) {
         return true;
     }
     (void)ag_remote_process_file(process->pid, process->pid, "children", text, sizeof text);
-    const long child = strtol(text, &end, 10); /* 0 if there is none */
-    if (child <= 0 || strcmp(end, " ") != 0 ||
-        ag_remote_process_open((pid_t)child, &worker, unused) < 0 ||
-        strcmp(worker.name, AG_ATTACH_WORKER_NAME) != 0 || !find_live(&worker, ret_path)) {
-        return false;
+    for (char *at = text, *end; *at != '\0'; at = end) {
+        const long child = strtol(at, &end, 10);
+        if (end == at) {
+            break;
+        }
+        if (ag_remote_process_open((pid_t)child, &worker, unused) == 0 &&
+            strcmp(worker.name, AG_ATTACH_WORKER_NAME) == 0 && find_live(&worker, ret_path)) {
+            *process = worker;
+            return true;
+        }
     }
-    *process = worker;
-    return true;
+    return false;
 }
 
 /* Called if the attach command was killed: unloads the agent in its place, and waits until the
@@ -115,7 +120,7 @@ static int detach_for_killed_attach(struct ag_session *session,
     (void)sigaddset(&child_signals, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* required by attaching.h */
     const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
-    int r = ag_foreground_begin("allogram-ctl");
+    int r = ag_foreground_begin("allogram-ctl", /* passes_stop= */ false);
     r = r < 0 ? r : ag_end_guard_begin("control", NULL, NULL);
     r = r < 0 ? ag_error_message(message, r, "cannot start a process that detaches: %s%s",
                                  strerror(-r), ag_open_files_hint(-r))
@@ -252,6 +257,7 @@ int ag_command_control(int argc, char **argv) {
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
+    ag_launch_guard_standard();
     if (!ag_options_read(&options, argc, argv, set_link_option, &option)) {
         return options.status;
     }

@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "attach/traced_thread.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "cli/foreground.h"
@@ -77,7 +78,8 @@ static void end_all(void) {
     (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
     const int number = atomic_load_explicit(&guard.signal_number, memory_order_relaxed);
     const int status = 128 + (number != 0 ? number : SIGINT);
-    if (!ag_foreground_leave(status)) {
+    /* a process that has stopped no thread can do no harm by its end */
+    if (!ag_traced_thread_was_any() || !ag_foreground_leave(status)) {
         _exit(status);
     }
 }
@@ -116,7 +118,9 @@ static void *keep_guard(void *unused) {
     ag_urgency_begin();
     while (asked[0].revents == 0 && asked[1].revents == 0) {
         if (poll(asked, AG_ARRAY_SIZE(asked), -1) > 0 && asked[2].revents != 0) {
-            (void)kill(getpid(), SIGTERM); /* the foreground process was killed */
+            if (ag_foreground_was_killed()) {
+                (void)kill(getpid(), SIGTERM);
+            }
             asked[2].fd = -1;
         }
     }

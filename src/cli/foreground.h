@@ -2,12 +2,12 @@
  * processes: the foreground process, for which the shell waits, and the worker, which does
  * everything.
  *
- * The worker may not end while it traces threads of the other process (the target): the kernel
- * resumes these threads, but restores nothing. A thread that executes a function for the worker
- * would return to a trap and die of SIGTRAP with its process; a system call that the stop has
- * interrupted would return EINTR. But the user expects the prompt within a second of Ctrl-C, and
- * may kill the command. So only the foreground process ends then, and the worker completes its work
- * in the background.
+ * The worker traces threads of the other process (the target), and may not end meanwhile: the
+ * kernel would resume these threads, but restore nothing. A thread that executes a function for the
+ * worker returns to an instruction that stops it (a trap), so it would die of SIGTRAP with its
+ * process; a system call that the stop has interrupted would return EINTR. But the user expects the
+ * prompt within a second of Ctrl-C, and may kill the command. So only the foreground process ends
+ * then, and the worker completes its work in the background.
  *
  * The worker has a session of its own (setsid), so that the terminal sends its signals to the
  * foreground process only, which passes them on. If the worker stops itself, the foreground process
@@ -21,11 +21,14 @@
 #define AG_ATTACH_WORKER_NAME "allogram-attach" /* at most 15 bytes */
 
 /* Forks, and returns in the worker; NAME is the name that ps shows for it. The foreground process
- * does not return: it ends with the worker's status. Called while the process has one thread.
- * Returns 0, or a negative errno: this process does everything. */
-int ag_foreground_begin(const char *name);
+ * does not return: it ends with the worker's status. passes_stop: the worker gets SIGTSTP, and
+ * stops itself by SIGSTOP; otherwise only the foreground process stops. Called while the process
+ * has one thread. Returns 0, or a negative errno: there is no second process. */
+int ag_foreground_begin(const char *name, bool passes_stop);
 /* A descriptor that hangs up (POLLHUP) when the foreground process ends; -1: there is none. */
 int ag_foreground_fd(void);
+/* Whether the foreground process has ended before ag_foreground_leave was called. */
+bool ag_foreground_was_killed(void);
 /* Makes the foreground process end with STATUS, and replaces this process' standard input, output
  * and error by /dev/null. Only the first call has an effect; any thread may call it. Returns false
  * if there is no foreground process. */

@@ -324,7 +324,7 @@ def a_process_that_is_stopped_at_the_detach_keeps_the_agent():
 
 
 def attach_again(pid, folder):
-    """Attaches once more, which removes an agent that was left in the program. Waits for a writer and a child process of the previous
+    """Attaches once more, which removes an agent that was left in the program. Waits for a writer and the worker of the previous
     `attach`, which may still work in the background."""
     end = time.monotonic() + MOST_TO_LEAVE_S
     command = [ALLOGRAM, "attach", str(pid), "--duration=10ms", "-o", os.path.join(folder, "again.allogram")]

@@ -463,7 +463,7 @@ def the_trace_says_how_the_program_ended():
 
 @test
 def attach_waits_for_another_attach():
-    """Only one allogram at a time may attach to a program. Here another process holds the lock for 12 s; attach waits up to a minute."""
+    """Only one allogram at a time may attach to a program. Here another process holds the lock for 12 s; attach waits up to 100 s."""
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         with open(f"/proc/{target.pid}/auxv", "rb") as claimed:
             fcntl.flock(claimed, fcntl.LOCK_EX)

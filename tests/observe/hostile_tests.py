@@ -23,7 +23,7 @@ MOST_S = 1.0
 ROUNDS = 50 if IS_FULL else 3
 BEST_OF = 5 if IS_FULL else 3
 GOES_ON_S = 30  # seconds in which each of the program's threads must get a CPU
-BACKGROUND_S = 40  # seconds in which a child process of `attach` must remove allogram's library from the program
+BACKGROUND_S = 40  # seconds in which the worker of `attach` must remove allogram's library from the program
 SEED = int(os.environ.get("AG_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
 chance = random.Random(SEED)
 
@@ -115,8 +115,8 @@ def mask(pid):
 
 
 def is_restored(target, before, masks):
-    """Waits until the program has the code and the signal masks that it had before the attach. This may take a while, because a child
-    process of `attach` removes the agent (allogram's library)."""
+    """Waits until the program has the code and the signal masks that it had before the attach. This may take a while, because the
+    worker of `attach` removes the agent (allogram's library)."""
     end = time.monotonic() + BACKGROUND_S
     while mask(target.pid) != masks or (image(target.pid) != before):
         assert time.monotonic() < end, "the agent is still in the program"
@@ -162,7 +162,7 @@ def ends_of_a_recording(mode):
             text = attached.process.stderr.read()
             attached.process.wait()
             ends.append((time.monotonic() - begin, text, attached))
-            is_restored(target, before, masks)  # on a busy machine, a child process removes the agent
+            is_restored(target, before, masks)  # on a busy machine, the worker removes the agent in the background
             target.goes_on()
         target.all_threads_go_on()
         print("# ended in " + ", ".join(f"{seconds:.2f}" for seconds in sorted(end[0] for end in ends)) + " s")
