@@ -73,7 +73,7 @@ bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *re
 /* Waits a little for the function that a thread executes for us, and helps it to return. PASSED_NS:
  * how long it has been executing. */
 void ag_attach_help_call(void *context, uint64_t passed_ns);
-/* Resumes the threads that were stopped for a call that is being aborted. */
+/* Resumes the threads that were stopped for a call, which may still be executed. */
 void ag_attach_interrupt_help(void *context);
 /* Resumes the threads that were stopped for calls. Called after the last call. */
 void ag_attach_end_help(struct ag_attach *attach, struct ag_attach_times *times);

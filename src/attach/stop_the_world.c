@@ -472,10 +472,16 @@ bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *re
     return true;
 }
 
-void ag_attach_end_help(struct ag_attach *attach, struct ag_attach_times *times) {
+void ag_attach_interrupt_help(void *context) {
+    struct ag_attach *attach = context;
     if (attach->help.since_ns != 0) {
-        ag_attach_release_all(attach, times);
+        ag_attach_release_all(attach, &attach->help.times);
+        attach->help.since_ns = 0;
     }
+}
+
+void ag_attach_end_help(struct ag_attach *attach, struct ag_attach_times *times) {
+    ag_attach_interrupt_help(attach);
     times->others_ns = times->others_ns > attach->help.times.others_ns
                            ? times->others_ns
                            : attach->help.times.others_ns;
@@ -520,8 +526,7 @@ void ag_attach_help_call(void *context, uint64_t passed_ns) {
             ag_attach_sleep_until_woken(CALL_NAP_NS);
         }
     } else if (ag_monotonic_ns() - attach->help.since_ns >= HELP_NS) {
-        ag_attach_release_all(attach, &attach->help.times);
-        attach->help.since_ns = 0;
+        ag_attach_interrupt_help(attach);
         attach->help.again_ns = ag_monotonic_ns() + HELP_NS;
     } else {
         const uint64_t futex = passed_ns >= ALONE_NS ? futex_of(attach->call.thread) : 0;
@@ -529,14 +534,6 @@ void ag_attach_help_call(void *context, uint64_t passed_ns) {
             free_lock(attach, futex);
         }
         ag_attach_sleep_until_woken(ALONE_NS);
-    }
-}
-
-void ag_attach_interrupt_help(void *context) {
-    struct ag_attach *attach = context;
-    if (attach->help.since_ns != 0) {
-        ag_attach_release_all(attach, &attach->help.times);
-        attach->help.since_ns = 0;
     }
 }
 

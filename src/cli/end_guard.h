@@ -8,10 +8,10 @@
  * waiting process ends. So when the second is nearly over, the guard thread ends the command by
  * force, with status 128 + N after signal N.
  *
- * A command that changes the target has a foreground process (foreground.h). Then only the
- * foreground process ends by force, and this process goes on in the background until everything
- * that it did is undone. If the foreground process is killed, the guard thread sends this process
- * SIGTERM. */
+ * A command that changes the target has a foreground process (foreground.h). If this process has
+ * stopped threads of the target, only the foreground process ends by force, and this process goes
+ * on in the background until everything that it did is undone. If the foreground process is killed,
+ * the guard thread sends this process SIGTERM. */
 #ifndef AG_END_GUARD_H
 #define AG_END_GUARD_H
 

@@ -20,6 +20,7 @@
 #include "cli/background.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/supervisor.h"
 
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGTSTP};
@@ -41,12 +42,8 @@ struct front {
 /* Stops this process as Ctrl-Z does. In a process group that no shell controls (an orphaned one),
  * the kernel ignores SIGTSTP, and this function returns at once. */
 static void stop_as_terminal(void) {
-    sigset_t set, before;
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTSTP);
-    (void)raise(SIGTSTP); /* blocked: it takes effect when it is unblocked */
-    (void)sigprocmask(SIG_UNBLOCK, &set, &before);
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    const struct ag_supervisor without_screen = {.live = NULL};
+    ag_supervisor_stop(&without_screen, SIGTSTP);
 }
 
 /* Whether the terminal, if there is one, belongs to this process' group. */
