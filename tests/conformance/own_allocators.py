@@ -205,7 +205,8 @@ def at_the_end_of_a_stack(tools):
 
 
 # Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (malloc; each block is then reallocated to 4444) and 6464 (aligned). Then
-# writes one byte behind a block and frees the block, which only glibc's debugging of malloc notices.
+# fills a block and the byte behind it with ones and frees the block, which only glibc's debugging of malloc notices. It searches backwards for a byte that it
+# computed from the block's address, never 1, and takes each byte before as the distance to the next: another value could by chance be what it searches.
 DEBUGGED = r"""
 #include <stdlib.h>
 int main(void) {
@@ -220,7 +221,9 @@ int main(void) {
         free(aligned);
     }
     volatile char *block = malloc(24);
-    block[24] = 1;
+    for (int i = 0; i <= 24; i++) {
+        block[i] = 1;
+    }
     free((void *)block);
     return 0;
 }
