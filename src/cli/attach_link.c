@@ -32,6 +32,7 @@
 #include "base/compiler.h"
 #include "base/runtimes.h"
 #include "cli/agent_place.h"
+#include "cli/background.h"
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/message.h"
@@ -297,7 +298,9 @@ static int take_signals(void) {
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
+    if (!ag_background_ignores_hangup()) {
+        (void)sigaddset(&set, SIGHUP);
+    }
     (void)sigaddset(&set, SIGUSR1);
     /* a write to a connection that the machine has closed must not end this process; signal cannot
      * fail for SIGPIPE */

@@ -26,6 +26,11 @@ void ag_background_begin(const char *name, const int *ignored) {
     (void)prctl(PR_SET_NAME, name);
 }
 
+bool ag_background_ignores_hangup(void) {
+    struct sigaction now;
+    return sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 /* -1000 would forbid the kernel to kill this process at all. A cgroup in which no other process is
  * left to kill would then stay at its limit for ever. */
 void ag_background_outlive_memory(void) {

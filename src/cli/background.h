@@ -2,6 +2,7 @@
 #ifndef AG_BACKGROUND_H
 #define AG_BACKGROUND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Called in a child after fork: gives the process the NAME that ps shows and a session (setsid) of
@@ -12,6 +13,9 @@ void ag_background_begin(const char *name, const int *ignored);
 void ag_background_replace_by_null(int first, int last);
 /* Closes all descriptors from 3 on, except the COUNT descriptors in KEEP. Sorts KEEP. */
 void ag_background_close_all_but(int *keep, size_t count);
+/* Whether SIGHUP is ignored, as nohup arranges it: then the end of the terminal ends no
+ * recording. */
+bool ag_background_ignores_hangup(void);
 /* Asks the kernel to kill this process last if memory runs out. Has an effect only with the
  * capability CAP_SYS_RESOURCE. */
 void ag_background_outlive_memory(void);

@@ -21,6 +21,7 @@
 #include "attach/traced_thread.h"
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "cli/background.h"
 #include "cli/foreground.h"
 #include "cli/urgency.h"
 
@@ -142,6 +143,9 @@ int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), voi
     (void)sigemptyset(&set);
     for (size_t i = 0; i < AG_ARRAY_SIZE(end_signals); i++) {
         (void)sigaddset(&set, end_signals[i]);
+    }
+    if (ag_background_ignores_hangup()) {
+        (void)sigdelset(&set, SIGHUP);
     }
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
         return -errno;

@@ -129,6 +129,9 @@ int ag_foreground_begin(const char *name, bool passes_stop) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(passed_on); i++) {
         (void)sigaddset(&set, passed_on[i]);
     }
+    if (ag_background_ignores_hangup()) {
+        (void)sigdelset(&set, SIGHUP);
+    }
     const int signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
         return -errno;

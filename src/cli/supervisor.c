@@ -297,8 +297,8 @@ static void handle_signal(struct ag_supervisor *supervisor, const struct signalf
     } else if (supervisor->times && number == supervisor->times->signal) {
         ag_recording_times_toggle(supervisor->times, supervisor->session, ag_supervisor_now_ms());
     } else if (supervisor->child_ended) {
-        supervisor->gave_up =
-            supervisor->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
+        supervisor->gave_up |= number == SIGINT || number == SIGTERM ||
+                               (number == SIGHUP && !ag_background_ignores_hangup());
     } else if (!is_not_for_program(supervisor, info)) {
         pass_on(supervisor, info);
     }

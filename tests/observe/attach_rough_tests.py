@@ -428,6 +428,22 @@ def a_killed_allogram_leaves_the_process():
 
 
 @test
+def an_ignored_hangup_ends_no_recording():
+    """nohup, for example, lets a command ignore SIGHUP."""
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN) # inherited by `attach`
+        try:
+            attached = Attached(target.pid, folder, "--mode=exact")
+        finally:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        attached.process.send_signal(signal.SIGHUP)
+        time.sleep(0.5) # for which a recording that ends would take less
+        assert attached.process.poll() is None and target.ask("go") == f"{ROUNDS} OK"
+        attached.detach()
+        assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+
+
+@test
 def control_accepts_the_pid_of_attach():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         attached = Attached(target.pid, folder, "--mode=exact")
