@@ -836,15 +836,6 @@ size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_r
     return profile->sums.n_heaps;
 }
 
-void ag_profile_open_images(struct ag_profile *profile) {
-    for (size_t p = 0; p < profile->n_parts; p++) {
-        ag_profile_open_images(profile->parts[p].profile);
-    }
-    if (profile->n_parts == 0) {
-        ag_frame_table_open_images(&profile->frames);
-    }
-}
-
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
     if (profile->n_parts > 0) { /* the cast removes `const`: the lines are a cache */
         return ag_profile_problems_of_parts((struct ag_profile *)(uintptr_t)profile, ret_lines);

@@ -396,10 +396,8 @@ struct ag_heap_row {
     struct ag_heap_memory memory;
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
-/* ag_profile_problems returns the problems with symbol files that were found so far, as lines for
- * the user. Files are opened when a name is requested. To find missing and changed files earlier,
- * call ag_profile_open_images first. */
-void ag_profile_open_images(struct ag_profile *profile);
+/* Returns the problems with symbol files that were found so far, as lines for the user. A file is
+ * opened when a name in it is requested for the first time. */
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines);
 
 #endif

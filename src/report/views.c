@@ -11,13 +11,11 @@
 #include "text/nearest_name.h"
 
 enum view_flags {
-    NAMES_CODE = 1,   /* shows functions of images (loaded ELF files). Other views need no symbols,
-                       * so no file of the program is opened for them. */
-    GROUPS_ROWS = 2,  /* --by=line and other keys apply */
-    FOLDS = 8,        /* shows stacks or functions of stacks, so --fold applies */
-    SHOWS_BLOCKS = 4, /* shows nothing of a trace without blocks, such as one that has only samples
+    GROUPS_ROWS = 1,   /* --by=line and other keys apply */
+    SHOWS_BLOCKS = 2,  /* shows nothing of a trace without blocks, such as one that has only samples
                        * of a process observed from outside */
-    OF_ALL_TRACES = 16, /* shows all traces together, after the last one was added */
+    FOLDS = 4,         /* shows stacks or functions of stacks, so --fold applies */
+    OF_ALL_TRACES = 8, /* shows all traces together, after the last one was added */
 };
 static const struct view_row {
     const char *name;
@@ -25,31 +23,27 @@ static const struct view_row {
     enum ag_metric sort; /* the view's default metric */
     unsigned flags;
 } views[] = {
-    {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | GROUPS_ROWS},
+    {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES, GROUPS_ROWS},
     {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
-    {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
+     GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
+    {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS | FOLDS},
     {"types", ag_types_view_text, ag_types_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
+     SHOWS_BLOCKS | FOLDS},
     {"blocks", ag_blocks_view_text, ag_blocks_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
-    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
-    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES,
-     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
+     SHOWS_BLOCKS | FOLDS},
+    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES, SHOWS_BLOCKS | FOLDS},
+    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES, SHOWS_BLOCKS | FOLDS},
     {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS,
-     NAMES_CODE | SHOWS_BLOCKS | FOLDS},
+     SHOWS_BLOCKS | FOLDS},
     {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES,
-     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
+     GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
     {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES, 0},
     {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
     {"gc", ag_gc_view_text, ag_gc_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
     {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS},
     {"mappings", ag_mappings_view_text, ag_mappings_view_json, AG_METRIC_PEAK_BYTES,
-     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
-    {"rss", ag_rss_view_text, ag_rss_view_json, AG_METRIC_IN_USE_BYTES, NAMES_CODE | SHOWS_BLOCKS},
+     GROUPS_ROWS | SHOWS_BLOCKS},
+    {"rss", ag_rss_view_text, ag_rss_view_json, AG_METRIC_IN_USE_BYTES, SHOWS_BLOCKS},
     {"process_tree", ag_process_tree_view_text, ag_process_tree_view_json, AG_METRIC_PEAK_BYTES,
      OF_ALL_TRACES},
     {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES,
@@ -342,12 +336,8 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         if (report->has_written) {
             putc('\n', report->page.out);
         }
-        if (report->view->flags & NAMES_CODE) {
-            ag_profile_open_images(profile); /* so that the heading can name missing and changed
-                                              * files */
-        }
-        /* The text is kept in memory: the view may find damage in the trace, which is printed
-         * first. */
+        /* The text of the view is kept in memory. While it is written, the view may find damage in
+         * the trace and files without symbols, which are printed before it. */
         char *text = NULL;
         size_t n_text = 0;
         FILE *const out = report->page.out;
@@ -357,13 +347,13 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
             return -ENOMEM;
         }
         report->page.out = kept;
-        ag_heading_text(&report->page, profile, options->filter, is_folded);
         r = (report->view->flags & SHOWS_BLOCKS) && ag_profile_has_only_samples(profile)
                 ? write_only_samples(&report->page)
                 : report->view->text(&view);
         report->page.out = out;
         r = fclose(kept) != 0 && r == 0 ? -ENOMEM : r;
         ag_heading_missing(&report->page, profile);
+        ag_heading_text(&report->page, profile, options->filter, is_folded);
         fwrite(text, 1, n_text, out);
         free(text);
     }

@@ -150,13 +150,14 @@ static int find_linked(const struct ag_debug_places *places, const struct ag_elf
 
     const char *slash = strrchr(main->path, '/');
     const int folder_bytes = slash != NULL ? (int)(slash - main->path) : 0;
-    /* in the folder of MAIN, in its subfolder .debug, and at the path of MAIN below each of
-     * places->folders */
-    const size_t n_candidates = 2 + places->n_folders;
+    /* in the folder of MAIN, in its subfolder .debug, at the path of MAIN below each of
+     * places->folders, and directly in each of them */
+    const size_t n_candidates = 2 + 2 * places->n_folders;
     for (size_t i = 0; i < n_candidates; i++) {
         char *path;
-        const char *before = i < 2 ? "" : places->folders[i - 2];
-        if (asprintf(&path, "%s%.*s%s/%s", before, folder_bytes, main->path,
+        const bool is_directly = i >= 2 + places->n_folders;
+        const char *before = i < 2 ? "" : places->folders[(i - 2) % places->n_folders];
+        if (asprintf(&path, "%s%.*s%s/%s", before, is_directly ? 0 : folder_bytes, main->path,
                      i == 1 ? "/.debug" : "", name) < 0) {
             return -ENOENT;
         }
@@ -169,10 +170,36 @@ static int find_linked(const struct ag_debug_places *places, const struct ag_elf
     return -ENOENT;
 }
 
+/* Opens the debug file, or a copy of MAIN that is not stripped, directly in one of places->folders:
+ * the file has the name of MAIN, with or without ".debug", and its build id. */
+static int find_by_name(const struct ag_debug_places *places, const struct ag_elf_file *main,
+                        struct ag_elf_file *ret_file) {
+    if (main->path == NULL || main->build_id.n_bytes == 0) { /* not open, or without a build id */
+        return -ENOENT;
+    }
+    const char *slash = strrchr(main->path, '/');
+    const char *name = slash != NULL ? slash + 1 : main->path;
+    for (size_t i = 0; i < 2 * places->n_folders; i++) {
+        char *path;
+        if (asprintf(&path, "%s/%s%s", places->folders[i / 2], name, i % 2 == 0 ? ".debug" : "") <
+            0) {
+            return -ENOENT;
+        }
+        const int r = ag_elf_file_open(path, &main->build_id, NULL, ret_file);
+        free(path);
+        if (r == 0 && ag_elf_file_section(ret_file, ".symtab") != NULL) {
+            return 0;
+        } else if (r == 0) {
+            ag_elf_file_close(ret_file); /* stripped, too, or MAIN itself */
+        }
+    }
+    return -ENOENT;
+}
+
 int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf_file *main,
                        struct ag_elf_file *ret_file) {
     if (ag_debug_file_by_build_id(places, &main->build_id, ".debug", ret_file) == 0 ||
-        find_linked(places, main, ret_file) == 0) {
+        find_linked(places, main, ret_file) == 0 || find_by_name(places, main, ret_file) == 0) {
         return 0;
     }
     return places->allow_debuginfod

@@ -1,5 +1,5 @@
 /* debug_file.h: finds the debug information of a stripped file, in the same places and in the same
- * order as gdb. */
+ * order as gdb; then also directly in the folders with debug files. */
 #ifndef AG_DEBUG_FILE_H
 #define AG_DEBUG_FILE_H
 
@@ -7,7 +7,8 @@
 
 struct ag_debug_places {
     const char *const *folders; /* folders such as /usr/lib/debug: the debug file of /usr/bin/ls is
-                                 * there as usr/bin/ls.debug, or in .build-id/ */
+                                 * there as usr/bin/ls.debug, or in .build-id/, or as ls.debug or
+                                 * ls (a copy that is not stripped) */
     size_t n_folders;
     bool allow_debuginfod;
 };
@@ -17,7 +18,8 @@ struct ag_debug_places {
 int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct ag_build_id *id,
                               const char *suffix, struct ag_elf_file *ret_file);
 /* Opens the separate debug file of MAIN: by its build id, then by its .gnu_debuglink (name and
- * checksum), then by debuginfod if that is allowed. Returns 0 or -ENOENT. */
+ * checksum), then by the name of MAIN, then by debuginfod if that is allowed. Returns 0 or
+ * -ENOENT. */
 int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf_file *main,
                        struct ag_elf_file *ret_file);
 /* Opens the shared file of DEBUG: the file into which the tool dwz has moved what DEBUG and other

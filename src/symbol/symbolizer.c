@@ -52,6 +52,7 @@ struct ag_symbolizer {
      * trace */
     const char **problems;
     size_t n_problems;
+    bool has_remedy; /* a problem says where missing names can come from; the others need not */
     struct ag_symbol_frame out_of_memory; /* the result if memory is exhausted */
 };
 
@@ -333,6 +334,21 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
     return make_answer(symbolizer, frames, n, named, ag_image_file_base_name(file));
 }
 
+/* Adds to the list of problems that functions of FILE have no names, and, once, the remedy. */
+static void add_unnamed(struct ag_symbolizer *symbolizer, const struct ag_image_file *file) {
+    static const char remedy[] = "; to see names, install its debug symbols, give their folder by "
+                                 "--debug-dir, or fetch them by --debuginfod";
+    char what[256];
+    const bool is_stripped = file->dwarf == NULL && file->debug.elf == NULL;
+    const bool has_remedy = is_stripped && !symbolizer->has_remedy;
+    (void)snprintf(what, sizeof what, "%s%s",
+                   file->functions.n == 0 ? "no symbol table and no debug information"
+                                          : "some addresses are not in any of its symbols",
+                   has_remedy ? remedy : "");
+    add_problem(symbolizer, file, what);
+    symbolizer->has_remedy |= has_remedy;
+}
+
 /* Adds to the list of problems why ANSWER, or another result from this file, is incomplete. */
 static void note_gaps(struct ag_symbolizer *symbolizer, struct used_file *used,
                       const struct answer *answer) {
@@ -344,9 +360,7 @@ static void note_gaps(struct ag_symbolizer *symbolizer, struct used_file *used,
     }
     if (answer->is_unnamed && !used->has_gap) {
         used->has_gap = true;
-        add_problem(symbolizer, used->file,
-                    used->file->functions.n == 0 ? "no symbol table and no debug information"
-                                                 : "some addresses are not in any of its symbols");
+        add_unnamed(symbolizer, used->file);
     }
 }
 

@@ -554,3 +554,25 @@ assert short["summary"]["lost_events"] == whole["lost_events"]["total"]
     [ "$status" -eq 0 ]
     [[ $output == *"─ /000"* ]]
 }
+
+@test "a report on a stripped program says how to get the names, and --debug-dir finds them" {
+    printf '#include <stdlib.h>\nchar *keep;\n__attribute__((noinline)) static void make(void) { keep = malloc(4321); }\nint main(void) { make(); return 0; }\n' >source.c
+    gcc -g -O1 source.c -o program
+    mkdir copy linked named
+    cp program copy/program
+    objcopy --only-keep-debug program linked/symbols-of-it
+    cp linked/symbols-of-it named/program.debug
+    objcopy --strip-all --add-gnu-debuglink=linked/symbols-of-it program
+    "$ALLOGRAM" run -q -o stripped.allogram -- ./program
+    COLUMNS=400 "$ALLOGRAM" report stripped.allogram >text
+    [ "$(grep '^names: ' text)" = "names: program: no symbol table and no debug information; to see names, install its debug symbols, give their folder by --debug-dir, or fetch them by --debuginfod" ]
+    for folder in copy linked named; do
+        "$ALLOGRAM" report stripped.allogram --debug-dir=$folder >text
+        grep -q ' make  *source.c:3' text
+        [ "$(grep -c '^names: ' text)" -eq 0 ]
+    done
+    mkdir other # the folder has only the stripped program
+    cp program other
+    "$ALLOGRAM" report stripped.allogram --debug-dir=other >text
+    grep -q '^names: program: no symbol table' text
+}

@@ -116,18 +116,6 @@ int ag_frame_table_make_answers(struct ag_frame_table *table) {
     return table->answers ? 0 : -ENOMEM;
 }
 
-void ag_frame_table_open_images(struct ag_frame_table *table) {
-    const struct ag_stack_nodes *nodes = &table->definitions->nodes;
-    uint32_t last = 0;
-    for (size_t i = 0; i < nodes->n_sites; i++) {
-        const uint32_t image = nodes->sites[i].image;
-        if (image != last && image != AG_IMAGE_MANAGED) {
-            ag_symbolizer_open_image(table->symbolizer, image);
-            last = image;
-        }
-    }
-}
-
 void ag_frame_table_done(struct ag_frame_table *table) {
     (void)ag_symbolizer_free(table->symbolizer);
     ag_index_map_done(&table->by_hash);

@@ -54,9 +54,6 @@ uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame
  * function of the frame; LINE is the frame's line (0: the line in the record). If the trace does
  * not define ID, the frame is named "frame ID". AG_INDEX_NONE: out of memory. */
 uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line);
-/* Opens the symbol files of all images that occur in stacks; see ag_profile_open_images
- * (model/profile.h). */
-void ag_frame_table_open_images(struct ag_frame_table *table);
 void ag_frame_table_done(struct ag_frame_table *table);
 /* Returns the frames of a site, innermost first, at least one unless the site is folded. The result
  * is valid until the next call. NULL: out of memory. */
