@@ -2,12 +2,13 @@
  * frames of lua_stacks.c and the counts of lua_calls.c.
  *
  * A function of Lua is a value and has no name. Programmers refer to it by the global, field or
- * local variable that the defining code assigns it to at once. So when a chunk (a compiled file or
- * string) is first seen, all functions in it that have such a name are registered with it. The
- * other functions (arguments, results) get the name by which the call reached them when they are
- * first seen, as in Lua's own tracebacks. The line of the definition distinguishes functions with
- * the same name. A
- * function is identified by its proto, the code that all its closures share. When the block of a
+ * local variable to which the code that creates the function assigns it directly ("function f()",
+ * "t.f = function ..."). So when a chunk (a compiled file or string) is first seen, all functions
+ * in it that have such a name are registered with it. A function that is passed as an argument or
+ * returned has no such name. It gets the name that its caller used in the first recorded call, as
+ * in Lua's own tracebacks. The line of the definition distinguishes functions with the same name.
+ *
+ * A function is identified by its proto, the code that all its closures share. When the block of a
  * proto is freed, its function is forgotten, because another function may get the address. */
 #include "lua_functions.h"
 
@@ -25,52 +26,51 @@ static const char *file_of(const struct ag_lua_debug *debug) {
 /* ---- the table ---- */
 
 /* The proto's entry in the table, or the free entry where it would be stored. */
-static struct ag_lua_known_function *place_in(struct ag_lua_known_function *table,
-                                              uint32_t capacity, const void *proto) {
-    uint32_t slot = ag_lua_slot_of(proto, capacity);
-    while (table[slot].proto && table[slot].proto != proto) {
-        slot = (slot + 1) & (capacity - 1);
+static struct ag_lua_known_function *place_in(const struct ag_lua_functions *table,
+                                              const void *proto) {
+    uint32_t slot = ag_lua_slot_of(proto, table->capacity);
+    while (table->entries[slot].proto && table->entries[slot].proto != proto) {
+        slot = (slot + 1) & (table->capacity - 1);
     }
-    return &table[slot];
-}
-
-static void unmap_table(struct ag_lua_state *state) {
-    if (state->functions != state->first_functions) {
-        ag_pages_unmap(state->functions, state->functions_capacity * sizeof(*state->functions));
-    }
+    return &table->entries[slot];
 }
 
 /* Replaces the table by one of twice the size, without the functions that were freed. */
 static void lua_functions_grow(struct ag_lua_state *state) {
-    const uint32_t capacity = state->functions_capacity * 2;
-    struct ag_lua_known_function *table = ag_pages_map(capacity * sizeof(*table));
-    uint32_t n = 0;
+    struct ag_lua_functions *older = state->functions;
+    const uint32_t capacity = older->capacity * 2;
+    struct ag_lua_functions *table =
+        ag_pages_map(sizeof(*table) + capacity * sizeof(*table->entries));
     if (!table) {
         return;
     }
-    for (uint32_t i = 0; i < state->functions_capacity; i++) {
-        if (state->functions[i].proto && state->functions[i].function != 0) {
-            *place_in(table, capacity, state->functions[i].proto) = state->functions[i];
-            n++;
+    *table = (struct ag_lua_functions){.older = older,
+                                       .capacity = capacity,
+                                       .entries = (struct ag_lua_known_function *)(table + 1)};
+    for (uint32_t i = 0; i < older->capacity; i++) {
+        if (older->entries[i].proto && older->entries[i].function != 0) {
+            *place_in(table, older->entries[i].proto) = older->entries[i];
+            table->n++;
         }
     }
-    unmap_table(state);
-    state->functions = table;
-    state->functions_capacity = capacity;
-    state->n_functions = n;
+    atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds a complete table */
+    if (state->functions == older) {
+        state->functions = table;
+    } else { /* a signal handler has replaced the table meanwhile */
+        ag_pages_unmap(table, sizeof(*table) + capacity * sizeof(*table->entries));
+    }
 }
 
 static void remember(struct ag_lua_state *state, const void *proto, allogram_function function) {
-    struct ag_lua_known_function *place =
-        place_in(state->functions, state->functions_capacity, proto);
-    if (!place->proto && state->n_functions * 2 >= state->functions_capacity) {
+    struct ag_lua_known_function *place = place_in(state->functions, proto);
+    if (!place->proto && state->functions->n * 2 >= state->functions->capacity) {
         lua_functions_grow(state);
-        place = place_in(state->functions, state->functions_capacity, proto);
+        place = place_in(state->functions, proto);
     }
-    if (!place->proto && state->n_functions + 1 >= state->functions_capacity) {
+    if (!place->proto && state->functions->n + 1 >= state->functions->capacity) {
         return; /* out of memory: tried again at the next use */
     }
-    state->n_functions += !place->proto;
+    state->functions->n += !place->proto;
     place->function = function;
     atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds both fields or none */
     place->proto = proto;
@@ -137,15 +137,13 @@ static allogram_function register_called(struct ag_lua_state *state, const void 
 
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci) {
-    const struct ag_lua_known_function *place =
-        place_in(state->functions, state->functions_capacity, proto);
+    const struct ag_lua_known_function *place = place_in(state->functions, proto);
     return place->proto && place->function != 0 ? place->function
                                                 : register_called(state, proto, L, ci);
 }
 
 void ag_lua_function_forget(struct ag_lua_state *state, const void *proto) {
-    struct ag_lua_known_function *place =
-        place_in(state->functions, state->functions_capacity, proto);
+    struct ag_lua_known_function *place = place_in(state->functions, proto);
     if (place->proto) {
         place->function = 0;
         memset(state->lines, 0, sizeof(state->lines));
@@ -153,11 +151,15 @@ void ag_lua_function_forget(struct ag_lua_state *state, const void *proto) {
 }
 
 void ag_lua_functions_forget(struct ag_lua_state *state) {
-    unmap_table(state);
-    state->functions = state->first_functions;
-    state->functions_capacity = AG_LUA_FIRST_FUNCTIONS;
-    state->n_functions = 0;
-    memset(state->first_functions, 0, sizeof(state->first_functions));
+    struct ag_lua_functions *table = state->functions;
+    state->functions = &state->first_functions;
+    state->first_functions.n = 0;
+    memset(state->first_entries, 0, sizeof(state->first_entries));
+    while (table->older) {
+        struct ag_lua_functions *older = table->older;
+        ag_pages_unmap(table, sizeof(*table) + table->capacity * sizeof(*table->entries));
+        table = older;
+    }
     memset(state->lines, 0, sizeof(state->lines));
 }
 

@@ -98,8 +98,9 @@ static struct ag_lua_state *map_state(void) {
     if (!state) {
         return NULL;
     }
-    state->functions = state->first_functions;
-    state->functions_capacity = AG_LUA_FIRST_FUNCTIONS;
+    state->first_functions = (struct ag_lua_functions){.capacity = AG_LUA_FIRST_FUNCTIONS,
+                                                       .entries = state->first_entries};
+    state->functions = &state->first_functions;
     atomic_store_explicit(&state->is_taken, 1, memory_order_relaxed);
     struct ag_lua_state *head = atomic_load_explicit(&newest, memory_order_relaxed);
     do {

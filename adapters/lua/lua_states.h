@@ -25,6 +25,16 @@ struct ag_lua_known_function {
 };
 enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 
+/* A hash table by proto, used by lua_functions.c. A larger table replaces it by one store, and it
+ * stays mapped as long as the state: a signal handler may walk the stack, and so add functions,
+ * while the code that it interrupted uses the table. */
+struct ag_lua_functions {
+    struct ag_lua_functions *older; /* the table before this one; NULL: this is the first */
+    uint32_t n;                     /* functions in the table, including freed ones */
+    uint32_t capacity;              /* a power of two */
+    struct ag_lua_known_function *entries;
+};
+
 struct ag_lua_known_call {
     const void *ci;    /* address of the call's CallInfo; NULL: the entry is free */
     const void *proto; /* the proto (Lua's code of a function) that the call ran when this entry was
@@ -39,14 +49,12 @@ struct ag_lua_state {
     void *ud;
     void *first_block; /* the block of the state itself: the last that is freed */
     int64_t in_use_bytes;
-    struct ag_lua_state *next;   /* in the list of all states; never removed */
-    _Atomic uint32_t is_taken;   /* 0: the state is closed, and this struct may be used for a new
+    struct ag_lua_state *next; /* in the list of all states; never removed */
+    _Atomic uint32_t is_taken; /* 0: the state is closed, and this struct may be used for a new
                                   * state */
-    uint32_t n_functions;        /* functions in the table, including freed ones */
-    uint32_t functions_capacity; /* a power of two */
-    struct ag_lua_known_function *functions;            /* hash table by proto */
+    struct ag_lua_functions *functions, first_functions;
     struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES]; /* cache by pc */
-    struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
+    struct ag_lua_known_function first_entries[AG_LUA_FIRST_FUNCTIONS];
     allogram_counters *counters;      /* used by lua_calls.c; NULL: calls are not counted */
     lua_State *running;               /* main thread or coroutine that ran last; NULL: unknown */
     struct ag_lua_known_call *calls;  /* hash table; used by lua_calls.c */
