@@ -90,7 +90,7 @@ const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part, uint64_
         return strcpy(buffer->text, "0 %");
     }
     double percent = 100.0 * (double)part / (double)whole;
-    if (part != 0 && percent < 0.5) {
+    if (part != 0 && percent <= 0.5) {
         return strcpy(buffer->text, "<1 %");
     }
     snprintf(buffer->text, sizeof buffer->text, "%.0f %%", percent);

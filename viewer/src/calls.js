@@ -60,7 +60,7 @@ function offText(off) {
 
 function describe(row, line) {
   return [row.name, `${short(row.words)} words`, time(row.ns), `${short(row.calls)} calls`,
-    row.words > 0 && row.ns > 0 ? `${rate(row.words, row.ns)} words/µs` : "",
+    row.words > 0 && row.ns > 0 ? `${rate(row.words, row.ns)} words/us` : "",
     row.words > 0 && row.ns > 0 && line > 0 ? offText(offOf(row, line)) : ""]
     .filter(Boolean).join("  ·  ");
 }
@@ -81,7 +81,7 @@ function plot(app, rows, total) {
   const say = (point) => { note.textContent = point ? describe(point.row, line) : rest; };
   say(null);
   const scatter = new Scatter({ points, line, xText: time, yText: (words) => short(words),
-    lineText: `${rate(line, 1)} words/µs`,
+    lineText: `${rate(line, 1)} words/us`,
     xTitle: "own time", yTitle: "own words", onPoint: say,
     onOpen: (point) => app.openCall(point.row.call) });
   return make("section", { class: "plot" }, scatter.element, note);
@@ -110,7 +110,7 @@ function columnsOf(total) {
     ...(total.ns > 0 ? [
       { id: "time", label: "time", hint: "of the function itself",
         text: (row) => time(row.ns), value: (row) => row.ns, title: (row) => `${count(row.ns)} ns` },
-      { id: "rate", label: "words/µs", text: (row) => rate(row.words, row.ns),
+      { id: "rate", label: "words/us", text: (row) => rate(row.words, row.ns),
         value: (row) => (row.ns > 0 ? row.words / row.ns : 0) }] : []),
     { id: "accwords", label: "total words", hint: "including callees",
       text: (row) => short(row.accWords), value: (row) => row.accWords,
@@ -200,7 +200,7 @@ function sums(row, total) {
       make("td", {}, rate(words, ns))] : []));
   return make("table", { class: "facts" },
     make("thead", {}, make("tr", {}, ...["", "words", "share", "words/call",
-      ...(total.ns > 0 ? ["time", "share", "words/µs"] : [])]
+      ...(total.ns > 0 ? ["time", "share", "words/us"] : [])]
       .map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, line("itself", row.words, row.ns),
       line("including callees", row.accWords, row.accNs)));
@@ -218,7 +218,7 @@ export function showCall(app, host) {
     { words: "accWords", ns: "accNs", whole: row.accWords, empty: "It calls no counted function." });
   const command = `allogram report ${shellWord(file)} --view=functions --callers=${quoted(row.name)}`;
   const off = row.words > 0 && row.ns > 0 && line > 0
-    ? `${offText(offOf(row, line))}, which has ${rate(line, 1)} words/µs` : "";
+    ? `${offText(offOf(row, line))}, which has ${rate(line, 1)} words/us` : "";
   fill(host,
     make("header", { class: "function" },
       make("button", { class: "back", onclick: () => history.back() }, "← back"),

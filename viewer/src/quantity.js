@@ -1,28 +1,30 @@
-// quantity.js: formats numbers as text, like the reports in a terminal (src/report/quantity.c).
+// quantity.js: formats numbers as text, exactly like the reports in a terminal
+// (src/report/quantity.c).
 
-const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-const DECIMAL = ["", "k", "M", "G", "T"];
+const BINARY = [["B", 1], ["KiB", 2 ** 10], ["MiB", 2 ** 20], ["GiB", 2 ** 30], ["TiB", 2 ** 40],
+                ["PiB", 2 ** 50]];
+const DECIMAL = [["", 1], ["K", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12]];
+const SECONDS = [["ns", 1], ["us", 1e3], ["ms", 1e6], ["s", 1e9]];
 
-// Rounds as C's printf does: a tie goes to the even digit.
+// Rounds as C's printf does. toFixed differs from it only for ties, of which printf takes the even
+// digit. A tie with DIGITS decimals is an odd multiple of 2 ** -(DIGITS + 1).
 function fixed(value, digits) {
   const scaled = Math.abs(value) * 10 ** digits;
-  const isTie = scaled % 1 === 0.5 && Math.floor(scaled) % 2 === 0;
-  return (isTie ? (Math.sign(value) * Math.floor(scaled)) / 10 ** digits : value).toFixed(digits);
+  const isTie = Number.isInteger(value * 2 ** (digits + 1)) && scaled % 1 === 0.5;
+  return (isTie && Math.floor(scaled) % 2 === 0
+    ? (Math.sign(value) * Math.floor(scaled)) / 10 ** digits : value).toFixed(digits);
 }
 
-function threeDigits(value) {
-  const size = Math.abs(value);
-  return fixed(value, size >= 99.95 || size === 0 ? 0 : size >= 9.995 ? 1 : 2);
+// Three significant digits, in the largest unit in which the value is at least 1.
+function withScale(value, scales) {
+  const [name, size] = scales.findLast((scale) => Math.abs(value) >= scale[1]) ?? scales[0];
+  const number = value / size;
+  const digits = size === 1 || Math.abs(number) >= 99.95 ? 0 : Math.abs(number) >= 9.995 ? 1 : 2;
+  return `${fixed(number, digits)} ${name}`;
 }
 
 export function bytes(value) {
-  let unit = 0;
-  let scaled = value;
-  while (Math.abs(scaled) >= 1023.5 && unit < BINARY.length - 1) {
-    scaled /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? Math.round(scaled) : threeDigits(scaled)} ${BINARY[unit]}`;
+  return withScale(value, BINARY);
 }
 
 export function count(value) {
@@ -30,14 +32,7 @@ export function count(value) {
 }
 
 export function short(value) {
-  if (Math.abs(value) < 100000) return count(value);
-  let unit = 0;
-  let scaled = value;
-  while (Math.abs(scaled) >= 999.5 && unit < DECIMAL.length - 1) {
-    scaled /= 1000;
-    unit++;
-  }
-  return `${threeDigits(scaled)} ${DECIMAL[unit]}`;
+  return Math.abs(value) < 100000 ? count(value) : withScale(value, DECIMAL);
 }
 
 export function blocksOf(value) {
@@ -46,12 +41,11 @@ export function blocksOf(value) {
 
 export function time(ns) {
   if (ns === 0) return "0 s";
-  if (ns < 999.5) return `${Math.round(ns)} ns`;
-  if (ns < 999.5e3) return `${threeDigits(ns / 1e3)} µs`;
-  if (ns < 999.5e6) return `${threeDigits(ns / 1e6)} ms`;
-  if (ns < 120e9) return `${threeDigits(ns / 1e9)} s`;
-  if (ns < 7200e9) return `${threeDigits(ns / 60e9)} min`;
-  return `${threeDigits(ns / 3600e9)} h`;
+  if (ns < 120e9) return withScale(ns, SECONDS);
+  const seconds = Math.floor(ns / 1e9);
+  const twoDigits = (n) => n.toString().padStart(2, "0");
+  return seconds < 7200 ? `${Math.floor(seconds / 60)} m ${twoDigits(seconds % 60)} s`
+    : `${Math.floor(seconds / 3600)} h ${twoDigits(Math.floor(seconds / 60) % 60)} m`;
 }
 
 // Makes "20 ms" of "20.0 ms", for an axis, where all numbers are round.
@@ -64,7 +58,7 @@ export function trim(text) {
 export function timeTicks(moments) {
   const last = moments[moments.length - 1] ?? 0;
   const [scale, unit] = last >= 0.9995e9 ? [1e9, "s"] : last >= 0.9995e6 ? [1e6, "ms"]
-    : last >= 999.5 ? [1e3, "µs"] : [1, "ns"];
+    : last >= 999.5 ? [1e3, "us"] : [1, "ns"];
   const step = moments.length > 1 ? (moments[1] - moments[0]) / scale : 1;
   let digits = 0;
   while (digits < 3 && Math.abs(step - Number(step.toFixed(digits))) > step / 100) digits++;
@@ -77,9 +71,8 @@ export function timeTicks(moments) {
 
 export function share(part, whole) {
   if (whole === 0 || part === 0) return "0 %";
-  const percent = (part / whole) * 100;
-  if (Math.abs(percent) < 0.1) return "<0.1 %";
-  return `${percent.toFixed(Math.abs(percent) < 10 ? 1 : 0)} %`;
+  const percent = (100 * part) / whole;
+  return Math.abs(percent) <= 0.5 ? "<1 %" : `${fixed(percent, 0)} %`;
 }
 
 export function unitOf(metricName) {
@@ -95,7 +88,8 @@ export function signed(value, unit) {
   return value > 0 ? `+${text}` : value < 0 ? `−${text}` : text;
 }
 
-// A name without template arguments and parameters, for the boxes of the flame graph.
+// Removes template arguments and parameters from a name of 24 or more characters, for the boxes of
+// the flame graph. "(anonymous namespace)" becomes "(anon)".
 export function shortName(name) {
   if (name.length < 24 || !/[<(]/.test(name)) return name;
   let depth = 0;
