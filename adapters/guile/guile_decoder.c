@@ -12,10 +12,10 @@ static void *open_image(struct ag_decoder_file *file) {
     return NULL;
 }
 
-/* A procedure without a file is code of Guile's virtual machine. The frame AG_GUILE_START, Guile's
- * C code before it can run procedures, has no file either, but no procedure of the program is
- * responsible for its blocks, so reports show it. [compiled code] is the native frame of code that
- * Guile's JIT compiler made (guile_jit.c). */
+/* A procedure without a file is code of Guile's virtual machine. The frame AG_GUILE_START stands
+ * for Guile's C code that runs before the first procedure. It has no file either, but is not
+ * treated as library code: reports have no procedure to show in its place. [compiled code] is the
+ * native frame of code that Guile's JIT compiler made (guile_jit.c). */
 static bool is_library(const char *function, const char *file, bool is_native) {
     if (is_native) {
         return strcmp(function, "[compiled code]") == 0;

@@ -1,6 +1,6 @@
-/* start.c: at the first call of any of the agent's functions, finds the functions that the agent
- * (allogram's library) calls in the host (the profiled program with its libraries), and starts the
- * recorder.
+/* start.c: finds the functions that the agent (allogram's library) calls in the host (the profiled
+ * program with its libraries), and starts the recorder: in the agent's constructor, or at an
+ * earlier call of one of the agent's functions.
  *
  * The loader calls the agent's constructor before those of all other objects, because the agent is
  * linked with -z initfirst. So libraries that allocate when they are initialized (libstdc++ takes
@@ -111,12 +111,13 @@ static struct {
     uintptr_t functions[4]; /* the host's functions, which such a library calls directly */
     size_t n_first;         /* number of objects that were loaded at the start */
     _Atomic bool is_reported;
-} passing_by;
+} unrecorded_calls;
 
 static const struct ag_runtime_definition deep_libc = {
     .name = "libc (RTLD_DEEPBIND)",
     .version = "",
-    .note = "calls of malloc in a library that was opened with RTLD_DEEPBIND reach the C library"};
+    .note = "calls of malloc in a library that was opened with RTLD_DEEPBIND "
+            "go directly to the C library and are not recorded"};
 
 static int count_object(struct dl_phdr_info *info, size_t size, void *context) {
     (void)info;
@@ -126,22 +127,22 @@ static int count_object(struct dl_phdr_info *info, size_t size, void *context) {
 }
 
 /* Called at the start, when ag_next has the host's functions. */
-static void watch_for_passing_by(void) {
-    passing_by.functions[0] = (uintptr_t)ag_next.malloc;
-    passing_by.functions[1] = (uintptr_t)ag_next.calloc;
-    passing_by.functions[2] = (uintptr_t)ag_next.realloc;
-    passing_by.functions[3] = (uintptr_t)ag_next.free;
-    (void)ag_objects_visit(count_object, &passing_by.n_first);
+static void note_unrecorded_functions(void) {
+    unrecorded_calls.functions[0] = (uintptr_t)ag_next.malloc;
+    unrecorded_calls.functions[1] = (uintptr_t)ag_next.calloc;
+    unrecorded_calls.functions[2] = (uintptr_t)ag_next.realloc;
+    unrecorded_calls.functions[3] = (uintptr_t)ag_next.free;
+    (void)ag_objects_visit(count_object, &unrecorded_calls.n_first);
 }
 
 static void report_unrecorded(void) {
     const struct ag_announcement announcement = {.runtime = &deep_libc};
     ag_libc_report_namespaces();
-    if (passing_by.n_first > 0 && /* the recorder was started */
-        !atomic_load_explicit(&passing_by.is_reported, memory_order_relaxed) &&
-        ag_imports_lead_to(passing_by.functions, AG_ARRAY_SIZE(passing_by.functions),
-                           passing_by.n_first) &&
-        !atomic_exchange_explicit(&passing_by.is_reported, true, memory_order_relaxed)) {
+    if (unrecorded_calls.n_first > 0 && /* the recorder was started */
+        !atomic_load_explicit(&unrecorded_calls.is_reported, memory_order_relaxed) &&
+        ag_imports_lead_to(unrecorded_calls.functions, AG_ARRAY_SIZE(unrecorded_calls.functions),
+                           unrecorded_calls.n_first) &&
+        !atomic_exchange_explicit(&unrecorded_calls.is_reported, true, memory_order_relaxed)) {
         ag_recorder_announce(&announcement);
     }
 }
@@ -161,16 +162,16 @@ static void start_recording(void) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
         return;
     }
-    watch_for_passing_by();
+    note_unrecorded_functions();
     ag_recorder_watch_images(report_unrecorded);
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
     const void *earlier_malloc = malloc_before_agent();
     ag_static_allocator_hook(earlier_malloc, own);
-    runtime.is_hooked = own->n_program == 0; /* otherwise note_own_allocator sets is_hooked at the
-                                              * first call */
-    if (own->n_program == 0) {               /* the program does not define malloc */
+    /* n_program > 0: note_own_allocator sets is_hooked at the first call; < 0: it stays false */
+    runtime.is_hooked = own->n_program == 0;
+    if (own->n_program == 0) { /* the program does not define malloc */
         ag_libc_arenas_find();
     }
     if (own->n_program >= 0) {

@@ -18,7 +18,7 @@ struct ag_ocaml_lives {
     uint64_t first_number;   /* number of the block of young[0]; young[i] has first_number + i */
     uintptr_t young_end;     /* the end of the minor heap */
     struct ag_ocaml_old_chunk *first_old, *last_old; /* blocks in the major heap */
-    uint64_t words; /* as ag_ocaml_path_words (allocation_path.h), of this domain */
+    uint64_t words; /* words, with headers, of the blocks that the hooks saw in this domain */
 };
 
 /* Sets the place of the minor heap, in which blocks are allocated downward from END. Called when
@@ -29,8 +29,8 @@ void ag_ocaml_lives_place_young(struct ag_ocaml_lives *lives, uintptr_t start, u
 uint64_t ag_ocaml_lives_add_old(struct ag_ocaml_lives *lives, enum ag_ocaml_heap heap,
                                 uintptr_t header);
 uint64_t ag_ocaml_lives_add_young_slow(void);
-/* Removes the young blocks at the address of ENTRY and at lower addresses: the runtime has reset
- * its young pointer and so taken them back. */
+/* Removes the young blocks whose header is at the address of ENTRY or lower: the runtime has raised
+ * its young pointer again, so these allocations are undone. */
 void ag_ocaml_lives_take_back(struct ag_ocaml_lives *lives, uint32_t entry);
 AG_FAST uint64_t ag_ocaml_lives_add_young(struct ag_ocaml_lives *lives, enum ag_ocaml_heap heap,
                                           uintptr_t header) {
@@ -47,7 +47,8 @@ AG_FAST uint64_t ag_ocaml_lives_add_young(struct ag_ocaml_lives *lives, enum ag_
 }
 
 /* The minor heap was collected: its blocks have moved to the major heap or are dead. young_pointer:
- * the address of the block that was allocated last, before the collection; 0: unknown. */
+ * the address of the header of the block that was allocated last, before the collection; 0:
+ * unknown. */
 void ag_ocaml_lives_minor_ends(struct ag_ocaml_lives *lives, uintptr_t young_pointer);
 /* The major heap was marked: a block whose header has these bits of color is dead. */
 void ag_ocaml_lives_major_ends(struct ag_ocaml_lives *lives, uint64_t dead_bits);

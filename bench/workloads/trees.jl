@@ -1,5 +1,5 @@
-# trees.jl ROUNDS: the program of bench/parts/julia.py, which only allocates: many trees that become garbage at once and some that remain, strings,
-# arrays.
+# trees.jl ROUNDS: the workload of bench/parts/julia.py. It only allocates: many trees that become garbage immediately, some trees that stay live,
+# strings, and arrays.
 mutable struct Tree
     left::Union{Tree,Nothing}
     right::Union{Tree,Nothing}

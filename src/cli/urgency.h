@@ -11,7 +11,8 @@
 void ag_urgency_begin(void);
 void ag_urgency_end(void);
 
-/* A process that calls this function may be the argument of ag_urgency_hurry. */
+/* Must be called by a process before another process passes its pid to ag_urgency_hurry: installs a
+ * handler of SIGXCPU that gives the priority back. Without it, the signal ends the process. */
 void ag_urgency_allow(void);
 /* Gives the first thread of process PID (0: this process) and all threads that it starts later the
  * priority, so that the process ends soon although thousands of threads want to run. The process

@@ -1,7 +1,7 @@
 /* kept_call.h: the code to which the detour (a jump at the start) of a function leads if the
  * function's callers may rely on more than the ABI guarantees. Such callers are in the same source
  * file, or in a program that was optimized as a whole (arch/x86_64/kept_frame.S lists what they may
- * rely on).
+ * rely on). "Kept": the code preserves all registers, not only those that the ABI preserves.
  *
  * ag_detour_install_kept installs a detour of such a function. Code in the detour's page makes a
  * frame and jumps to entry code, which saves all registers into the frame, a struct ag_kept_call,
@@ -31,7 +31,7 @@
 
 #include "base/compiler.h"
 
-struct ag_kept_call {           /* the caller's registers */
+struct ag_kept_call {           /* the caller's registers at the call, the results, and the datum */
     uintptr_t result_2, result; /* rdx and rax when the detoured call returns */
     uintptr_t flags;
     uintptr_t arguments[6]; /* rdi, rsi, rdx, rcx, r8, r9 */
@@ -53,10 +53,10 @@ extern const unsigned char ag_kept_call_void[] AG_HIDDEN;
 extern const unsigned char ag_kept_call_two[] AG_HIDDEN;
 
 /* Calls call->original with the caller's general registers and the current vector registers. Stores
- * rax and rdx as results, even if the function returns nothing. Entry code of an adapter that
- * returns them gives the caller the same values as without the detour; the three entry codes above
- * replace them by what the datum returns, or by the caller's registers. Returns the first
- * result. */
+ * rax and rdx as results, even if the function returns nothing; entry code of an adapter may return
+ * these to the caller. The three entry codes above overwrite them: by the results of the datum
+ * (ag_kept_call_two: rax and rdx; ag_kept_call: rax), and by the caller's registers. Returns the
+ * first result. */
 uintptr_t ag_kept_original(struct ag_kept_call *call) AG_HIDDEN;
 
 /* For a function that one of the three entry codes above called. AG_KEPT_CALLER_SP: the address of

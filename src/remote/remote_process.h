@@ -21,7 +21,8 @@ struct ag_remote_process {
 };
 
 /* Returns 0, or a negative errno with one line in ret_message: there is no such process, or it is a
- * zombie, a kernel thread or a 32-bit program, or it belongs to another user. */
+ * zombie, a kernel thread or a 32-bit program, or the kernel does not let this process read its
+ * memory. */
 int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process, char ret_message[512]);
 /* Whether the process still exists, is not a zombie, and is not another process with the same
  * pid. */
@@ -44,8 +45,8 @@ uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *proces
  */
 bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_path, size_t limit);
 
-/* Reads /proc/PID/NAME, or with a TID /proc/PID/task/TID/NAME, as far as it fits, and terminates it
- * ("" on failure). Returns the number of bytes, or a negative errno. */
+/* Reads /proc/PID/NAME, or with a TID /proc/PID/task/TID/NAME. Stores as much of the file as fits,
+ * with a NUL at the end ("" on failure). Returns the number of bytes, or a negative errno. */
 ssize_t ag_remote_process_file(pid_t pid, pid_t tid, const char *name, char *ret_text,
                                size_t limit);
 /* Stores the ids of at most LIMIT threads of the process. Returns the number of all its threads. */

@@ -1,7 +1,8 @@
 /* stack_walker.h: captures a stack: takes sp and rbp at a call of an allocation function and
  * returns the stack's id in the stack tree (base/stack_tree.h). A capture first searches the cache
- * of whole stacks. If the stack is not in the cache, the capture walks from frame to frame by
- * rules, until the rest of the stack is equal to the memo, the frames of the last walk.
+ * of whole stacks. If the stack is not in the cache, the capture walks from frame to frame. The
+ * rule of a pc, made from the DWARF call frame information, says how to compute the caller's sp, pc
+ * and rbp. The walk ends at the first frame that is in the memo, the frames of the last walk.
  *
  * Threads: a space belongs to the process, a walker to one thread. A signal handler must not use a
  * walker that is in use; it calls ag_walk_plain instead. No function of this file calls malloc or
@@ -27,8 +28,8 @@ struct ag_unwind_image {    /* the unwinder's view of a loaded object */
     uintptr_t tables_low, tables_high;
     /* stored with each site (a pc in the stack tree); 0 for generated code, which is no image */
     uint32_t id;
-    /* For code without .eh_frame_hdr: its sorted frame descriptions (eh_frame.h). Their pcs are
-     * relative to `low`, their entries to `tables_low`. */
+    /* For code without .eh_frame_hdr: a sorted table of its functions (eh_frame.h). first_pc is
+     * relative to `low`; `entry`, the offset of the FDE, to `tables_low`. */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
 };
@@ -45,10 +46,10 @@ typedef int ag_image_find_fn(void *context, uintptr_t pc, ag_image_use_fn *use, 
  * unloaded); one per process */
 struct ag_unwind_space;
 
-/* `tree` is shared memory: a whole tree of this size, or with a mapper only its base
- * (base/stack_tree.h). It is zeroed, or in use by processes that forked from each other.
- * `private_memory` is zeroed, has ag_unwind_space_bytes(), and is aligned to a cache line; `depth`:
- * frames kept, 1 to AG_DEPTH_MAX. Returns NULL if there is no memory for the tree. */
+/* `tree` is shared memory. Without a mapper it has a whole tree; with a mapper it has only the
+ * tree's base (base/stack_tree.h). It is zeroed, or in use by processes that forked from each
+ * other. `private_memory` is zeroed, has ag_unwind_space_bytes(), and is aligned to a cache line;
+ * `depth`: frames kept, 1 to AG_DEPTH_MAX. Returns NULL if there is no memory for the tree. */
 size_t ag_unwind_space_bytes(void);
 struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, int tree_size,
                                              const struct ag_piece_mapper *mapper, uint32_t depth,
@@ -77,8 +78,8 @@ void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
 /* Captures a stack. sp points to the return address that the call of the allocation function
  * pushed; rbp is the register's value in the caller. Returns the node id; AG_ROOT_NOT_KEPT if the
  * tree is full or has no memory; AG_ROOT_INCOMPLETE if there is no frame at sp. Needs 0.4 KiB of
- * stack; for a pc that is seen for the first time 1.1 KiB, or 1.6 KiB if its CFI row (the row of
- * the DWARF call frame table) does not fit into a packed rule, plus the stack of `find`. */
+ * stack; for a pc that is seen for the first time 1.1 KiB, or 1.6 KiB if its row of the DWARF call
+ * frame table does not fit into the word that is cached as its rule, plus the stack of `find`. */
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 

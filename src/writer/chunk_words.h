@@ -36,9 +36,9 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
                            /* exactly one load: the program may write meanwhile */
                            __ATOMIC_RELAXED);
 }
-/* Fills an event. WORD is its first word; SECOND is the event's second word, from which the stack
- * and (for an ALLOC) the size are taken; it is 0 for an event of one word and for a MOVE, whose
- * second word is an address. Used by chunk_words.c, whose loop selects SECOND without a branch, and
+/* Fills an event. WORD is its first word. SECOND is the event's second word if this has the stack
+ * and (for an ALLOC) the size, otherwise 0: an event of one word has none, and that of a MOVE is an
+ * address. Used by chunk_words.c, whose loop selects SECOND without a branch, and
  * by the loop of one_pass.c, where KIND is a constant. (If this function returned the event, the
  * loop of chunk_words.c would copy it: 9 instructions per event.) */
 AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,

@@ -68,10 +68,11 @@ struct ag_session {
     int first_trace_fd;
     char first_trace_path[4096];
 
-    /* Raw clock value when this writer took the lock; 0: unknown. No other writer has created the
-     * trace of a process that started later. */
+    /* Raw clock value when this writer took the lock; 0: unknown. Only this writer can have created
+     * the trace of a process that started after this time. */
     uint64_t locked_since_raw;
-    struct ag_trace_numbers numbers; /* the last trace that this writer created */
+    struct ag_trace_numbers numbers; /* name and number of the last trace of this writer; the
+                                      * search for a free number begins there */
 };
 
 static inline struct ag_process_slot *ag_session_slot(const struct ag_session *session,
@@ -97,9 +98,9 @@ static inline uint32_t ag_session_chunks_touched(const struct ag_session *sessio
     return touched < session->n_chunks ? touched : session->n_chunks;
 }
 
-/* Populates (allocates memory for) some chunks that no recorder has taken yet: two more than were
- * taken so far, but at most 32. A thread that takes one of these chunks needs no system call, which
- * a sandbox might forbid. What fails is tried again by the next call. */
+/* Populates (allocates memory for) chunks that no recorder has taken yet. Afterwards their number
+ * is that of the taken chunks plus 2, but at most 32. A thread that takes one of these chunks needs
+ * no system call, which a sandbox might forbid. What fails is tried again by the next call. */
 void ag_session_prepare_chunks(const struct ag_session *session);
 
 static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,
@@ -159,12 +160,12 @@ int ag_session_open_private(const char *path, struct ag_session **ret_session,
  * reader copies it. false: a writer is at work. */
 bool ag_session_lock_out_writer(const struct ag_session *session);
 
-/* Does any process still have the memory with which it joined the session, or a copy of such memory
- * that it got by fork? Returns true if that cannot be found out. */
+/* Returns whether a process holds the lock of any family: it has joined the session and executed no
+ * other program since, or was forked from such a process. true: also if that is unknown. */
 bool ag_session_has_families(const struct ag_session *session);
-/* Does any process hold the lock WHICH that belongs to IDENTITY, the random number of a process?
- * WHICH: the lock of this process alone, or of its family, which are the process and those forked
- * from it (segment.h, section 6). Returns true if that cannot be found out. */
+/* Returns whether a process holds a lock of the process with the random number IDENTITY. WHICH: the
+ * lock of this process alone, or the lock that it shares with the processes that were forked from
+ * it, its family (segment.h, section 6). true: also if that is unknown. */
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
                           enum ag_life_lock which);
 

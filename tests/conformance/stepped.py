@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs a signal handler after each single instruction of a few calls (programs/allocators/stepped.c). The handler allocates, leaves by
-siglongjmp, or forks. Some calls are of the program's own allocator, whose functions have detours (jumps to allogram's code). Others are of
-a library's allocator, whose functions are interposed: the dynamic loader finds allogram's functions of the same names first. Every block
+siglongjmp, or forks. The calls are those of an allocator in the program, whose functions have detours (jumps to allogram's code); of an
+allocator in a library, whose functions are interposed (the dynamic loader finds allogram's functions of the same names first); of mmap; and
+of Lua. Every block
 must be recorded once, no free may be a ghost free (the free of a block whose allocation is not in the trace), and nothing may hang."""
 
 import collections
@@ -74,7 +75,7 @@ def a_case(tools, program, act, how, mode):
         found = collections.Counter(int(size) for size in re.findall(rb" alloc address=\S+ size=(\d+) ", dump))
         wrong = ["%d bytes: %d, should be %d" % (size, found[size], truth[size]) for size in sorted(truth | found)
                  if found[size] != truth[size] and (size in truth or size >= 20000)]
-        failures.require("the blocks of each size are recorded; wrong are %d sizes: %s" % (len(wrong), "; ".join(wrong[:5])), not wrong)
+        failures.require("the blocks of each size are recorded; %d sizes differ: %s" % (len(wrong), "; ".join(wrong[:5])), not wrong)
         summary = recorded.report(tools, traces[0])
         failures.expect("lost events", summary["lost_events"]["total"], 0)
         failures.expect("ghost frees", summary["ghost_frees"], 0)
@@ -82,7 +83,7 @@ def a_case(tools, program, act, how, mode):
 
 
 def a_thread_that_left_deep_frames(tools):
-    """After siglongjmp out of an allocation 2 MiB further down on the stack, the stacks of the same thread have Lua's functions as before."""
+    """A thread leaves 2 MiB of C frames and an allocation by siglongjmp. The stacks of its later allocations must still have Lua's functions."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("left_deep_lua")], folder)

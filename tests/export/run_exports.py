@@ -202,7 +202,7 @@ def heaptrack(exports, failures):
         used = [int(line[2:], 16) for line in lines if line.startswith("+ ")]
         kinds = sum(line.startswith("a ") for line in lines)
         # otherwise heaptrack_gui writes beyond the end of an array
-        failures.require("%s: the kinds of allocations are first allocated in the order of their numbers" % name,
+        failures.require("%s: the first events of the kinds of allocations come in the order of the kinds' numbers" % name,
                          list(dict.fromkeys(used)) == list(range(kinds)))
         seen = consumers.heaptrack_print(path, exports.folder)
         failures.expect("%s: calls" % name, seen["calls"], trace.summary["allocated_blocks"])
@@ -328,8 +328,8 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until select the same blocks in every format but firefox as --from and --to in the report. If they select no block, an
-    export as csv or json is an empty table, and an export in another format fails."""
+    """`export --from --until` selects the same blocks as `report --from --to`, in every format except firefox, which is not tested. If no block is
+    selected, an export as csv or json is an empty table, and an export in another format fails."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
@@ -339,7 +339,7 @@ def windows(exports, failures):
         wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
         for form in FORMATS:
             if form == "firefox" or not readable(form):
-                continue  # only the case `firefox` compares this format, without a window
+                continue  # the firefox cases compare this format, without a window
             if wanted["allocated_blocks"] == 0 and form not in ("csv", "json"):
                 refused = recorded.run([exports.tools.allogram, "export", trace.path, "--to=" + form, *export_options, "-o",
                                         os.path.join(exports.folder, "refused")])
@@ -395,7 +395,7 @@ def hostile_names(exports, failures):
             text = file.read()
         if form == "pprof":
             text = gzip.decompress(text)  # lengths and tags may be any byte, so only escape sequences are searched for
-            failures.require("pprof: no escape sequence is in the file", b"\x1b[" not in text and b"\x1b]" not in text and b"\xff 0" not in text)
+            failures.require("pprof: neither an escape sequence nor an invalid byte of the name is in the file", b"\x1b[" not in text and b"\x1b]" not in text and b"\xff 0" not in text)
             continue
         left_over = set(text) & (set(range(32)) | {0x7f}) - {0x0a} - ({0x0d} if form == "csv" else set())
         failures.expect("%s: control characters" % form, sorted(left_over), [])
@@ -447,7 +447,7 @@ CASES = [
     ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
     ("heaptrack, by heaptrack_gui", heaptrack_gui),
     ("firefox, by the Firefox Profiler", firefox), ("firefox, of a sampled trace", firefox_sampled), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
-    ("filters narrow every format alike", filters), ("time windows", windows),
+    ("--focus in csv, folded, dhat and heaptrack", filters), ("time windows", windows),
     ("folding", folding), ("function counters", function_counters), ("processes merged", merged), ("hostile names", hostile_names),
 ]
 

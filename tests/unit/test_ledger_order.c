@@ -211,9 +211,10 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
             ag_ledger_apply((ledger), (stream), list, sizeof(list) / sizeof(list[0])), 0); \
     } while (0)
 
-/* Blocks of 100 and of 50 bytes are allocated at one address, and one free comes too late or too
- * early. So an alloc buries a block (replaces one that was not freed), and a free finds no block.
- * The ledger must count the buried block and this free as one death, in either order. */
+/* Blocks of 100 and of 50 bytes are allocated at one address. The free of the first block comes
+ * after the second alloc, or before the first alloc. So an alloc replaces a live block, and one of
+ * the two frees finds no block. The ledger must count the replaced block and that free as one
+ * death. */
 static void a_replaced_block_and_its_late_free_are_one_death(void **state) {
     (void)state;
     for (int ghost_is_first = 0; ghost_is_first < 2; ghost_is_first++) {

@@ -111,7 +111,7 @@ static int id_of(const struct ag_option *table, const char *word) {
     return id;
 }
 
-static void a_runtime_adds_its_options_where_the_table_has_a_place(void **state) {
+static void the_options_of_a_runtime_are_valid_only_in_tables_that_have_their_row(void **state) {
     (void)state;
     const struct ag_option decoders[] = {{'o', "output", "FILE", ""}, AG_OPTIONS_OF_DECODERS};
     const struct ag_option links[] = {AG_OPTIONS_OF_LINKS, {'o', "output", "FILE", ""}};
@@ -128,7 +128,7 @@ int main(void) {
         cmocka_unit_test(invalid_times_are_refused),
         cmocka_unit_test(bytes_take_powers_of_1024),
         cmocka_unit_test(counts_are_decimal_and_do_not_overflow),
-        cmocka_unit_test(a_runtime_adds_its_options_where_the_table_has_a_place),
+        cmocka_unit_test(the_options_of_a_runtime_are_valid_only_in_tables_that_have_their_row),
         cmocka_unit_test(a_percentage_ends_at_a_hundred),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 /* libc_inside.c: allocations that the C library makes for its callers: strdup, asprintf, getline,
- * fopen, opendir, qsort of a large array, setlocale, open_memstream. Their sizes depend on the
- * library, so the judge (counting_preload.c) counts them.
+ * fopen, opendir, qsort of a large array, setlocale, open_memstream. Their number depends on the
+ * library. So a second preloaded library (counting_preload.c) counts the calls of malloc, and the
+ * trace must agree with it.
  *
- * In the counts below, `runtime` stands for further blocks that the C library or the language's
- * runtime allocates; the judge (counting_preload.c) counts them.
+ * In the counts below, `runtime` stands for the further blocks of the C library, so 100 is only a
+ * lower limit.
  *
  * A ghost free is a free of a block whose allocation was not recorded.
  *
