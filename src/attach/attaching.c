@@ -153,8 +153,10 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
     r = r < 0 ? r : attach_check(attach, ret_message);
     if (r == 0 &&
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
-        r = ag_error_message(ret_message, -ENOMEM, "%d (%s): has too many allocators", pid,
-                             attach->process.name);
+        r = ag_error_message(
+            ret_message, -ENOMEM,
+            "%d (%s): has more than %d code ranges of allocators; start it under allogram run", pid,
+            attach->process.name, AG_ZONES_MOST);
     }
     if (r < 0) {
         (void)ag_attach_free(attach);
@@ -490,11 +492,11 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     if (r == -EINTR) {
         (void)ag_attach_interrupted(attach, ret_message);
     } else if (r < 0) {
-        (void)ag_error_message(ret_message, r, "%d (%s): cannot call a function in it: %s",
+        (void)ag_error_message(ret_message, r, "%d (%s): cannot call a function in the process: %s",
                                attach->process.pid, attach->process.name,
                                r == -EFAULT
-                                   ? "it has just executed another program, or unmapped what "
-                                     "was there; attach again"
+                                   ? "it executed another program or unmapped the function "
+                                     "meanwhile; attach again"
                                    : strerror(-r));
     } else {
         r = agent_load(attach, agent, session_path, ret_message);

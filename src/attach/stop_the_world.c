@@ -362,10 +362,11 @@ static void pause_before_try(struct ag_attach *attach) {
 }
 
 static int at_beginning_error(const struct ag_attach *attach, char message[512]) {
-    return ag_error_message(message, -EAGAIN,
-                            "%d (%s): at each try a thread was at the beginning of an allocation "
-                            "function; try again",
-                            attach->process.pid, attach->process.name);
+    return ag_error_message(
+        message, -EAGAIN,
+        "%d (%s): cannot stop it safely: at each attempt a thread was in the first "
+        "instructions of an allocation function; try again",
+        attach->process.pid, attach->process.name);
 }
 
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,

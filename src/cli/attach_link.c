@@ -209,7 +209,8 @@ static void finish_recording(struct attachment *at, int patience_ms) {
         char word[AG_SHELL_WORD_BYTES];
         (void)kill(supervisor->writer, SIGKILL); /* its pid is not reused before waitpid */
         (void)waitpid(supervisor->writer, NULL, 0);
-        ag_say("the trace is incomplete; to save what was recorded: allogram check %s",
+        ag_say("the writer did not finish, so the trace is incomplete; to save what was recorded: "
+               "allogram check %s",
                ag_shell_word(at->trace, word, sizeof(word)));
         supervisor->session = ag_session_close(supervisor->session);
         return;

@@ -256,8 +256,8 @@ static int check_request(const struct request *request, const struct ag_options 
         !ag_export_can_fold(request->export.format)) {
         return ag_fail(AG_EXIT_USAGE, "export: --fold=auto --to=%s: %s", request->export.format,
                        strcmp(request->export.format, "dhat") == 0
-                           ? "this format has the highest use of each stack, which cannot be added "
-                             "up when stacks become equal; use --to=pprof or --to=speedscope"
+                           ? "folding merges stacks, and this format has the peak of each stack; "
+                             "peaks cannot be added; use --to=pprof or --to=speedscope"
                            : "this format contains no stacks");
     }
     if (request->trace.profile.to_ns != 0 &&

@@ -364,9 +364,11 @@ int ag_command_observe(int argc, char **argv) {
                        request.other_option);
     }
     if (request.shows_rss && request.has_duration) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "observe: --rss looks once, so --duration is not possible with it; the "
-                       "memory over time: allogram attach, then allogram report --view=timeline");
+        return ag_fail(
+            AG_EXIT_USAGE,
+            "observe: --rss and --duration cannot be combined, because --rss reads the memory "
+            "once; to record it over time, use allogram attach, then allogram report "
+            "--view=timeline");
     }
     if (request.shows_rss) {
         return ag_observe_rss(&(struct ag_rss_request){

@@ -353,8 +353,9 @@ static int look_twice(struct looks *looks, struct ag_link *link) {
     if (wait_for_end(looks, link) && kind->memory(link, &looks->now, text) == 0) {
         looks->has_before = true;
     } else {
-        ag_say("observe: %s has ended or does not answer; the results are those of the start",
-               looks->request->name);
+        ag_say(
+            "observe: %s has ended or does not answer; shown is the first of the two measurements",
+            looks->request->name);
         looks->now = looks->before;
         looks->before = (struct ag_link_memory){0};
     }

@@ -108,8 +108,9 @@ static int gate_print(const struct ag_gate *gate) {
         switch (result->outcome) {
         case AG_GATE_PASSED:
             if (result->is_unsure) {
-                ag_say("report: %s: --fail-if='%s' is uncertain, which is not a failure: %s",
-                       result->trace, text, result->values);
+                ag_say(
+                    "report: %s: the samples do not decide --fail-if='%s', so it does not fail: %s",
+                    result->trace, text, result->values);
             }
             break;
         case AG_GATE_HOLDS:

@@ -420,8 +420,8 @@ void ag_run_summary_print_before(const struct ag_glibc_heap *heap) {
         most = heap->class_bytes[i] > heap->class_bytes[most] ? i : most;
     }
     ag_say(
-        "allocated before attach: %s blocks, %s in use in glibc's main heap, most of it in blocks "
-        "of up to %s; %s free",
+        "allocated before attach: %s blocks, %s in use in glibc's main heap, the largest part in "
+        "blocks of up to %s; %s free",
         ag_quantity_count(&blocks, heap->n_blocks), ag_quantity_bytes(&bytes, heap->bytes),
         ag_quantity_bytes(&size, UINT64_C(1) << most),
         ag_quantity_bytes(&free_bytes, heap->free_bytes));

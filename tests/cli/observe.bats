@@ -194,11 +194,11 @@ time.sleep(60)' >pid 3>&- &
     [ ! -e "/tmp/perf-$target.map" ]
 }
 
-@test "--rss refuses --duration, because it looks once" {
+@test "--rss refuses --duration, because it reads the memory once" {
     run "$ALLOGRAM" observe $$ --rss --duration=1s
     [ "$status" -eq 2 ]
     [ "${#lines[@]}" -eq 1 ]
-    [[ $output == *"--rss looks once, so --duration is not possible"* ]]
+    [[ $output == *"--rss and --duration cannot be combined"* ]]
     "$ALLOGRAM" observe $$ --rss --limit=3
 }
 
