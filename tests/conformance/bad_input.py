@@ -509,13 +509,15 @@ def flipped_trace(case, folder):
 
 def trace_still_growing(case, folder):
     """`report` and `check` of a recording that is still running."""
-    process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1"])
-    time.sleep(0.5)
-    traces = recorded.traces_in(folder)
+    process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "cat"], stdin=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (traces := recorded.traces_in(folder)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     case.fail_unless("no trace yet", len(traces) == 1)
     if traces:
         outcome = case.run("report", traces[0], "--json")
         case.fail_unless("report: status %d" % outcome.status, outcome.status in (0, 1))
+    process.stdin.close()
     process.wait()
     case.expect("status", process.returncode, 0)
     case.expect("status of check", recorded.check(case.tools, traces[0])[0], 0)

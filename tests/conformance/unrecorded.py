@@ -503,11 +503,43 @@ def the_writer_ends(tools):
     return failures
 
 
-def statuses(tools):
-    """The traces of processes that are not direct children of `run` contain the exit status."""
+# Executes two commands with sh. Waits for the end of each, and lets it be a zombie for some time before it takes the exit status.
+PATIENT_PARENT = r"""
+#define _GNU_SOURCE
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    static const char *const commands[] = {"exit 3", "kill -9 $$"};
+    for (int i = 0; i < 2; i++) {
+        siginfo_t info;
+        const pid_t child = fork();
+        if (child == 0) {
+            execlp("sh", "sh", "-c", commands[i], (char *)NULL);
+            _exit(127);
+        }
+        waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+        usleep(700 * 1000);
+        waitpid(child, NULL, 0);
+    }
+    return 0;
+}
+"""
+
+
+def linux_version():
+    return tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
+
+
+def statuses(tools, is_patient):
+    """The traces of processes that are not direct children of `run` contain the exit status. Linux gives the status of a process whose parent
+    has taken it from 6.15 on (src/writer/process_watch.h)."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        recorded.record(tools, ["bash", "-c", 'sh -c "sleep 0.05; exit 3"; sh -c "sleep 0.05; kill -9 \\$\\$"; true'], folder)
+        command = ["bash", "-c", 'sh -c "sleep 0.05; exit 3"; sh -c "sleep 0.05; kill -9 \\$\\$"; true']
+        if is_patient:
+            command = [os.path.join(folder, "parent")]
+            subprocess.run(["gcc", "-w", "-x", "c", "-o", command[0], "-"], input=PATIENT_PARENT.encode(), check=True)
+        recorded.record(tools, command, folder)
         found = []
         for trace in recorded.wait_until_ended(tools, folder):
             lines = recorded.run([tools.allogram, "dump", trace]).stdout.decode(errors="replace").splitlines()
@@ -527,12 +559,17 @@ def main():
              "a live file that was removed": removed_file,
              "nothing is left when run returns": nothing_is_left,
              "a program that is executed at the end is recorded": executed_at_the_end,
-             "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
+             "a writer that is asked to end": the_writer_ends,
+             "statuses of grandchildren": lambda tools: statuses(tools, is_patient=True),
              "an allocator that was not seen": unseen_allocator,
              "a library opened with RTLD_DEEPBIND": deep_binding}
-    results = tap.Plan(len(cases) + 1)
+    results = tap.Plan(len(cases) + 2)
     for name, case in cases.items():
         results.run(name, lambda case=case: case(tools))
+    if linux_version() < (6, 15):
+        results.skip("statuses that the parent takes at once", "Linux gives them from 6.15 on")
+    else:
+        results.run("statuses that the parent takes at once", lambda: statuses(tools, is_patient=False))
     if glibc_version() < (2, 35):
         results.skip("a second C library", "this glibc does not report whether there is one")
     else:

@@ -266,16 +266,18 @@ DEEP_COLLECTIONS_ROUNDS = 50  # of the recursion; each collection has a row with
 def deep_stacks_are_complete(node):
     """In a deep recursion, the stacks of samples and of collections contain all functions up to the process's first one."""
     failures = tap.Failures()
-    for what, options, rounds in (("samples", ["--stacks"], rounds_for(node, "recurse", 1.5)), ("collections", ["--gc"], DEEP_COLLECTIONS_ROUNDS)):
+    # Some 1.2 % of the samples are incomplete, because a collection moved the stack meanwhile. Of 2000 samples, it is never 2 %.
+    for what, options, rounds, least in (("samples", ["--stacks"], rounds_for(node, "recurse", 1.5), 2000),
+                                         ("collections", ["--gc"], DEEP_COLLECTIONS_ROUNDS, 20)):
         n = whole = 0
-        for _ in range(5):  # on a busy machine, there may be few samples
+        for _ in range(12):  # on a busy machine, a run may have few samples
             result, _ = observe_work(node, ("--rate=499", *options), lambda: run(node, "recurse", rounds))
             rows = result["stacks"] if what == "samples" else result["gc"]["collections"]
             stacks = [([frame["function"] for frame in row.get("frames") or []], row.get("count", 1)) for row in rows]
             deep = [(names, count) for names, count in stacks if any(name in ("observed_node:down/1", "observed_node:build/1") for name in names)]
             whole += sum(count for names, count in deep if names[-2:] == ["observed_node:dive/1", ENTRY])
             n += sum(count for _, count in deep)
-            if n >= 20:
+            if n >= least:
                 break
         print("# %s: %d stacks of the recursion, complete: %d" % (what, n, whole))
         failures.require("%s: nearly all stacks end at the process's first function: %d of %d" % (what, whole, n), whole >= 0.98 * n - 1 and n >= 20)

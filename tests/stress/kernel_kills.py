@@ -197,9 +197,6 @@ def make_file(folder, size):
     return path
 
 
-LATER_MOST = 0.05  # share of the memory that may have been allocated after the last sample
-
-
 def is_near(got, wanted):
     return abs(got - wanted) <= max(wanted * 0.02, KERNEL_EXACTNESS)
 
@@ -217,7 +214,7 @@ def check_counts(failures, tools, program, block_bytes):
     return recorded.report(tools, trace)
 
 
-def check_kill(failures, report, limit, cgroup, kills, log):
+def check_kill(failures, tools, report, limit, cgroup, kills, log, block_bytes):
     trace = report["trace"]
     kill = trace.get("kernel_kill")
     if kill is None:
@@ -242,12 +239,13 @@ def check_kill(failures, report, limit, cgroup, kills, log):
         failures.expect("sizes of the kernel's log", tuple((kill["kernel_log"] or {}).values()), wanted)
     else:
         failures.expect("sizes of a log that cannot be read", kill["kernel_log"], None)
-    # The sample cannot have what the program allocated after it. On a busy machine the last sample may be some milliseconds older.
-    growth = kill["growth"]["bytes"] * (trace["duration_ns"] - last["time_ns"]) // max(1, kill["growth"]["time_ns"])
-    later = min(2 * growth, wanted[0] * LATER_MOST)
+    # The sample does not have what the program allocated after it. The last block may not have been used yet.
+    sites = recorded.report(tools, trace["file"], "--view=sites", "--from=%dns" % last["time_ns"])["sites"]
+    later = sum(row["own"]["allocated_bytes"] for row in sites if row["function"] in ("grow_little", "grow_much"))
     got = (last["anonymous_bytes"], last["file_bytes"])
-    failures.fail_unless("anonymous and file bytes %s, at most %d later, by the kernel %s" % (got, later, wanted[:2]),
-                         is_near(got[1], wanted[1]) and (is_near(got[0], wanted[0]) or got[0] <= wanted[0] <= got[0] + later))
+    failures.fail_unless("anonymous and file bytes %s, %d later, by the kernel %s" % (got, later, wanted[:2]),
+                         is_near(got[1], wanted[1]) and
+                         -block_bytes - KERNEL_EXACTNESS <= wanted[0] - got[0] - later <= KERNEL_EXACTNESS)
 
 
 def killed(tools, seed, place, log, nested=False):
@@ -265,7 +263,7 @@ def killed(tools, seed, place, log, nested=False):
         kernel.close()
         failures.expect("status of run", status, 137)
         report = check_counts(failures, tools, program, block_kib << 10)
-        check_kill(failures, report, limit, above, kills, log)
+        check_kill(failures, tools, report, limit, above, kills, log, block_kib << 10)
         words = "killed by the kernel: limit %.3g MiB of cgroup %s" % (limit / MIB, above.name)
         text = recorded.run([tools.allogram, "report", program.trace()]).stdout.decode()
         explained = recorded.run([tools.allogram, "explain", program.trace()]).stdout.decode()
