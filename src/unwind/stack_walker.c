@@ -66,9 +66,14 @@
  *
  * In addition, a step before the first guess reads only in the walker's readable range
  * (readable_range.h), because rules are sometimes wrong, above all those of assembler code. When
- * the range moves to another stack, the memo is dropped. If a walk goes from one stack to another
- * (from a handler on a signal stack to the interrupted code), only the frames on the last stack are
- * remembered, because frames in the memo must be in the order of their addresses.
+ * the range moves to another stack, the memo is dropped. If a walk goes from one stack to another,
+ * only the frames on the last stack are remembered, because frames in the memo must be in the order
+ * of their addresses.
+ *
+ * A signal frame does not prove that the interrupted frame exists: a handler on an alternate stack
+ * may unmap the stack that it interrupted, and leave by siglongjmp. So after a signal frame the
+ * range is empty, and this walk tests each page of the outer frames by a system call. The frames up
+ * to the signal frame are not remembered.
  *
  * 4. Depth
  *
@@ -419,9 +424,6 @@ AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
         outcome->has_guessed = true;
         guess_begins(reader, registers->sp);
     }
-    if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) { // the interrupted code may be on another stack
-        reader->has_moved = true;
-    }
     if (!AG_RULE_NEEDS_GENERAL(rule)) {
         return ag_frame_step_fast(registers, rule, read_guessed, reader);
     }
@@ -474,6 +476,11 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
         }
     }
     frame->n_others = (uint32_t)(reader->other - walker->new_others);
+    if (AG_UNLIKELY(AG_RULE_KIND(rule) == AG_RULE_SIGNAL)) {
+        /* The interrupted code may be on another stack, which the handler may have unmapped. */
+        *reader->stack = (struct ag_readable_range){.low = 0};
+        reader->has_moved = true;
+    }
     if (AG_UNLIKELY(reader->has_moved)) {
         reader->has_moved = false;
         outcome->forgotten = (int32_t)outcome->n_new - 1;

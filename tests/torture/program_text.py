@@ -182,6 +182,8 @@ def numbers_of(dice, name, place):
     if name == "timer":
         kinds = [0, 2, 3] if place.threaded or place.orphaned else [0, 1, 2, 3]
         return [dice.choice(kinds)]
+    if name == "crashes":
+        return [below(3)]
     if name in ("contexts", "coroutines"):
         return [below(5), 1 + below(8), 1 + below(6)]
     if name in ("plugins", "converters", "locales", "mappings"):
@@ -215,6 +217,7 @@ LEAVES = {
     "vfork": (3, is_always),
     "clone": (2, is_always),
     "timer": (2, lambda place: not place.filtered and not place.quiet),
+    "crashes": (2, lambda place: not place.filtered and not place.quiet and not place.limited),
     "contexts": (3, lambda place: not place.quiet),
     "coroutines": (3, lambda place: not place.quiet),
     "plugins": (3, loads),

@@ -17,6 +17,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "nodes.h"
@@ -84,6 +85,66 @@ uint64_t act_handler(const struct node *node, uint64_t seed) {
     }
     handler_node = outer;
     return result; /* the handler of SIGUSR2 remains, because other threads use it, too */
+}
+
+static __thread sigjmp_buf crash_place;
+static __thread void *crash_stack;
+static __thread int crash_kind;
+enum { CRASH_BYTES = 64 << 10 };
+
+static void on_crash(int number) {
+    (void)number;
+    block_free(block_make(4, 231));
+    if (crash_kind == 0) {
+        munmap(crash_stack, CRASH_BYTES);
+    } else if (crash_kind == 1) {
+        mprotect(crash_stack, CRASH_BYTES, PROT_NONE);
+    } else {
+        mmap(crash_stack, CRASH_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    }
+    block_free(block_make(4, 232));
+    siglongjmp(crash_place, 1);
+}
+
+static void crash(void) {
+    block_free(block_make(4, 233));
+    raise(SIGRTMIN + 4);
+}
+
+/* crashes(seed, kind): three times, a coroutine raises a signal. The handler, on an alternate stack
+ * next to the coroutine's, takes the coroutine's stack away, allocates, and calls longjmp. Kinds: 0
+ * (the stack is unmapped), 1 (protected) and 2 (replaced by another mapping). */
+uint64_t act_crashes(const struct node *node, uint64_t seed) {
+    const struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
+    stack_t alternate = {.ss_size = CRASH_BYTES}, old;
+    uint64_t result = 0;
+    (void)seed;
+    sigaction(SIGRTMIN + 4, &action, NULL); /* the handler remains; other threads use it, too */
+    for (volatile int i = 0; i < 3; i++) {
+        ucontext_t back, coroutine;
+        alternate.ss_sp =
+            mmap(NULL, 2 * CRASH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        crash_stack = (char *)alternate.ss_sp + CRASH_BYTES;
+        crash_kind = (int)node->numbers[1];
+        /* sigaltstack fails if this code runs on an alternate stack */
+        const int r = sigaltstack(&alternate, &old);
+        if (r == 0 && sigsetjmp(crash_place, 1) == 0) {
+            getcontext(&coroutine);
+            coroutine.uc_stack.ss_sp = crash_stack;
+            coroutine.uc_stack.ss_size = CRASH_BYTES;
+            coroutine.uc_link = &back;
+            makecontext(&coroutine, crash, 0);
+            swapcontext(&back, &coroutine);
+            complain("a coroutine that crashes returned");
+        }
+        if (r == 0) {
+            old.ss_flags &= SS_DISABLE;
+            sigaltstack(&old, NULL);
+        }
+        munmap(alternate.ss_sp, 2 * CRASH_BYTES);
+        result = mix(result, (uint64_t)r);
+    }
+    return result;
 }
 
 static volatile sig_atomic_t n_alarms;
