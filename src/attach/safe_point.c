@@ -17,11 +17,17 @@
  *     in a function of the libc that is listed below
  *     the innermost frame is in the libc only during a   elsewhere in the libc, its state between
  *     system call that waits                             two calls of internal functions is unknown
+ *     the innermost frame is not in a stub of the PLT    the caller, which may hold a lock, has no
+ *                                                        frame anymore if it jumped to the stub
  *     the thread is in no restartable sequence (rseq)    the kernel would not restart the sequence
  *     the thread does not intercept its own system       the program would intercept the system
  *     calls (syscall user dispatch)                      calls of dlopen, too
  *     the thread has no child or parent in the same      they may share its thread-local storage
  *     memory (clone with CLONE_VM)
+ *
+ * The allocator of a program or library is its functions malloc, free and so on (of a library, all
+ * its code), and the functions that these reach by jumps, because a function that ends with a jump
+ * to another one has no frame then (reached_code.h).
  *
  * The allocator of the libc is taken to be all code from the end of the last function before the
  * functions of malloc to the start of the first function after them. Functions without a name in
@@ -34,6 +40,7 @@
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
+#include "reached_code.h"
 #include "remote/memory_sharers.h"
 #include "remote/remote_memory.h"
 
@@ -91,6 +98,16 @@ static int add_zone(struct ag_safe_ground *ground, uint64_t low, uint64_t high, 
     }
     ground->zones[ground->n_zones++] = (struct ag_zone){low, high, what};
     return 0;
+}
+
+/* Returns a description of the zone that contains ADDRESS; NULL: none does. */
+static const char *zone_obstacle(const struct ag_safe_ground *ground, uint64_t address) {
+    for (size_t i = 0; i < ground->n_zones; i++) {
+        if (ground->zones[i].low <= address && address < ground->zones[i].high) {
+            return ground->zones[i].what;
+        }
+    }
+    return NULL;
 }
 
 static int add_functions(struct ag_safe_ground *ground, struct ag_observed_image *image,
@@ -171,6 +188,34 @@ static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *im
                : 0;
 }
 
+/* Adds the functions that the functions of allocators outside of the libc reach by jumps. */
+static int add_reached(struct ag_safe_ground *ground) {
+    static struct ag_reached_code reached; /* attach examines one process, in one thread */
+    reached = (struct ag_reached_code){.images = ground->images, .libc = ground->libc};
+    for (size_t i = 0; i < ground->images->n_sorted; i++) {
+        struct ag_observed_image *image = ground->images->sorted[i];
+        if (!image->is_open || image == ground->libc ||
+            ag_remote_elf_symbol(&image->elf, "malloc") == NULL) {
+            continue;
+        }
+        for (size_t k = 0; k < AG_ARRAY_SIZE(allocator_functions); k++) {
+            const struct ag_remote_symbol *symbol =
+                ag_remote_elf_symbol(&image->elf, allocator_functions[k]);
+            if (symbol != NULL && symbol->is_function) {
+                ag_reached_code_add(&reached, symbol->address + image->bias);
+            }
+        }
+    }
+    int r = 0;
+    for (size_t i = 0; i < reached.n && r == 0; i++) {
+        const uint64_t low = reached.functions[i].low, high = reached.functions[i].high;
+        r = zone_obstacle(ground, low) == NULL || zone_obstacle(ground, high - 1) == NULL
+                ? add_zone(ground, low, high, in_allocator)
+                : 0;
+    }
+    return r;
+}
+
 int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
                           const struct ag_observed_image *libc) {
     ground->images = images;
@@ -183,7 +228,7 @@ int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_imag
             r = add_image(ground, images->sorted[i]);
         }
     }
-    return r;
+    return r < 0 ? r : add_reached(ground);
 }
 
 void ag_safe_ground_done(struct ag_safe_ground *ground) {
@@ -253,15 +298,6 @@ static bool is_waiting_call(long call) {
     return false;
 }
 
-static const char *zone_obstacle(const struct ag_safe_ground *ground, uint64_t address) {
-    for (size_t i = 0; i < ground->n_zones; i++) {
-        if (ground->zones[i].low <= address && address < ground->zones[i].high) {
-            return ground->zones[i].what;
-        }
-    }
-    return NULL;
-}
-
 bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
                             const struct ag_traced_thread *thread) {
     const uint64_t sp = thread->registers.rsp;
@@ -324,6 +360,9 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     }
     if (call < 0 && (image == ground->libc || begins_with(basename(image->path), "libpthread"))) {
         return "in the libc";
+    }
+    if (call < 0 && ag_is_in_stub(thread->pid, thread->registers.rip)) {
+        return "at a call of a library";
     }
     const size_t n = walk_stack(ground, thread, &end);
     for (size_t i = 0; i < n; i++) {

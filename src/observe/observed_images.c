@@ -20,6 +20,7 @@
 #include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
 #include "symbol/image_cfi.h"
+#include "unwind/eh_frame.h"
 #include "table/array.h"
 
 enum {
@@ -301,6 +302,27 @@ struct ag_observed_image *ag_observed_images_find(const struct ag_observed_image
         }
     }
     return low != 0 && pc < images->sorted[low - 1]->high ? images->sorted[low - 1] : NULL;
+}
+
+bool ag_observed_image_function(struct ag_observed_image *image, uint64_t address,
+                                uint64_t *ret_low, uint64_t *ret_high) {
+    struct ag_cfi_entry entry;
+    if (!image->is_open) {
+        return false;
+    }
+    const struct ag_remote_symbol *symbol =
+        ag_remote_elf_function(&image->elf, address - image->bias);
+    if (symbol != NULL) {
+        *ret_low = symbol->address + image->bias;
+        *ret_high = *ret_low + symbol->n_bytes;
+        return true;
+    }
+    if (ag_image_cfi_function(image->cfi, address - image->bias, &entry) < 0) {
+        return false;
+    }
+    *ret_low = entry.function + image->bias;
+    *ret_high = entry.end + image->bias;
+    return true;
 }
 
 bool ag_observed_images_is_trampoline(const struct ag_observed_images *images, uint64_t address) {

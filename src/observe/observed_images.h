@@ -45,6 +45,10 @@ struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_
 int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);
+/* Finds the function that contains the address in memory, [*ret_low, *ret_high), by the symbols of
+ * its image or by its unwind tables. Returns false if they do not have it. */
+bool ag_observed_image_function(struct ag_observed_image *image, uint64_t address,
+                                uint64_t *ret_low, uint64_t *ret_high);
 /* Whether the address is in the kernel's trampoline for return probes. While a function with such a
  * probe runs, its return address on the stack is replaced by the trampoline's address; only the
  * kernel knows the real return address. */

@@ -86,6 +86,19 @@ def attach_to_a_coroutine_on_memory_of_malloc():
 
 
 @test
+def attach_while_an_allocator_of_the_program_holds_its_lock():
+    """In half of the moments, the thread is in a function that malloc or free has jumped to, and which holds the allocator's lock. A call
+    of dlopen would wait for ever."""
+    with Target(os.path.join(PROGRAMS, "locked_malloc")) as target, tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+        for _ in range(100 if IS_FULL else 10):
+            attached = Attached(target.pid, folder, "--mode=exact")
+            assert not attached.is_refused, attached.first
+            attached.detach()
+        assert target.ask("go") == "done"
+
+
+@test
 def attach_to_threads_with_the_smallest_stacks():
     is_unharmed("small")
 
