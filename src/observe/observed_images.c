@@ -20,8 +20,8 @@
 #include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
 #include "symbol/image_cfi.h"
-#include "unwind/eh_frame.h"
 #include "table/array.h"
+#include "unwind/eh_frame.h"
 
 enum {
     VDSO_BYTES_MAX = 64 << 10,
