@@ -143,7 +143,7 @@ static struct ag_observed_image *find_libc(const struct ag_observed_images *imag
     for (size_t i = 0; i < images->n_sorted; i++) {
         struct ag_observed_image *image = images->sorted[i];
         if (image->is_open && strncmp(basename(image->path), "libc", 4) == 0 &&
-            ag_remote_elf_symbol(&image->elf, "gnu_get_libc_version") != NULL) {
+            ag_remote_elf_symbol(image->elf, "gnu_get_libc_version") != NULL) {
             return image;
         }
     }
@@ -154,14 +154,14 @@ static bool is_static(const struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n_sorted; i++) {
         const struct ag_observed_image *image = images->sorted[i];
         if (image->is_open && image->is_program) {
-            return ag_remote_elf_segment(&image->elf, PT_INTERP) == NULL;
+            return ag_remote_elf_segment(image->elf, PT_INTERP) == NULL;
         }
     }
     return false;
 }
 
 static uint64_t address_in(struct ag_observed_image *image, const char *name) {
-    const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(&image->elf, name);
+    const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(image->elf, name);
     return symbol != NULL && symbol->is_function ? symbol->address + image->bias : 0;
 }
 
@@ -170,13 +170,13 @@ static uint64_t address_in(struct ag_observed_image *image, const char *name) {
 static uint64_t find_trap(const struct ag_observed_image *image) {
     enum { PIECE_BYTES = 4096, TRAP = 0xcc };
     uint8_t piece[PIECE_BYTES];
-    for (size_t i = 0; i < image->elf.n_segments; i++) {
-        const Elf64_Phdr *segment = &image->elf.segments[i];
+    for (size_t i = 0; i < image->elf->n_segments; i++) {
+        const Elf64_Phdr *segment = &image->elf->segments[i];
         if (segment->p_type != PT_LOAD || (segment->p_flags & PF_X) == 0) {
             continue;
         }
         for (uint64_t at = 0; at + PIECE_BYTES <= segment->p_filesz; at += PIECE_BYTES) {
-            if (!ag_remote_elf_read(&image->elf, segment->p_offset + at, piece, sizeof piece)) {
+            if (!ag_remote_elf_read(image->elf, segment->p_offset + at, piece, sizeof piece)) {
                 break;
             }
             const uint8_t *trap = memchr(piece, TRAP, sizeof piece);

@@ -463,7 +463,7 @@ const struct ag_runtime *ag_attach_runtime(struct ag_attach *attach, size_t inde
         for (size_t i = 0; row->symbol && i < attach->images.n_sorted && !is_there; i++) {
             struct ag_observed_image *image = attach->images.sorted[i];
             const struct ag_remote_symbol *symbol =
-                image->is_open ? ag_remote_elf_symbol(&image->elf, row->symbol) : NULL;
+                image->is_open ? ag_remote_elf_symbol(image->elf, row->symbol) : NULL;
             is_there = symbol != NULL && symbol->is_function && symbol->address != 0;
         }
         if (is_there && n_found++ == index) {

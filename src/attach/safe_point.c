@@ -113,7 +113,7 @@ static const char *zone_obstacle(const struct ag_safe_ground *ground, uint64_t a
 static int add_functions(struct ag_safe_ground *ground, struct ag_observed_image *image,
                          const char *const *names, size_t n_names, const char *what) {
     for (size_t i = 0; i < n_names; i++) {
-        const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(&image->elf, names[i]);
+        const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(image->elf, names[i]);
         if (symbol != NULL && symbol->is_function) {
             const uint64_t low = symbol->address + image->bias;
             const int r = add_zone(ground, low, low + symbol->n_bytes, what);
@@ -137,7 +137,7 @@ static bool is_allocator_function(const char *name) {
 /* Adds the code of the libc's allocator, as described at the top of this file. */
 static int add_libc_allocator(struct ag_safe_ground *ground,
                               const struct ag_observed_image *image) {
-    const struct ag_remote_elf *elf = &image->elf;
+    const struct ag_remote_elf *elf = image->elf;
     uint64_t first = UINT64_MAX, end = 0;
     for (size_t i = 0; i < elf->n_symbols; i++) {
         const struct ag_remote_symbol *symbol = &elf->symbols[i];
@@ -170,7 +170,7 @@ static bool begins_with(const char *text, const char *start) {
 static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *image) {
     const char *name = basename(image->path);
     /* reads the symbols, before any thread is stopped */
-    (void)ag_remote_elf_symbol(&image->elf, "");
+    (void)ag_remote_elf_symbol(image->elf, "");
     if (begins_with(name, "ld-linux") || begins_with(name, "ld-2.") || begins_with(name, "ld.so") ||
         begins_with(name, "libdl.") || begins_with(name, "libdl-")) {
         return add_zone(ground, image->low, image->high, in_loader);
@@ -183,7 +183,7 @@ static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *im
         return add_functions(ground, image, allocator_functions, AG_ARRAY_SIZE(allocator_functions),
                              in_allocator);
     }
-    return ag_remote_elf_symbol(&image->elf, "malloc") != NULL
+    return ag_remote_elf_symbol(image->elf, "malloc") != NULL
                ? add_zone(ground, image->low, image->high, in_allocator)
                : 0;
 }
@@ -195,12 +195,12 @@ static int add_reached(struct ag_safe_ground *ground) {
     for (size_t i = 0; i < ground->images->n_sorted; i++) {
         struct ag_observed_image *image = ground->images->sorted[i];
         if (!image->is_open || image == ground->libc ||
-            ag_remote_elf_symbol(&image->elf, "malloc") == NULL) {
+            ag_remote_elf_symbol(image->elf, "malloc") == NULL) {
             continue;
         }
         for (size_t k = 0; k < AG_ARRAY_SIZE(allocator_functions); k++) {
             const struct ag_remote_symbol *symbol =
-                ag_remote_elf_symbol(&image->elf, allocator_functions[k]);
+                ag_remote_elf_symbol(image->elf, allocator_functions[k]);
             if (symbol != NULL && symbol->is_function) {
                 ag_reached_code_add(&reached, symbol->address + image->bias);
             }

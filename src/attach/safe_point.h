@@ -7,7 +7,7 @@
 #include "observe/observed_images.h"
 #include "traced_thread.h"
 
-enum { AG_ZONES_MOST = 512, AG_SAFE_POINT_FRAMES = 512 };
+enum { AG_ZONES_MOST = 512, AG_SAFE_POINT_FRAMES = 16384 };
 
 struct ag_zone { /* code of the target, [low, high), that may hold locks which dlopen takes */
     uint64_t low, high;

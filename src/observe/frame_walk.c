@@ -44,9 +44,9 @@ enum {
     REG_PC = ALLOGRAM_RIP,
     PRESERVED = 1 << 3 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15, /* callee-saved in the
                                                                           * x86-64 ABI */
-    LATER_BYTES = 256 << 10, /* maximum read beyond the copy */
-    OVERLAP_BYTES = 1024,    /* end of the copy, which is read again and compared */
-    SCANNED_WORDS = 192,     /* words of the stack that are searched for a return address in code
+    LATER_BYTES = 1 << 20, /* maximum read beyond the copy */
+    OVERLAP_BYTES = 1024,  /* end of the copy, which is read again and compared */
+    SCANNED_WORDS = 192,   /* words of the stack that are searched for a return address in code
                               * without CFI */
     /* in code without CFI: if rbp is further above rsp, rbp is assumed to contain data */
     GUESSED_FRAME_BYTES = 1 << 20,
@@ -302,9 +302,9 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
         return CALL_NONE;
     }
     const uint64_t address = return_address - image->bias - sizeof code;
-    const Elf64_Phdr *segment = ag_remote_elf_loaded(&image->elf, address);
+    const Elf64_Phdr *segment = ag_remote_elf_loaded(image->elf, address);
     if (segment == NULL || (segment->p_flags & PF_X) == 0 ||
-        !ag_remote_elf_read(&image->elf, segment->p_offset + (address - segment->p_vaddr), code,
+        !ag_remote_elf_read(image->elf, segment->p_offset + (address - segment->p_vaddr), code,
                             sizeof code)) {
         return CALL_NONE;
     }
@@ -340,7 +340,7 @@ static bool is_after_generated_call(const struct ag_frame_walker *walker, const 
  * in the target's memory. */
 static uint64_t function_start(struct ag_observed_image *image, uint64_t address) {
     const struct ag_remote_symbol *function =
-        image->is_open ? ag_remote_elf_function(&image->elf, address - image->bias) : NULL;
+        image->is_open ? ag_remote_elf_function(image->elf, address - image->bias) : NULL;
     return function != NULL ? function->address + image->bias : 0;
 }
 
@@ -429,8 +429,8 @@ static enum outcome step_by_guess(struct ag_frame_walker *walker, struct step *s
 /* ---- 4. the walk -------------------------------------------------------------- */
 
 static bool is_entry(const struct ag_observed_image *image, uint64_t address) {
-    return image->is_open && image->elf.entry != 0 &&
-           address - image->bias - image->elf.entry < ENTRY_BYTES;
+    return image->is_open && image->elf->entry != 0 &&
+           address - image->bias - image->elf->entry < ENTRY_BYTES;
 }
 
 static bool is_code(const struct ag_frame_walker *walker, uint64_t address) {

@@ -81,14 +81,41 @@ static int open_vdso(const struct ag_observed_images *images,
     return ag_remote_elf_adopt(copy, n_bytes, ret_elf);
 }
 
+/* Returns an open image of the same file, maybe mapped at another address (Node.js maps its code
+ * again for each worker); NULL: there is none. */
+static struct ag_observed_image *find_same_file(const struct ag_observed_images *images,
+                                                const struct ag_observed_image *image) {
+    for (size_t i = images->n; i-- > 0;) {
+        struct ag_observed_image *other = images->items[i];
+        if (other->is_open && other->inode != 0 && other->device == image->device &&
+            other->inode == image->inode) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
 static int open_image(const struct ag_observed_images *images,
                       const struct ag_remote_mapping *mapping, struct ag_observed_image *image) {
     char place[4096 + 64];
+    const struct ag_observed_image *other = find_same_file(images, image);
+    if (other != NULL) {
+        image->elf = other->elf;
+        image->cfi = other->cfi;
+        image->place = other->place != NULL ? strdup(other->place) : NULL;
+        return 0;
+    }
+    struct ag_remote_elf *elf = calloc(1, sizeof *elf);
+    if (elf == NULL) {
+        return -ENOMEM;
+    }
+    image->elf = elf;
+    image->owns_file = true;
     if (is_vdso(mapping)) {
-        return open_vdso(images, mapping, &image->elf);
+        return open_vdso(images, mapping, image->elf);
     }
     int r = find_place(images, image->path, mapping, place, sizeof place);
-    r = r < 0 ? r : ag_remote_elf_open(place, &image->elf);
+    r = r < 0 ? r : ag_remote_elf_open(place, image->elf);
     image->place = r == 0 ? strdup(place) : NULL; /* out of memory: its functions have no names */
     return r;
 }
@@ -134,9 +161,8 @@ static struct ag_observed_image *find_known_image(const struct ag_observed_image
     return NULL;
 }
 
-/* Whether one more file may be opened. The cost is compared with the bytes that the files occupy,
- * because a file that is mapped a thousand times occupies its bytes once, but is read a thousand
- * times. */
+/* Whether one more file may be opened. The cost is compared with the bytes that the files occupy on
+ * the disk, because a file may consist mostly of holes. */
 static bool is_within_limits(const struct ag_observed_images *images) {
     return !images->is_over_bound && images->cost <= free_cost + MOST_COST * images->stored_bytes;
 }
@@ -150,13 +176,8 @@ static bool may_open(struct ag_observed_images *images) {
 }
 
 static void count_cost(struct ag_observed_images *images, const struct ag_observed_image *image) {
-    bool is_new = true;
-    for (size_t i = images->n; i-- > 0 && is_new;) {
-        is_new =
-            images->items[i]->device != image->device || images->items[i]->inode != image->inode;
-    }
-    images->cost += COST * image->elf.file_bytes;
-    images->stored_bytes += is_new ? image->elf.stored_bytes : 0;
+    images->cost += COST * image->elf->file_bytes;
+    images->stored_bytes += image->elf->stored_bytes;
 }
 
 static struct ag_observed_image *with_bias(const struct ag_observed_images *images,
@@ -172,8 +193,11 @@ static struct ag_observed_image *with_bias(const struct ag_observed_images *imag
 }
 
 static void release_image(struct ag_observed_image *image) {
-    (void)ag_image_cfi_free(image->cfi);
-    ag_remote_elf_close(&image->elf);
+    if (image->owns_file) {
+        (void)ag_image_cfi_free(image->cfi);
+        ag_remote_elf_close(image->elf);
+        free(image->elf);
+    }
     free(image->path);
     free(image->place);
     free(image);
@@ -186,13 +210,15 @@ static struct ag_observed_image *make_image(struct ag_observed_images *images,
         free(image);
         return NULL;
     }
+    static struct ag_remote_elf no_file;
+    image->elf = &no_file;
     image->low = mapping->low;
     image->high = mapping->high;
     image->device = mapping->device;
     image->inode = mapping->inode;
     image->bias = mapping->low - mapping->file_offset;
     if (may_open(images) && open_image(images, mapping, image) == 0) {
-        const Elf64_Phdr *code = ag_remote_elf_segment_at(&image->elf, mapping->file_offset, PF_X);
+        const Elf64_Phdr *code = ag_remote_elf_segment_at(image->elf, mapping->file_offset, PF_X);
         if (code != NULL) {
             image->is_open = true;
             image->bias += code->p_offset - code->p_vaddr;
@@ -217,9 +243,9 @@ static int observed_images_add(struct ag_observed_images *images,
         release_image(image);
         return 0;
     }
-    if (image->is_open) {
+    if (image->is_open && image->owns_file) {
         count_cost(images, image);
-        image->cfi = ag_image_cfi_new(&image->elf);
+        image->cfi = ag_image_cfi_new(image->elf);
     }
     image->is_program = images->n == 0;
     image->id = (uint32_t)images->n + 1;
@@ -311,7 +337,7 @@ bool ag_observed_image_function(struct ag_observed_image *image, uint64_t addres
         return false;
     }
     const struct ag_remote_symbol *symbol =
-        ag_remote_elf_function(&image->elf, address - image->bias);
+        ag_remote_elf_function(image->elf, address - image->bias);
     if (symbol != NULL) {
         *ret_low = symbol->address + image->bias;
         *ret_high = *ret_low + symbol->n_bytes;
@@ -335,7 +361,7 @@ bool ag_observed_images_symbol(struct ag_observed_images *images, const char *na
     for (size_t i = 0; i < images->n; i++) {
         struct ag_observed_image *image = images->items[i];
         const struct ag_remote_symbol *symbol =
-            !image->is_gone && image->is_open ? ag_remote_elf_symbol(&image->elf, name) : NULL;
+            !image->is_gone && image->is_open ? ag_remote_elf_symbol(image->elf, name) : NULL;
         if (symbol != NULL) {
             *ret_address = symbol->address + image->bias;
             *ret_bytes = symbol->n_bytes;

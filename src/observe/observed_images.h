@@ -23,8 +23,10 @@ struct ag_observed_image {
     /* is_gone: the file is no longer mapped; is_program: the first image, which is the program */
     bool is_gone, is_program;
     bool is_open; /* the file could be read: elf and cfi are set */
-    struct ag_remote_elf elf;
-    struct ag_image_cfi *cfi; /* NULL: the file has no tables */
+    /* whether elf and cfi belong to this image, and not to another image of the same file */
+    bool owns_file;
+    struct ag_remote_elf *elf; /* all zero if the file could not be read */
+    struct ag_image_cfi *cfi;  /* NULL: the file has no tables */
 };
 struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_images_refresh */
     const struct ag_remote_process *process;

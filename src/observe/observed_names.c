@@ -36,8 +36,8 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
             observation->images.items[observation->n_symbolized_images];
         const char *place = image->place != NULL ? image->place : image->path;
         /* out of memory: the image's functions are named by addresses */
-        (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf.build_id,
-                                  image->elf.build_id_bytes, image->bias, image->low, image->high);
+        (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf->build_id,
+                                  image->elf->build_id_bytes, image->bias, image->low, image->high);
         /* the file cannot be opened after the observed process has ended, so it is opened now */
         if (strncmp(place, "/proc/", 6) == 0) {
             const struct ag_symbol_frame *frames;

@@ -97,8 +97,8 @@ static void define_images(struct writing *writing) {
                              .bias = image->bias,
                              .low = image->low,
                              .high = image->high,
-                             .build_id = {(const char *)image->elf.build_id,
-                                          (uint32_t)image->elf.build_id_bytes},
+                             .build_id = {(const char *)image->elf->build_id,
+                                          (uint32_t)image->elf->build_id_bytes},
                              .path = bytes_of(image->path)}};
         trace_append_record(writing, &record);
     }

@@ -179,7 +179,9 @@ def programs_that_end_during_the_attach_keep_their_status():
 INTERPRETERS = {
     "perl": ["-e", "$| = 1; print \"ready\\n\"; while (<STDIN>) { my %h; $h{$_} = \"x\" x 100 for 1..5000; "
                    "print scalar(keys %h), \"\\n\"; }"],
-    "node": ["-e", "console.log('ready'); require('readline').createInterface({input: process.stdin}).on('line', () => { "
+    # Node.js maps its code again for each worker
+    "node": ["-e", "for (let i = 0; i < 4; i++) new (require('worker_threads').Worker)('setInterval(() => {}, 100)', {eval: true}); "
+                   "console.log('ready'); require('readline').createInterface({input: process.stdin}).on('line', () => { "
                    "const a = []; for (let i = 0; i < 5000; i++) a.push(Buffer.alloc(20000, 1)); console.log(a.length); })"],
 }
 
