@@ -119,6 +119,16 @@ static const struct ag_runtime_definition deep_libc = {
     .note = "calls of malloc in a library that was opened with RTLD_DEEPBIND "
             "go directly to the C library and are not recorded"};
 
+/* Other names of glibc's functions, which the agent does not interpose: a library may define malloc
+ * with them, and a call of such a malloc would come back to it. */
+static const char *const inner_names[] = {"__libc_malloc", "__libc_calloc", "__libc_realloc",
+                                          "__libc_memalign", "__libc_free"};
+static const struct ag_runtime_definition inner_libc = {
+    .name = "libc (__libc_malloc)",
+    .version = "",
+    .note = "calls of __libc_malloc, __libc_calloc, __libc_realloc, __libc_memalign and "
+            "__libc_free are not recorded"};
+
 static int count_object(struct dl_phdr_info *info, size_t size, void *context) {
     (void)info;
     (void)size;
@@ -144,6 +154,15 @@ static void report_unrecorded(void) {
                            unrecorded_calls.n_first) &&
         !atomic_exchange_explicit(&unrecorded_calls.is_reported, true, memory_order_relaxed)) {
         ag_recorder_announce(&announcement);
+    }
+}
+
+/* Called at the end, when the calls are bound; it takes about a millisecond in a program with
+ * hundreds of libraries. */
+static void report_inner_names(void) {
+    if (unrecorded_calls.n_first > 0 &&
+        ag_imports_have(inner_names, AG_ARRAY_SIZE(inner_names), "malloc")) {
+        ag_recorder_announce(&(const struct ag_announcement){.runtime = &inner_libc});
     }
 }
 
@@ -239,6 +258,7 @@ void ag_libc_end(void) {
 __attribute__((destructor)) static void note_the_exit(void) {
     ag_libc_arenas_report();
     report_unrecorded();
+    report_inner_names();
     ag_libc_end();
 }
 

@@ -14,6 +14,7 @@
 #include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "loaded_objects.h"
+#include "symbol_tables.h"
 
 enum { SLOTS_MOST = 4 };
 
@@ -272,4 +273,56 @@ static int object_look(struct dl_phdr_info *info, size_t size, void *context) {
 bool ag_imports_lead_to(const uintptr_t *functions, size_t n_functions, size_t n_first) {
     struct look look = {functions, n_functions, n_first};
     return ag_objects_visit(object_look, &look) != 0;
+}
+
+struct named {
+    const char *const *names;
+    size_t n_names;
+    struct ag_symbol_name unless;
+};
+
+static bool defines(const struct dl_phdr_info *info, const struct ag_symbol_name *name) {
+    struct ag_symbol_tables tables;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_DYNAMIC) {
+            const uintptr_t dynamic = info->dlpi_addr + segment->p_vaddr;
+            return ag_symbol_tables_read((const ElfW(Dyn) *)dynamic, info->dlpi_addr, &tables) &&
+                   ag_symbol_tables_find(&tables, name) != NULL;
+        }
+    }
+    return false;
+}
+
+static int object_has(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    const struct named *named = context;
+    struct fixed fixed;
+    struct tables tables;
+    if (!read_object(info, &tables, &fixed)) {
+        return 0;
+    }
+    for (size_t table = 0; table < 2; table++) {
+        const ElfW(Rela) *at = tables.relocations[table];
+        for (size_t i = 0; at && i < tables.counts[table]; i++) {
+            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
+            const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(at[i].r_info)];
+            if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) ||
+                symbol->st_shndx != SHN_UNDEF ||
+                ag_object_contains(info, *(const uintptr_t *)(info->dlpi_addr + at[i].r_offset))) {
+                continue;
+            }
+            for (size_t k = 0; k < named->n_names; k++) {
+                if (strcmp(named->names[k], tables.strings + symbol->st_name) == 0) {
+                    return !defines(info, &named->unless);
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+bool ag_imports_have(const char *const *names, size_t n_names, const char *unless) {
+    struct named named = {names, n_names, ag_symbol_name(unless, 1u << STT_FUNC)};
+    return ag_objects_visit(object_has, &named) != 0;
 }

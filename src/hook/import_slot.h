@@ -37,4 +37,8 @@ void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets,
  * import. Imports that are not bound yet do not count. */
 bool ag_imports_lead_to(const uintptr_t *functions, size_t n_functions, size_t n_first);
 
+/* Whether an object that does not define the function UNLESS calls one of the functions NAMES by an
+ * import that is bound. */
+bool ag_imports_have(const char *const *names, size_t n_names, const char *unless);
+
 #endif

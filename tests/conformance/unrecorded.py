@@ -460,6 +460,43 @@ def deep_binding(tools):
     return failures
 
 
+# Allocates by glibc's inner names. With -DWRAPPER, the program's own functions named malloc and free do, and the program calls these.
+INNER_NAMES = r"""
+#include <stddef.h>
+extern void *__libc_malloc(size_t size);
+extern void __libc_free(void *block);
+#ifdef WRAPPER
+__attribute__((noinline)) void *malloc(size_t size) { return __libc_malloc(size); }
+__attribute__((noinline)) void free(void *block) { __libc_free(block); }
+#else
+#define malloc __libc_malloc
+#define free __libc_free
+#endif
+int main(void) {
+    for (int i = 0; i < 100; i++) {
+        free(malloc(1234));
+    }
+    return 0;
+}
+"""
+
+
+def inner_names(tools):
+    """Calls of __libc_malloc are not recorded, and the closing line says so. If the program's own malloc calls it, all blocks are recorded."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for options, ending in (([], b"; not recorded: allocations of libc (__libc_malloc)\n"), (["-DWRAPPER"], b"; nothing lost\n")):
+            program, trace = os.path.join(folder, "program"), os.path.join(folder, "t.allogram")
+            subprocess.run(["gcc", "-O1", "-fno-builtin", "-w", *options, "-x", "c", "-o", program, "-"], input=INNER_NAMES.encode(), check=True)
+            outcome = recorded.run([tools.allogram, "run", "-o", trace, "--", program])
+            failures.expect("status", outcome.status, 0)
+            failures.require("the closing line ends with %r: %r" % (ending, outcome.stderr), ending in outcome.stderr)
+            blocks = sum(row["size"] == 1234 for row in recorded.report(tools, trace, "--view=blocks", "--limit=0")["blocks"])
+            failures.expect("blocks with %s" % options, blocks, 100 if options else 0)
+            os.remove(trace)
+    return failures
+
+
 def glibc_version():
     return tuple(int(number) for number in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2])
 
@@ -562,7 +599,7 @@ def main():
              "a writer that is asked to end": the_writer_ends,
              "statuses of grandchildren": lambda tools: statuses(tools, is_patient=True),
              "an allocator that was not seen": unseen_allocator,
-             "a library opened with RTLD_DEEPBIND": deep_binding}
+             "a library opened with RTLD_DEEPBIND": deep_binding, "inner names of glibc's malloc": inner_names}
     results = tap.Plan(len(cases) + 2)
     for name, case in cases.items():
         results.run(name, lambda case=case: case(tools))
