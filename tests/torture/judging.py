@@ -15,6 +15,7 @@
                end with the program's status and leave no file or process
 """
 
+import contextlib
 import glob
 import os
 import random
@@ -348,7 +349,8 @@ class Judge:
     def _removed(self, command, plain, dice, findings):
         def disturb(_, family, __):
             for path in self._live_files():
-                os.unlink(path)
+                with contextlib.suppress(FileNotFoundError):  # `run` has ended meanwhile
+                    os.unlink(path)
             first = [child for child in family if not surroundings.command_of(child).startswith(self.allogram)]
             return "in time" if any(surroundings.is_running(child) for child in first) else "late"
 
@@ -357,6 +359,7 @@ class Judge:
     def _truncated(self, command, plain, dice, findings):
         def disturb(*_):
             for path in self._live_files():
-                os.truncate(path, dice.choice([0, 0, 4096, 1 << 20, os.path.getsize(path) // 2]))
+                with contextlib.suppress(FileNotFoundError):  # `run` has ended meanwhile
+                    os.truncate(path, dice.choice([0, 0, 4096, 1 << 20, os.path.getsize(path) // 2]))
 
         self._disturbed("truncated", command, plain, dice, findings, disturb)
