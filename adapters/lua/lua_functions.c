@@ -35,12 +35,15 @@ static struct ag_lua_known_function *place_in(const struct ag_lua_functions *tab
     return &table->entries[slot];
 }
 
+static size_t table_bytes(uint32_t capacity) {
+    return sizeof(struct ag_lua_functions) + capacity * sizeof(struct ag_lua_known_function);
+}
+
 /* Replaces the table by one of twice the size, without the functions that were freed. */
 static void lua_functions_grow(struct ag_lua_state *state) {
     struct ag_lua_functions *older = state->functions;
     const uint32_t capacity = older->capacity * 2;
-    struct ag_lua_functions *table =
-        ag_pages_map(sizeof(*table) + capacity * sizeof(*table->entries));
+    struct ag_lua_functions *table = ag_pages_map(table_bytes(capacity));
     if (!table) {
         return;
     }
@@ -57,7 +60,7 @@ static void lua_functions_grow(struct ag_lua_state *state) {
     if (state->functions == older) {
         state->functions = table;
     } else { /* a signal handler has replaced the table meanwhile */
-        ag_pages_unmap(table, sizeof(*table) + capacity * sizeof(*table->entries));
+        ag_pages_unmap(table, table_bytes(capacity));
     }
 }
 
@@ -157,7 +160,7 @@ void ag_lua_functions_forget(struct ag_lua_state *state) {
     memset(state->first_entries, 0, sizeof(state->first_entries));
     while (table->older) {
         struct ag_lua_functions *older = table->older;
-        ag_pages_unmap(table, sizeof(*table) + table->capacity * sizeof(*table->entries));
+        ag_pages_unmap(table, table_bytes(table->capacity));
         table = older;
     }
     memset(state->lines, 0, sizeof(state->lines));

@@ -167,7 +167,20 @@ static bool begins_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *image) {
+/* Adds the allocation functions of an image with an own malloc, and the functions that they reach
+ * by jumps. */
+static void add_own_allocator(struct ag_reached_code *reached, struct ag_observed_image *image) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(allocator_functions); i++) {
+        const struct ag_remote_symbol *symbol =
+            ag_remote_elf_symbol(image->elf, allocator_functions[i]);
+        if (symbol != NULL && symbol->is_function) {
+            ag_reached_code_add(reached, symbol->address + image->bias);
+        }
+    }
+}
+
+static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *image,
+                     struct ag_reached_code *reached) {
     const char *name = basename(image->path);
     /* reads the symbols, before any thread is stopped */
     (void)ag_remote_elf_symbol(image->elf, "");
@@ -179,41 +192,15 @@ static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *im
         int r = add_functions(ground, image, lock_holders, AG_ARRAY_SIZE(lock_holders), in_libc);
         return r < 0 || image != ground->libc ? r : add_libc_allocator(ground, image);
     }
+    const bool has_malloc = ag_remote_elf_symbol(image->elf, "malloc") != NULL;
+    if (has_malloc) {
+        add_own_allocator(reached, image);
+    }
     if (image->is_program) {
         return add_functions(ground, image, allocator_functions, AG_ARRAY_SIZE(allocator_functions),
                              in_allocator);
     }
-    return ag_remote_elf_symbol(image->elf, "malloc") != NULL
-               ? add_zone(ground, image->low, image->high, in_allocator)
-               : 0;
-}
-
-/* Adds the functions that the functions of allocators outside of the libc reach by jumps. */
-static int add_reached(struct ag_safe_ground *ground) {
-    static struct ag_reached_code reached; /* attach examines one process, in one thread */
-    reached = (struct ag_reached_code){.images = ground->images, .libc = ground->libc};
-    for (size_t i = 0; i < ground->images->n_sorted; i++) {
-        struct ag_observed_image *image = ground->images->sorted[i];
-        if (!image->is_open || image == ground->libc ||
-            ag_remote_elf_symbol(image->elf, "malloc") == NULL) {
-            continue;
-        }
-        for (size_t k = 0; k < AG_ARRAY_SIZE(allocator_functions); k++) {
-            const struct ag_remote_symbol *symbol =
-                ag_remote_elf_symbol(image->elf, allocator_functions[k]);
-            if (symbol != NULL && symbol->is_function) {
-                ag_reached_code_add(&reached, symbol->address + image->bias);
-            }
-        }
-    }
-    int r = 0;
-    for (size_t i = 0; i < reached.n && r == 0; i++) {
-        const uint64_t low = reached.functions[i].low, high = reached.functions[i].high;
-        r = zone_obstacle(ground, low) == NULL || zone_obstacle(ground, high - 1) == NULL
-                ? add_zone(ground, low, high, in_allocator)
-                : 0;
-    }
-    return r;
+    return has_malloc ? add_zone(ground, image->low, image->high, in_allocator) : 0;
 }
 
 int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
@@ -222,13 +209,20 @@ int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_imag
     ground->walker.images = images;
     ground->libc = libc;
     ground->n_zones = 0;
+    static struct ag_reached_code reached; /* attach examines one process, in one thread */
+    reached = (struct ag_reached_code){.images = images, .libc = libc};
     int r = 0;
     for (size_t i = 0; i < images->n_sorted && r == 0; i++) {
         if (images->sorted[i]->is_open) {
-            r = add_image(ground, images->sorted[i]);
+            r = add_image(ground, images->sorted[i], &reached);
         }
     }
-    return r < 0 ? r : add_reached(ground);
+    for (size_t i = 0; i < reached.n && r == 0; i++) {
+        const uint64_t low = reached.functions[i].low, high = reached.functions[i].high;
+        const bool is_in_zone = zone_obstacle(ground, low) && zone_obstacle(ground, high - 1);
+        r = is_in_zone ? 0 : add_zone(ground, low, high, in_allocator);
+    }
+    return r;
 }
 
 void ag_safe_ground_done(struct ag_safe_ground *ground) {

@@ -32,6 +32,7 @@ struct search {
 };
 
 struct tables {
+    const ElfW(Dyn) * dynamic;
     const ElfW(Sym) * symbols;
     const char *strings;
     const ElfW(Rela) * relocations[2];
@@ -46,7 +47,7 @@ static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) *
 }
 
 static struct tables read_dynamic(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic) {
-    struct tables tables = {0};
+    struct tables tables = {.dynamic = dynamic};
     for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
         case DT_SYMTAB:
@@ -92,22 +93,48 @@ static bool read_object(const struct dl_phdr_info *info, struct tables *ret_tabl
     return ret_tables->symbols && ret_tables->strings;
 }
 
-static void find_slots(const struct dl_phdr_info *info, const struct tables *tables,
-                       struct search *search) {
+/* An import of an object: the word SLOT through which the object calls or uses the function. */
+struct import {
+    const struct dl_phdr_info *info;
+    const struct tables *tables;
+    const ElfW(Rela) * relocation;
+    uintptr_t *slot;
+};
+
+static const ElfW(Sym) * symbol_of(const struct import *import) {
+    return &import->tables->symbols[ELF64_R_SYM(import->relocation->r_info)];
+}
+
+static const char *name_of(const struct import *import) {
+    return import->tables->strings + symbol_of(import)->st_name;
+}
+
+/* Calls VISIT for each import of the object, until it returns true. Returns whether it did. */
+static bool imports_visit(const struct dl_phdr_info *info, const struct tables *tables,
+                          bool (*visit)(void *context, const struct import *import),
+                          void *context) {
+    struct import import = {.info = info, .tables = tables};
     for (size_t table = 0; table < 2; table++) {
         const ElfW(Rela) *at = tables->relocations[table];
         for (size_t i = 0; at && i < tables->counts[table]; i++) {
             const uint32_t type = ELF64_R_TYPE(at[i].r_info);
-            const bool is_call = type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
-            if (!is_call || search->n_slots == SLOTS_MOST) {
-                continue;
-            }
-            const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
-            if (strcmp(tables->strings + symbol->st_name, search->name) == 0) {
-                search->slots[search->n_slots++] = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
+            import.relocation = &at[i];
+            import.slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
+            if ((type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) &&
+                visit(context, &import)) {
+                return true;
             }
         }
     }
+    return false;
+}
+
+static bool add_slot(void *context, const struct import *import) {
+    struct search *search = context;
+    if (strcmp(name_of(import), search->name) == 0) {
+        search->slots[search->n_slots++] = import->slot;
+    }
+    return search->n_slots == SLOTS_MOST;
 }
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *context) {
@@ -118,7 +145,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
     }
     struct tables tables;
     if (read_object(info, &tables, &search->fixed)) {
-        find_slots(info, &tables, search);
+        (void)imports_visit(info, &tables, add_slot, search);
     }
     return 1;
 }
@@ -170,10 +197,12 @@ int ag_import_replace(const void *inside, const char *name, void *replacement,
 struct rebinding {
     const struct ag_import_target *targets;
     size_t n_targets;
+    struct fixed fixed; /* of the object whose imports are changed */
 };
 
-static const struct ag_import_target *target_named(const struct rebinding *rebinding,
-                                                   const char *name) {
+static const struct ag_import_target *target_of(const struct rebinding *rebinding,
+                                                const struct import *import) {
+    const char *name = name_of(import);
     for (size_t i = 0; i < rebinding->n_targets; i++) {
         if (strcmp(rebinding->targets[i].name, name) == 0) {
             return &rebinding->targets[i];
@@ -182,48 +211,36 @@ static const struct ag_import_target *target_named(const struct rebinding *rebin
     return NULL;
 }
 
-/* Returns whether the object defines a target itself; imports of such an object stay as they are.
- * With REBIND, changes the imports of the targets. */
-static bool rebind_object(const struct dl_phdr_info *info, const struct tables *tables,
-                          const struct fixed *fixed, const struct rebinding *rebinding,
-                          bool rebind) {
-    for (size_t table = 0; table < 2; table++) {
-        const ElfW(Rela) *at = tables->relocations[table];
-        for (size_t i = 0; at && i < tables->counts[table]; i++) {
-            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
-            if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) {
-                continue;
-            }
-            const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
-            const struct ag_import_target *target =
-                target_named(rebinding, tables->strings + symbol->st_name);
-            if (target && symbol->st_shndx != SHN_UNDEF) {
-                return true;
-            }
-            uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
-            const bool is_unbound = type == R_X86_64_JUMP_SLOT && ag_object_contains(info, *slot);
-            if (target && rebind && (*slot == target->passed_by || is_unbound)) {
-                (void)import_slot_store(fixed, slot, target->wanted);
-            }
-        }
+static bool is_own_definition(void *context, const struct import *import) {
+    return symbol_of(import)->st_shndx != SHN_UNDEF && target_of(context, import) != NULL;
+}
+
+static bool rebind(void *context, const struct import *import) {
+    const struct rebinding *rebinding = context;
+    const struct ag_import_target *target = target_of(rebinding, import);
+    const bool is_unbound = ELF64_R_TYPE(import->relocation->r_info) == R_X86_64_JUMP_SLOT &&
+                            ag_object_contains(import->info, *import->slot);
+    if (target && (*import->slot == target->passed_by || is_unbound)) {
+        (void)import_slot_store(&rebinding->fixed, import->slot, target->wanted);
     }
     return false;
 }
 
+/* If the object defines a target itself, its imports stay as they are. */
 static int object_rebind(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
-    struct fixed fixed;
+    struct rebinding *rebinding = context;
     struct tables tables;
-    if (read_object(info, &tables, &fixed) &&
-        !rebind_object(info, &tables, &fixed, context, /* rebind= */ false)) {
-        (void)rebind_object(info, &tables, &fixed, context, /* rebind= */ true);
+    if (read_object(info, &tables, &rebinding->fixed) &&
+        !imports_visit(info, &tables, is_own_definition, rebinding)) {
+        (void)imports_visit(info, &tables, rebind, rebinding);
     }
     return 0;
 }
 
 void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets,
                        uint64_t *version) {
-    struct rebinding rebinding = {targets, n_targets};
+    struct rebinding rebinding = {.targets = targets, .n_targets = n_targets};
     const uint64_t now = ag_objects_version();
     if (now != __atomic_load_n(version, __ATOMIC_RELAXED)) {
         __atomic_store_n(version, now, __ATOMIC_RELAXED);
@@ -236,9 +253,10 @@ struct look {
     size_t n_functions, n_first;
 };
 
-static bool is_one_of(const struct look *look, uintptr_t function) {
+static bool leads_to_one(void *context, const struct import *import) {
+    const struct look *look = context;
     for (size_t i = 0; i < look->n_functions; i++) {
-        if (look->functions[i] == function) {
+        if (look->functions[i] == *import->slot) {
             return true;
         }
     }
@@ -254,20 +272,7 @@ static int object_look(struct dl_phdr_info *info, size_t size, void *context) {
         look->n_first--;
         return 0;
     }
-    if (!read_object(info, &tables, &fixed)) {
-        return 0;
-    }
-    for (size_t table = 0; table < 2; table++) {
-        const ElfW(Rela) *at = tables.relocations[table];
-        for (size_t i = 0; at && i < tables.counts[table]; i++) {
-            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
-            if ((type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) &&
-                is_one_of(look, *(const uintptr_t *)(info->dlpi_addr + at[i].r_offset))) {
-                return 1;
-            }
-        }
-    }
-    return 0;
+    return read_object(info, &tables, &fixed) && imports_visit(info, &tables, leads_to_one, look);
 }
 
 bool ag_imports_lead_to(const uintptr_t *functions, size_t n_functions, size_t n_first) {
@@ -281,14 +286,15 @@ struct named {
     struct ag_symbol_name unless;
 };
 
-static bool defines(const struct dl_phdr_info *info, const struct ag_symbol_name *name) {
-    struct ag_symbol_tables tables;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_DYNAMIC) {
-            const uintptr_t dynamic = info->dlpi_addr + segment->p_vaddr;
-            return ag_symbol_tables_read((const ElfW(Dyn) *)dynamic, info->dlpi_addr, &tables) &&
-                   ag_symbol_tables_find(&tables, name) != NULL;
+static bool is_named(void *context, const struct import *import) {
+    const struct named *named = context;
+    if (symbol_of(import)->st_shndx != SHN_UNDEF ||
+        ag_object_contains(import->info, *import->slot)) { /* not bound yet */
+        return false;
+    }
+    for (size_t i = 0; i < named->n_names; i++) {
+        if (strcmp(named->names[i], name_of(import)) == 0) {
+            return true;
         }
     }
     return false;
@@ -296,30 +302,13 @@ static bool defines(const struct dl_phdr_info *info, const struct ag_symbol_name
 
 static int object_has(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
-    const struct named *named = context;
+    struct named *named = context;
     struct fixed fixed;
     struct tables tables;
-    if (!read_object(info, &tables, &fixed)) {
-        return 0;
-    }
-    for (size_t table = 0; table < 2; table++) {
-        const ElfW(Rela) *at = tables.relocations[table];
-        for (size_t i = 0; at && i < tables.counts[table]; i++) {
-            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
-            const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(at[i].r_info)];
-            if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) ||
-                symbol->st_shndx != SHN_UNDEF ||
-                ag_object_contains(info, *(const uintptr_t *)(info->dlpi_addr + at[i].r_offset))) {
-                continue;
-            }
-            for (size_t k = 0; k < named->n_names; k++) {
-                if (strcmp(named->names[k], tables.strings + symbol->st_name) == 0) {
-                    return !defines(info, &named->unless);
-                }
-            }
-        }
-    }
-    return 0;
+    struct ag_symbol_tables symbols;
+    return read_object(info, &tables, &fixed) && imports_visit(info, &tables, is_named, named) &&
+           !(ag_symbol_tables_read(tables.dynamic, info->dlpi_addr, &symbols) &&
+             ag_symbol_tables_find(&symbols, &named->unless) != NULL);
 }
 
 bool ag_imports_have(const char *const *names, size_t n_names, const char *unless) {
