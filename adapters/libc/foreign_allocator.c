@@ -17,9 +17,13 @@
  * next call detects that.
  *
  * Libraries without import slots for the malloc family (tcmalloc, libraries that are linked with
- * -Bsymbolic) and the libc itself are not changed. Two kinds of objects are not handled: objects
- * that the loader searches before the agent, because their calls do not reach the agent, and
- * objects after the libc (the loader of an older glibc has a malloc for itself). */
+ * -Bsymbolic) and the libc itself are not changed. If a library without slots is more than an
+ * allocator, its own code calls its malloc by a direct call. code_calls finds such a call, and then
+ * a detour of the library's malloc records these calls.
+ *
+ * Two kinds of objects are not handled: objects that the loader searches before the agent, because
+ * their calls do not reach the agent, and objects after the libc (the loader of an older glibc has
+ * a malloc for itself). */
 #include "foreign_allocator.h"
 
 #include <elf.h>
@@ -101,14 +105,79 @@ static const struct {
 };
 
 struct libraries {
-    const void *inside[LIBRARIES_MOST]; /* an address in each library */
+    const void *malloc_addresses[LIBRARIES_MOST]; /* of each library */
     size_t n;
+    const void *called_directly; /* the malloc of the first library whose own code calls it without
+                                  * a symbol lookup; or NULL */
     bool is_past_self;
 };
 
 static bool is_libc(const struct ag_symbol_tables *tables) {
     static const char name[] = "libc."; /* libc.so.6, libc.musl-x86_64.so.1 */
     return tables->own_name && strncmp(tables->own_name, name, sizeof(name) - 1) == 0;
+}
+
+static const ElfW(Sym) * family_symbol(const struct ag_symbol_tables *tables, const char *name) {
+    const struct ag_symbol_name wanted = ag_symbol_name(name, 1U << STT_FUNC | 1U << STT_NOTYPE);
+    return ag_symbol_tables_find(tables, &wanted);
+}
+
+/* Where a library has its function of each row of `calls`; 0, 0: nowhere. */
+struct family {
+    struct {
+        uintptr_t low, high;
+    } functions[AG_ARRAY_SIZE(calls)];
+};
+
+/* Whether the code calls or jumps to a function of the family. Calls between functions of the
+ * family do not count: they are parts of one allocation. The search does not know where
+ * instructions begin, so other bytes may look like a call by chance (about 1 of 2^32 for each byte
+ * of the code); then the library is hooked needlessly. */
+static bool code_calls(const struct family *family, const uint8_t *code, size_t n_bytes) {
+    enum { CALL = 0xe8, JUMP = 0xe9, BYTES = 5 };
+    for (size_t at = 0; at + BYTES <= n_bytes; at++) {
+        if (code[at] != CALL && code[at] != JUMP) {
+            continue;
+        }
+        int32_t distance;
+        memcpy(&distance, code + at + 1, sizeof(distance));
+        const uintptr_t from = (uintptr_t)(code + at);
+        const uintptr_t target = from + BYTES + (uintptr_t)(intptr_t)distance;
+        bool is_inside = false, is_call = false;
+        for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
+            is_call |= family->functions[i].low != 0 && family->functions[i].low == target;
+            is_inside |= family->functions[i].low <= from && from < family->functions[i].high;
+        }
+        if (is_call && !is_inside) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The search takes about 1 ms for each MiB of code. */
+static bool library_calls_itself(const struct dl_phdr_info *info,
+                                 const struct ag_symbol_tables *tables) {
+    enum { CODE_BYTES_MOST = 16 << 20 };
+    struct family family = {0};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
+        const ElfW(Sym) *symbol = family_symbol(tables, calls[i].name);
+        if (symbol) {
+            family.functions[i].low = info->dlpi_addr + symbol->st_value;
+            family.functions[i].high = family.functions[i].low + symbol->st_size;
+        }
+    }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uint8_t *code = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
+        const size_t n_bytes =
+            segment->p_filesz < CODE_BYTES_MOST ? segment->p_filesz : CODE_BYTES_MOST;
+        if (segment->p_type == PT_LOAD && (segment->p_flags & (PF_R | PF_X)) == (PF_R | PF_X) &&
+            code_calls(&family, code, n_bytes)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *context) {
@@ -122,11 +191,14 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
     if (!ag_object_tables(info, &tables)) {
         return 0;
     }
-    const struct ag_symbol_name name = ag_symbol_name("malloc", 1U << STT_FUNC | 1U << STT_NOTYPE);
-    const ElfW(Sym) *symbol = ag_symbol_tables_find(&tables, &name);
+    const ElfW(Sym) *symbol = family_symbol(&tables, "malloc");
     const bool is_last = is_libc(&tables);
     if (symbol && !is_last && libraries->n < LIBRARIES_MOST) {
-        libraries->inside[libraries->n++] = (const void *)(info->dlpi_addr + symbol->st_value);
+        const void *const address = (const void *)(info->dlpi_addr + symbol->st_value);
+        libraries->malloc_addresses[libraries->n++] = address;
+        if (!libraries->called_directly && library_calls_itself(info, &tables)) {
+            libraries->called_directly = address;
+        }
     }
     return is_last;
 }
@@ -149,7 +221,7 @@ void ag_foreign_allocator_guard(void) {
 #undef GUARD
 }
 
-void ag_foreign_allocator_lead(void) {
+const void *ag_foreign_allocator_lead(void) {
     struct libraries libraries = {.n = 0};
     bool is_led = false;
     (void)ag_objects_visit(look_at_object, &libraries);
@@ -157,11 +229,12 @@ void ag_foreign_allocator_lead(void) {
     for (size_t i = 0; i < libraries.n; i++) {
         for (size_t n = 0; n < AG_ARRAY_SIZE(calls); n++) {
             void *ours = NULL;
-            is_led |= ag_import_replace(libraries.inside[i], calls[n].name, calls[n].replacement,
-                                        &ours) == 0;
+            is_led |= ag_import_replace(libraries.malloc_addresses[i], calls[n].name,
+                                        calls[n].replacement, &ours) == 0;
         }
     }
     if (is_led) {
         ag_foreign_allocator_guard();
     }
+    return libraries.called_directly;
 }

@@ -184,22 +184,24 @@ static void start_recording(void) {
     note_unrecorded_functions();
     ag_recorder_watch_images(report_unrecorded);
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
-    ag_foreign_allocator_lead();
+    const void *directly_called_malloc = ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
     const void *earlier_malloc = malloc_before_agent();
-    ag_static_allocator_hook(earlier_malloc, own);
-    /* n_program > 0: note_own_allocator sets is_hooked at the first call; < 0: it stays false */
-    runtime.is_hooked = own->n_program == 0;
+    ag_static_allocator_hook(earlier_malloc ? earlier_malloc : directly_called_malloc, own);
+    const bool is_interposed = directly_called_malloc && !earlier_malloc && !ag_program.malloc;
+    /* n_program > 0: note_own_allocator sets is_hooked at the first call, or some calls reach the
+     * agent without a detour; < 0: it stays false */
+    runtime.is_hooked = own->n_program == 0 || (own->n_program > 0 && is_interposed);
     if (own->n_program == 0) { /* the program does not define malloc */
         ag_libc_arenas_find();
     }
     if (own->n_program >= 0) {
         ag_static_allocator_hook_others(own);
     }
-    if (own->n_others > 0) {
+    if (own->n_others > 0 || is_interposed) {
         ag_foreign_allocator_guard();
     }
-    if (own->n_program > 0) {
+    if (own->n_program > 0 && !is_interposed) {
         runtime.note = "no call of the program's own allocator was seen: if the compiler put "
                        "copies of it into its callers, they are not recorded";
         ag_static_allocator_on_first_call(note_own_allocator);

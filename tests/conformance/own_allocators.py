@@ -5,7 +5,8 @@ be counted.
 
 The compiler sees which registers and which part of the stack such an allocator changes, and the code of the callers relies on the rest.
 So the recorder must not change more than the allocator does. Further cases: allocators whose functions have other names, in a library or
-in the program (other_entries.c); an allocator that signals interrupt; glibc's debugging of malloc; and a free_sized that calls free."""
+in the program (other_entries.c); a library that calls its own malloc; an allocator that signals interrupt; glibc's debugging of malloc; and
+a free_sized that calls free."""
 
 import os
 import re
@@ -320,14 +321,76 @@ def free_sized(tools, command):
     return failures
 
 
+# A library with an allocator and with code that allocates, and a program that allocates, too. How the library is linked decides whether its own calls can
+# be interposed.
+CALLING_LIBRARY = r"""
+#include <stdlib.h>
+void library_work(void) {
+    for (int i = 0; i < 100; i++) {
+        void *aligned = NULL, *grown = malloc(3333);
+        free(malloc(1111));
+        free(calloc(1, 2222));
+        free(realloc(grown, 4444));
+        if (posix_memalign(&aligned, 64, 6464) == 0) {
+            free(aligned);
+        }
+    }
+}
+"""
+CALLING_PROGRAM = r"""
+#include <stdlib.h>
+void library_work(void);
+int main(void) {
+    library_work();
+    for (int i = 0; i < 100; i++) {
+        free(malloc(5555));
+        free(calloc(1, 7777));
+    }
+    return 0;
+}
+"""
+CALLING_TRUTH = {size: 100 for size in (1111, 2222, 3333, 4444, 5555, 6464, 7777)}
+CALLING = [["-O2"], ["-O2", "-Wl,-Bsymbolic"], ["-O2", "-Wl,-Bsymbolic-functions"], ["-O3", "-flto", "-fno-inline", "-Wl,-Bsymbolic"]]
+
+
+def calling_library(tools, command, how):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for name, text in (("library.c", CALLING_LIBRARY), ("program.c", CALLING_PROGRAM)):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(text)
+        library = os.path.join(folder, "libcalling.so")
+        subprocess.run(["gcc", *EVERYWHERE, "-shared", "-fPIC", *command, "library.c", recorded.source_of("arena_allocator.c"), "-o", library],
+                       cwd=folder, check=True, timeout=120)
+        subprocess.run(["gcc", "-O1", "-fno-builtin", "program.c", library, "-Wl,-rpath," + folder, "-o", "program"], cwd=folder, check=True, timeout=120)
+        for mode in (["--mode=exact"], ["--mode=sample", "--interval=1"]):
+            inner = os.path.join(folder, mode[0])
+            os.mkdir(inner)
+            outcome, traces = recorded.record(tools, [os.path.join(folder, "program")], inner, options=mode,
+                                              env={"LD_PRELOAD": library} if how == "preloaded" else {})
+            failures.expect("status and output, " + mode[0], (outcome.status, outcome.stdout + outcome.stderr), (0, b""))
+            summary = recorded.report(tools, traces[0])
+            failures.expect("ghosts, " + mode[0], summary["ghost_frees"], 0)
+            failures.expect("libc is hooked, " + mode[0], [row["hooked"] for row in summary["runtimes"] if row["name"] == "libc"], [True])
+            if mode[0] == "--mode=exact":
+                failures.expect("blocks by size", counted_by_size(tools, traces[0], CALLING_TRUTH), CALLING_TRUTH)
+            else:
+                failures.expect("blocks", summary["allocated_blocks"], sum(CALLING_TRUTH.values()))
+    return failures
+
+
 def main():
     tools = recorded.tools_of_arguments()
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + 2 + len(INLINED) * 2 + 3 + 1)
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(CALLING) * 2 + len(ATTACHED) + 2 + 2 + len(INLINED) * 2 + 3 + 1)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
         else:
             plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
+    for command in CALLING:
+        for how in ("linked", "preloaded"):
+            plan.run("a library that calls its own malloc, built with %s, %s" % (" ".join(command), how),
+                     lambda command=command, how=how: calling_library(tools, command, how))
     for how in ("before", "after"):
         if subprocess.run(["ldconfig", "-p"], capture_output=True, check=False).stdout.find(b"libc_malloc_debug.so.0") < 0:
             plan.skip("glibc's debugging of malloc", "this glibc has no libc_malloc_debug.so.0")
