@@ -459,7 +459,7 @@ static int attach_to_process(struct request *request) {
                        "attach: %d is this command itself; name another process",
                        (int)request->pid);
     }
-    if (request->is_live && ag_live_open(&request->live, /* takes_output= */ false, message) < 0) {
+    if (request->is_live && ag_live_open(&request->live, AG_LIVE_ATTACH, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     request->live.is_quiet = request->is_quiet;

@@ -118,15 +118,19 @@ static int make_folder(struct ag_live *live) {
     return 0;
 }
 
-int ag_live_open(struct ag_live *live, bool takes_output, char ret_message[512]) {
+int ag_live_open(struct ag_live *live, enum ag_live_command command, char ret_message[512]) {
     char why[512];
     *live = AG_LIVE_NONE;
+    live->command = command;
     const int terminal = open_terminal();
     if (terminal < 0) {
         return ag_error_message(ret_message, -errno,
                                 "--live needs a terminal, and neither standard output nor standard "
-                                "error is one; record without --live, and read the recording so "
-                                "far with: allogram control PID dump");
+                                "error is one; %s",
+                                command == AG_LIVE_OBSERVE
+                                    ? "observe without --live"
+                                    : "record without --live, and read the recording so far with: "
+                                      "allogram control PID dump");
     }
     const pid_t group = tcgetpgrp(terminal);
     int r = load_screen(ret_message);
@@ -146,7 +150,7 @@ int ag_live_open(struct ag_live *live, bool takes_output, char ret_message[512])
                              strerror(errno));
     } else {
         r = make_folder(live);
-        r = r == 0 && takes_output ? open_output(live, live->folder) : r;
+        r = r == 0 && command == AG_LIVE_RUN ? open_output(live, live->folder) : r;
         if (r < 0) {
             (void)ag_error_message(ret_message, r, "--live: cannot make files in %s: %s",
                                    live->folder[0] ? live->folder : "the folder of $TMPDIR",
@@ -187,6 +191,7 @@ static _Noreturn void run_screen(struct ag_live *live, struct ag_snapshot_reques
                                       .terminal_fd = live->terminal_fd,
                                       .control_fd = control_fd,
                                       .output_fd = live->output_fd,
+                                      .observes = live->command == AG_LIVE_OBSERVE,
                                       .take = take_snapshot,
                                       .context = requests};
     ag_background_close_all_but(keep, AG_ARRAY_SIZE(keep));
@@ -273,10 +278,12 @@ int ag_live_step(struct ag_live *live) {
     char message = 0;
     if (live->screen > 0 && poll(&polled, 1, 0) > 0 && read(live->control_fd, &message, 1) <= 0) {
         const int status = end_screen(live);
+        const char *next = live->command == AG_LIVE_OBSERVE ? "the observation ends, too"
+                                                            : "the recording continues";
         if (WIFSIGNALED(status)) {
-            ag_say("signal %d ended the screen; the recording continues", WTERMSIG(status));
+            ag_say("signal %d ended the screen; %s", WTERMSIG(status), next);
         } else if (!live->is_quiet) {
-            ag_say("the screen is closed; the recording continues");
+            ag_say("the screen is closed; %s", next);
         }
     }
     if (live->screen > 0) {
@@ -305,14 +312,14 @@ void ag_live_return(struct ag_live *live) {
     }
 }
 
-static void remove_folder(const struct ag_live *live) {
+void ag_live_remove_files(const struct ag_live *live) {
     char path[AG_LIVE_PATH_BYTES + sizeof(live->folder) + 1];
     const char *const names[] = {live->name, part_name, ".part.part"}; /* the unfinished snapshot */
-    for (size_t i = 0; live->name[0] && i < AG_ARRAY_SIZE(names); i++) {
+    for (size_t i = 0; live->folder[0] && live->name[0] && i < AG_ARRAY_SIZE(names); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", live->folder, names[i]);
         (void)unlink(path); /* most do not exist */
     }
-    (void)rmdir(live->folder);
+    (void)rmdir(live->folder); /* fails if there is no folder */
 }
 
 void ag_live_stop(struct ag_live *live) {
@@ -323,9 +330,7 @@ void ag_live_stop(struct ag_live *live) {
         (void)end_screen(live);
     }
     copy_output(live);
-    if (live->folder[0]) {
-        remove_folder(live);
-    }
+    ag_live_remove_files(live);
     ag_descriptor_close(live->output_fd);
     ag_descriptor_close(live->program_fd);
     (void)close(live->terminal_fd); /* a failed write was handled */

@@ -1,8 +1,8 @@
-/* live.h: --live of `run` and `attach`: what the command does for the screen (live/live_screen.h),
- * which is a separate process. The command restores the terminal if the screen is killed, and the
- * screen restores the terminal if the command is killed.
+/* live.h: --live of `run`, `attach` and `observe`: what the command does for the screen
+ * (live/live_screen.h), which is a separate process. The command restores the terminal if the
+ * screen is killed, and the screen restores the terminal if the command is killed.
  *
- *     ag_live_open(&live, true, message)     // before the program starts: checks the terminal
+ *     ag_live_open(&live, command, message)  // before the program starts: checks the terminal
  *     ag_live_start(&live, requests, trace)
  *     ag_live_step(&live)                    // when live.control_fd is readable, and when the time
  *                                            // that the last call returned is over
@@ -19,6 +19,8 @@
 
 struct ag_snapshot_requests;
 
+enum ag_live_command { AG_LIVE_RUN, AG_LIVE_ATTACH, AG_LIVE_OBSERVE };
+
 enum { AG_LIVE_DESCRIPTORS = 3, AG_LIVE_PATH_BYTES = 256 };
 struct ag_live {
     int terminal_fd; /* -1: there is no screen */
@@ -28,7 +30,8 @@ struct ag_live {
      * file. */
     int program_fd, output_fd;
     pid_t screen; /* pid of the screen's process; 0: none */
-    bool is_quiet;
+    enum ag_live_command command;
+    bool is_quiet;                 /* no message when the user closes the screen */
     struct termios before;         /* the settings of the terminal without the screen */
     char folder[64];               /* for the traces that the screen reads */
     char name[AG_LIVE_PATH_BYTES]; /* file name of these traces */
@@ -38,9 +41,9 @@ struct ag_live {
         .terminal_fd = -1, .control_fd = -1, .program_fd = -1, .output_fd = -1 \
     }
 
-/* Finds the terminal, and checks whether it can show the screen. TAKES_OUTPUT: makes the file for
- * the output of the program. Returns 0, or a negative errno with one line in ret_message. */
-int ag_live_open(struct ag_live *live, bool takes_output, char ret_message[512]);
+/* Finds the terminal, and checks whether it can show the screen. For AG_LIVE_RUN, makes the file
+ * for the output of the program. Returns 0, or a negative errno with one line in ret_message. */
+int ag_live_open(struct ag_live *live, enum ag_live_command command, char ret_message[512]);
 /* Shows the screen. TRACE: the path of the trace. Returns 0 or a negative errno. */
 int ag_live_start(struct ag_live *live, struct ag_snapshot_requests *requests, const char *trace);
 /* Checks whether the screen has ended. After its end, writes the program's output to the terminal.
@@ -52,6 +55,8 @@ void ag_live_leave(struct ag_live *live);
 void ag_live_return(struct ag_live *live);
 /* Ends the screen, restores the terminal, and writes the rest of the program's output to it. */
 void ag_live_stop(struct ag_live *live);
+/* Removes the files of the screen. Makes only system calls. */
+void ag_live_remove_files(const struct ag_live *live);
 /* Stores the descriptors of LIVE that the command must not close. Returns their number. */
 size_t ag_live_descriptors(const struct ag_live *live, int ret_fds[AG_LIVE_DESCRIPTORS]);
 

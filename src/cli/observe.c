@@ -14,11 +14,13 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/error_message.h"
 #include "base/runtimes.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/message.h"
+#include "cli/observe_live.h"
 #include "cli/observe_memory.h"
 #include "cli/observe_report.h"
 #include "cli/observe_rss.h"
@@ -53,7 +55,8 @@ enum {
 static const uint64_t usual_duration_ns = UINT64_C(10000000000);
 
 static const struct ag_option table[] = {
-    {OPTION_DURATION, "duration", "TIME", "how long to observe (default: 10s; 0: until Ctrl-C)"},
+    {OPTION_DURATION, "duration", "TIME",
+     "how long to observe (default: 10s, with --live 0; 0: until\nCtrl-C)"},
     {OPTION_RATE, "rate", "HERTZ",
      "samples per second of CPU time of a thread\n(default: 99; a sample costs the thread a few us)"},
     {OPTION_STACKS, "stacks", NULL, "the stacks of each thread"},
@@ -71,7 +74,8 @@ static const struct ag_option table[] = {
     {OPTION_RSS, "rss", NULL, "only what the resident memory consists of: heap, stacks, files ..."},
     {OPTION_PERF_MAP, "perf-map", NULL,
      "write a perf map of the runtime's code, so that perf\nnames its functions"},
-    {OPTION_LIVE, "live", NULL, "refresh the tables, like top"},
+    {OPTION_LIVE, "live", NULL,
+     "show the results in a full-screen display while the\nobservation continues; q ends it"},
     {'o', "output", "TRACE", "write the observations as a trace"},
     {OPTION_LIMIT, "limit", "N", "rows of a table in text (default: 20; 0: all)"},
     {OPTION_JSON, "json", NULL, "print one JSON object instead of text"},
@@ -89,6 +93,7 @@ struct request {
      * given */
     const char *other_option;
     struct ag_observation *observation;
+    struct ag_observe_live screen; /* of --live */
 };
 
 static int set_option(void *context, int id, const char *value) {
@@ -174,12 +179,14 @@ static int set_option(void *context, int id, const char *value) {
 
 /* ---- the observation ---- */
 
-static void show_live(void *context) {
+static bool keep_screen(void *context) {
     struct request *request = context;
-    fputs("\x1b[H\x1b[2J", stdout);
-    ag_observe_report_text(stdout, request->observation, &request->selection);
-    /* errors are ignored: if the terminal is closed, a signal ends the process */
-    (void)fflush(stdout);
+    return ag_observe_live_tick(&request->screen, request->observation);
+}
+
+/* The name of the trace in the reports on the screen, which recommend commands with it. */
+static const char *name_of_trace(const struct request *request) {
+    return request->output != NULL ? request->output : "observed.allogram";
 }
 
 static int write_files(struct request *request) {
@@ -245,16 +252,24 @@ static int observe_process(struct request *request) {
     if (request->output != NULL && check_output(request->output) != AG_EXIT_OK) {
         return AG_EXIT_FAILURE;
     }
-    int r = ag_end_guard_begin("observe", NULL, NULL);
+    if (request->live && ag_observe_live_open(&request->screen, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
+    }
+    int r = ag_end_guard_begin("observe", ag_observe_live_abandon, &request->screen);
     if (r < 0) {
+        ag_observe_live_stop(&request->screen);
         return ag_fail(AG_EXIT_FAILURE, "observe: cannot receive signals: %s%s", strerror(-r),
                        ag_open_files_hint(-r));
     }
     r = ag_observation_open(&request->options, &request->observation, message);
-    if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
+    if (r == 0 && request->live) {
+        r = ag_observe_live_start(&request->screen, name_of_trace(request));
+        if (r < 0) {
+            (void)ag_error_message(message, r, "cannot show the screen: %s", strerror(-r));
+        }
     }
-    r = ag_observation_run(request->observation, message);
+    r = r < 0 ? r : ag_observation_run(request->observation, message);
+    ag_observe_live_stop(&request->screen);
     int status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "observe: %s", message) : AG_EXIT_OK;
     if (r == 0) {
         const struct ag_observation_facts *facts = ag_observation_facts(request->observation);
@@ -262,9 +277,6 @@ static int observe_process(struct request *request) {
             struct ag_quantity time;
             ag_say("observe: %d (%s) ended after %s; the results cover the time until then",
                    facts->pid, facts->name, ag_quantity_time(&time, facts->duration_ns));
-        }
-        if (request->live) {
-            fputs("\x1b[H\x1b[2J", stdout);
         }
         if (request->json) {
             ag_observe_report_json(stdout, request->observation, &request->selection);
@@ -320,6 +332,7 @@ int ag_command_observe(int argc, char **argv) {
                     .is_stopped = is_stopped,
                     .is_hurried = is_hurried},
         .selection = {.limit = USUAL_LIMIT},
+        .screen = AG_OBSERVE_LIVE_NONE,
     };
     struct ag_options options = {
         .usage = "observe PID|NODE [OPTIONS]",
@@ -376,8 +389,9 @@ int ag_command_observe(int argc, char **argv) {
     }
     request.options.what = request.selection.what;
     if (request.live) {
-        request.options.tick = show_live;
+        request.options.tick = keep_screen;
         request.options.context = &request;
+        request.options.duration_ns = request.has_duration ? request.options.duration_ns : 0;
     }
     return observe_process(&request);
 }

@@ -523,7 +523,7 @@ static int run_program(struct run_request *request, char **arguments) {
     if (request->serves && ag_endpoint_open(&endpoint, request->port, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    if (request->is_live && ag_live_open(&live, /* takes_output= */ true, message) < 0) {
+    if (request->is_live && ag_live_open(&live, AG_LIVE_RUN, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s", message);
     }
     live.is_quiet = request->is_quiet;

@@ -49,13 +49,18 @@ enum {
     COLOR_WARNING = 1,
 };
 
-static const struct view {
+struct view {
     const char *name; /* of --view */
     bool has_sort;    /* --sort applies */
-} views[] = {{"summary", true},   {"sites", true}, {"tree", true},
-             {"timeline", false}, {"gc", false},   {"threads", false},
-             {"types", true},     {"leaks", true}, {"output", false}};
-enum { N_VIEWS = AG_ARRAY_SIZE(views), VIEW_TREE = 2, VIEW_OUTPUT = N_VIEWS - 1 };
+};
+static const char output_name[] = "output"; /* not a report: the program's output */
+static const struct view recording_views[] = {
+    {"summary", true},  {"sites", true}, {"tree", true},  {"timeline", false}, {"gc", false},
+    {"threads", false}, {"types", true}, {"leaks", true}, {output_name, false}};
+/* What an observation can see: CPU time, collections, and growth of memory if it was asked for. */
+static const struct view observation_views[] = {{"summary", true},   {"functions", false},
+                                                {"sites", true},     {"tree", true},
+                                                {"timeline", false}, {"gc", false}};
 
 static const char *const metrics[] = {NULL, /* the default of the view */
                                       "allocated_bytes",
@@ -79,11 +84,14 @@ static const char help_text[] =
     "  up, down, PageUp, PageDown, Home, End\n"
     "                    scroll\n"
     "  Ctrl-L            draw the screen again\n"
-    "  q                 close the screen; the program and the recording go on\n"
+    "  q                 close the screen; the program and the recording go on, an\n"
+    "                    observation ends\n"
     "  Ctrl-C, Ctrl-Z    as without --live\n";
 
 struct screen {
     const struct ag_live_show *show;
+    const struct view *views;
+    size_t n_views;
     size_t view, metric, top; /* top: the first line that is shown */
     bool is_bottom_up, is_paused, is_help, is_over;
     bool is_away;      /* the terminal was given back, because the command is stopped */
@@ -102,6 +110,26 @@ struct screen {
     char *text; /* what is shown */
     size_t length;
 };
+
+static const struct view *view_of(const struct screen *screen) {
+    return &screen->views[screen->view];
+}
+
+static bool is_output(const struct screen *screen) {
+    return view_of(screen)->name == output_name;
+}
+
+static bool is_tree(const struct screen *screen) {
+    return strcmp(view_of(screen)->name, "tree") == 0;
+}
+
+static void choose_views(struct screen *screen) {
+    const size_t n_recording = AG_ARRAY_SIZE(recording_views);
+    screen->views = screen->show->observes ? observation_views : recording_views;
+    screen->n_views = screen->show->observes         ? AG_ARRAY_SIZE(observation_views)
+                      : screen->show->output_fd >= 0 ? n_recording
+                                                     : n_recording - 1; /* without the output */
+}
 
 /* ---- drawing ---- */
 
@@ -179,8 +207,9 @@ static const char *text_of(const struct screen *screen) {
     if (screen->text) {
         return screen->text;
     }
-    return screen->view == VIEW_OUTPUT ? "the program has written nothing to this terminal\n"
-                                       : "waiting for the first allocations of the program\n";
+    return is_output(screen)        ? "the program has written nothing to this terminal\n"
+           : screen->show->observes ? "waiting for the first samples\n"
+                                    : "waiting for the first allocations of the program\n";
 }
 
 /* Scrolls by COUNT lines, as far as there is text. */
@@ -194,12 +223,9 @@ static void scroll_by(struct screen *screen, long count) {
 
 static void draw_views(const struct screen *screen) {
     int column = 0;
-    for (size_t i = 0; i < N_VIEWS; i++) {
+    for (size_t i = 0; i < screen->n_views; i++) {
         char label[32];
-        const int length = snprintf(label, sizeof(label), "%zu %s", i + 1, views[i].name);
-        if (i == VIEW_OUTPUT && screen->show->output_fd < 0) {
-            break;
-        }
+        const int length = snprintf(label, sizeof(label), "%zu %s", i + 1, screen->views[i].name);
         if (column + length <= COLS) {
             (void)attrset(i == screen->view ? A_REVERSE : A_NORMAL);
             (void)mvaddstr(0, column, label);
@@ -214,11 +240,11 @@ static void draw_state(const struct screen *screen) {
     const char *metric = metrics[screen->metric];
     (void)snprintf(line, sizeof(line), "%s   sort: %s   filter: %s%s%s",
                    screen->is_paused ? "\x1b[1mpaused\x1b[0m" : "live  ",
-                   !views[screen->view].has_sort ? "-"
-                   : metric                      ? metric
-                                                 : "default",
+                   !view_of(screen)->has_sort ? "-"
+                   : metric                   ? metric
+                                              : "default",
                    screen->filter[0] ? screen->filter : "none",
-                   screen->view == VIEW_TREE && screen->is_bottom_up ? "   bottom-up" : "",
+                   screen->is_bottom_up && is_tree(screen) ? "   bottom-up" : "",
                    screen->is_failed ? "   \x1b[1;33mnot possible\x1b[0m" : "");
     draw_line(1, 0, line);
 }
@@ -312,7 +338,7 @@ static void show_output(struct screen *screen) {
 
 static void start_report(struct screen *screen) {
     char view[32], sort[48], focus[FILTER_BYTES + 16];
-    const struct view *row = &views[screen->view];
+    const struct view *row = view_of(screen);
     const char *no_color = getenv("NO_COLOR");
     struct ag_live_question question = {.columns = (unsigned)COLS};
     size_t n = 0;
@@ -327,7 +353,7 @@ static void start_report(struct screen *screen) {
         (void)snprintf(focus, sizeof(focus), "--focus=%s", screen->filter);
         question.arguments[n++] = focus;
     }
-    if (screen->view == VIEW_TREE && screen->is_bottom_up) {
+    if (screen->is_bottom_up && is_tree(screen)) {
         question.arguments[n++] = "--bottom-up";
     }
     ag_live_child_kill(&screen->reporter); /* the running report is for an earlier view, metric or
@@ -336,7 +362,7 @@ static void start_report(struct screen *screen) {
 }
 
 static void end_report(struct screen *screen, enum ag_live_outcome outcome) {
-    char *text = outcome == AG_LIVE_NO_TRACE || screen->view == VIEW_OUTPUT
+    char *text = outcome == AG_LIVE_NO_TRACE || is_output(screen)
                      ? NULL
                      : copy_text(screen->reporter.text, screen->reporter.used);
     if (text) {
@@ -372,7 +398,7 @@ static void change_question(struct screen *screen) {
 }
 
 static void choose_view(struct screen *screen, size_t view) {
-    if (view == screen->view || (view == VIEW_OUTPUT && screen->show->output_fd < 0)) {
+    if (view == screen->view) {
         return;
     }
     screen->view = view;
@@ -414,17 +440,16 @@ static void take_key(struct screen *screen, int key) {
         scroll_by(screen, -(long)screen->top);
         return;
     }
-    if (key >= '1' && key < '1' + (int)N_VIEWS) {
+    if (key >= '1' && key < '1' + (int)screen->n_views) {
         choose_view(screen, (size_t)(key - '1'));
         return;
     }
-    const size_t n_views = screen->show->output_fd < 0 ? VIEW_OUTPUT : N_VIEWS;
     switch (key) {
     case '\t':
-        choose_view(screen, (screen->view + 1) % n_views);
+        choose_view(screen, (screen->view + 1) % screen->n_views);
         break;
     case KEY_BTAB:
-        choose_view(screen, (screen->view + n_views - 1) % n_views);
+        choose_view(screen, (screen->view + screen->n_views - 1) % screen->n_views);
         break;
     case 's':
     case 'S':
@@ -544,8 +569,7 @@ static int timeout_of(const struct screen *screen, uint64_t now_ns) {
         screen->next_ns > now_ns ? (screen->next_ns - now_ns) / 1000000 + 1 : 0;
     const bool is_busy = screen->is_paused || screen->taker.pid != 0 || screen->reporter.pid != 0;
     const int rest_ms = is_busy || left_ms > LEAST_INTERVAL_MS ? LEAST_INTERVAL_MS : (int)left_ms;
-    return screen->view == VIEW_OUTPUT && rest_ms > OUTPUT_INTERVAL_MS ? OUTPUT_INTERVAL_MS
-                                                                       : rest_ms;
+    return is_output(screen) && rest_ms > OUTPUT_INTERVAL_MS ? OUTPUT_INTERVAL_MS : rest_ms;
 }
 
 static void wait_and_handle(struct screen *screen) {
@@ -587,7 +611,7 @@ static void run_screen(struct screen *screen) {
             wait_and_handle(screen);
             continue;
         }
-        if (screen->view == VIEW_OUTPUT) {
+        if (is_output(screen)) {
             show_output(screen);
         } else if (screen->wants_report && screen->has_trace) {
             start_report(screen);
@@ -611,6 +635,7 @@ void ag_live_show(const struct ag_live_show *show) {
     struct screen screen = {.show = show,
                             .is_dirty = true,
                             .next_ns = ag_monotonic_ns() + FIRST_MS * UINT64_C(1000000)};
+    choose_views(&screen);
     /* reports are UTF-8, whatever the locale of the user is */
     if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8") != 0) {
         (void)setlocale(LC_CTYPE, "C.UTF-8"); /* if it fails, other characters than ASCII are shown

@@ -28,6 +28,7 @@ struct ag_live_show {
     /* Descriptor for reading what the program has written while the screen is shown. -1: the
      * program's output goes elsewhere. */
     int output_fd;
+    bool observes; /* the traces are those of `observe`, which ends when the screen is closed */
     /* Writes a trace of the recording so far to PATH. Called in a child process. Returns false if
      * there is no such trace, because the program has not begun to record, or has ended. */
     bool (*take)(void *context, const char *path);

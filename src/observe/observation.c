@@ -576,8 +576,23 @@ static void note_another_program(struct ag_observation *observation) {
         observation->exe, exe);
 }
 
-static void observation_finish(struct ag_observation *observation, uint64_t cpu_before_ns,
-                               uint64_t own_before_ns) {
+/* Updates the facts that are not counted with each event. */
+static void observation_measure(struct ag_observation *observation) {
+    struct ag_observation_facts *facts = &observation->facts;
+    const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
+    const uint64_t sampled_ns = facts->samples * (1000000000 / observation->options.rate);
+    /* the CPU time of a target that has ended cannot be read; the sum of its samples is used
+     * instead */
+    facts->target_cpu_ns =
+        cpu_ns > observation->cpu_before_ns ? cpu_ns - observation->cpu_before_ns : sampled_ns;
+    facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
+    facts->lost = ag_perf_watch_lost(observation->watch) + observation->reported_lost;
+    facts->own_cpu_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - observation->own_before_ns;
+    facts->target_cost_percent =
+        facts->target_cpu_ns != 0 ? 100.0 * cost_ns(facts) / (double)facts->target_cpu_ns : 0;
+}
+
+static void observation_finish(struct ag_observation *observation) {
     struct ag_observation_facts *facts = &observation->facts;
     ag_perf_watch_stop(observation->watch);
     drain_events(observation);
@@ -585,12 +600,6 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
                                    UINT64_MAX); /* out of memory: some mappings are missing */
     take_collections(observation);
     facts->duration_ns = ag_monotonic_ns() - facts->start_ns;
-    const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
-    const uint64_t sampled_ns = facts->samples * (1000000000 / observation->options.rate);
-    /* the CPU time of a target that has ended cannot be read; the sum of its samples is used
-     * instead */
-    facts->target_cpu_ns = cpu_ns > cpu_before_ns ? cpu_ns - cpu_before_ns : sampled_ns;
-    facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
     if (facts->end != AG_OBSERVED_TARGET_ENDED) {
         note_another_program(observation);
         if (ag_remote_process_is_stopped(&observation->process)) {
@@ -601,16 +610,15 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
         ask_inspectors(observation);
     }
     note_left_out(observation);
-    facts->lost = ag_perf_watch_lost(observation->watch) + observation->reported_lost;
-    facts->own_cpu_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_before_ns;
-    facts->target_cost_percent =
-        facts->target_cpu_ns != 0 ? 100.0 * cost_ns(facts) / (double)facts->target_cpu_ns : 0;
+    observation_measure(observation);
 }
 
 static bool observation_is_over(struct ag_observation *observation, uint64_t now_ns,
                                 uint64_t end_ns) {
     struct ag_observation_facts *facts = &observation->facts;
-    if (observation->options.is_stopped != NULL && observation->options.is_stopped()) {
+    const struct ag_observe_options *options = &observation->options;
+    if ((options->is_stopped != NULL && options->is_stopped()) ||
+        (options->tick != NULL && !options->tick(options->context))) {
         facts->end = AG_OBSERVED_STOPPED;
         return true;
     }
@@ -632,7 +640,7 @@ static void observation_loop(struct ag_observation *observation) {
         options->duration_ns != 0 ? start_ns + options->duration_ns : UINT64_MAX;
     const int wait_ms = observation->n_inspections != 0 ? WAIT_INSPECTED_MS : WAIT_MS;
     const int collections = collections_fd(observation);
-    uint64_t now_ns = start_ns, next_tick_ns = start_ns + REFRESH_NS;
+    uint64_t now_ns = start_ns;
     while (!observation_is_over(observation, now_ns, end_ns)) {
         const uint64_t left_ms = (end_ns - now_ns) / 1000000 + 1;
         const int timeout_ms = left_ms < (uint64_t)wait_ms ? (int)left_ms : wait_ms;
@@ -643,13 +651,9 @@ static void observation_loop(struct ag_observation *observation) {
         refresh_images(observation, now_ns);
         drain_events(observation);
         watch_word(observation, now_ns);
-        if (now_ns >= next_tick_ns) {
-            next_tick_ns = now_ns + REFRESH_NS;
+        if (options->tick != NULL) {
             observation->facts.duration_ns = now_ns - start_ns;
-            observation->facts.lost = ag_perf_watch_lost(observation->watch);
-            if (options->tick != NULL) {
-                options->tick(options->context);
-            }
+            observation_measure(observation);
         }
     }
 }
@@ -660,8 +664,8 @@ int ag_observation_run(struct ag_observation *observation, char ret_message[512]
     if ((observation->options.what & (AG_OBSERVE_GROWTH | AG_OBSERVE_MAPS)) != 0) {
         facts->record_cost_ns = ag_record_cost_measure(GROWTH_STACK_BYTES);
     }
-    const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
-    const uint64_t own_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    observation->cpu_before_ns = ag_remote_process_cpu_ns(&observation->process);
+    observation->own_before_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     facts->resident_before_bytes = ag_remote_process_resident_bytes(&observation->process);
     facts->start_realtime_ns = ag_kernel_clock_ns(CLOCK_REALTIME);
     facts->start_ns = ag_monotonic_ns();
@@ -673,7 +677,7 @@ int ag_observation_run(struct ag_observation *observation, char ret_message[512]
     }
     observation->images_changed = true; /* files mapped since opening */
     observation_loop(observation);
-    observation_finish(observation, cpu_ns, own_ns);
+    observation_finish(observation);
     return 0;
 }
 

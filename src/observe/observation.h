@@ -44,8 +44,9 @@ struct ag_observe_options {
     const struct ag_runtime *runtimes; /* base/runtimes.h; NULL: none */
     bool (*is_hurried)(void); /* returns true when looking up names should soon end; may be NULL */
     bool (*is_stopped)(void); /* returns true to end now with the present results; may be NULL */
-    /* called about once a second while the observation runs; may be NULL */
-    void (*tick)(void *context);
+    /* called some 20 times a second while the observation runs; returns false to end now with the
+     * present results; may be NULL */
+    bool (*tick)(void *context);
     void *context;
 };
 

@@ -124,6 +124,8 @@ struct ag_observation {
     size_t n_processes, n_allocators, n_collections;
     struct ag_seen_word *words, *word_ends;
     size_t n_words, n_word_ends;
+    /* CPU times when the observation began, in ns: of the target, and of this process */
+    uint64_t cpu_before_ns, own_before_ns;
     uint64_t reported_lost; /* events that inspectors could not report, or that found no memory */
     struct allogram_native_frame frames[AG_WALK_FRAMES];
 };

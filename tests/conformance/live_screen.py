@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The screen of `run --live` and `attach --live`, in a terminal of 80 columns and 24 rows and other sizes.
+"""The screen of `run --live`, `attach --live` and `observe --live`, in a terminal of 80 columns and 24 rows and other sizes.
 
 The program (commanded.c) allocates on command, so its numbers are known. A line of the screen must be equal to that of `allogram report`
 on a dump of the same recording. However the screen ends, the terminal must be restored."""
@@ -254,11 +254,90 @@ def attached(tools, folder):
     return failures
 
 
+# Uses CPU time in one function and makes its memory grow in another, until its standard input is closed.
+BUSY = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static volatile unsigned counter;
+__attribute__((noinline)) static void use_time(void) {
+    for (int i = 0; i < 2000000; i++) {
+        counter++;
+    }
+}
+__attribute__((noinline)) static char *grow_memory(void) {
+    char *block = malloc(1 << 20);
+    return block ? memset(block, 1, 1 << 20) : NULL;
+}
+int main(void) {
+    char end;
+    fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+    for (int i = 0; read(STDIN_FILENO, &end, 1) != 0; i++) {
+        use_time();
+        if (i % 10 == 0 && i < 5000) {
+            grow_memory();
+        }
+    }
+    return 0;
+}
+"""
+
+
+def observed(tools, folder):
+    """The screen shows reports on the observation so far. q ends the observation, with its results and its trace; so does a kill of the screen."""
+    failures = tap.Failures()
+    source, busy = os.path.join(folder, "busy.c"), os.path.join(folder, "busy")
+    with open(source, "w", encoding="ascii") as file:
+        file.write(BUSY)
+    subprocess.run(["gcc", "-O1", "-g", source, "-o", busy], check=True)
+    program = subprocess.Popen([busy], stdin=subprocess.PIPE)
+    try:
+        command = [tools.allogram, "observe", str(program.pid), "--live", "--growth"]
+        trace = os.path.join(folder, "t.allogram")
+        terminal = Terminal([*command, "-o", trace], 24, 80, TMPDIR=folder)
+        terminal.wait_for("samples of the function", lambda text: re.search(r"observed from outside, .*, running", text) and "use_time" in text)
+        terminal.keys("2")
+        terminal.wait_for("the functions", lambda text: re.search(r"\d s? +\d+ % .* use_time", text) and "q close" in text)
+        terminal.keys("3")
+        terminal.wait_for("the growth", lambda text: re.search(r"grow_memory +busy\.c:\d+", text))
+        terminal.keys("7") # there is no such view
+        terminal.keys("\t")
+        terminal.wait_for("the tree", lambda text: re.search(r"main +busy\.c:\d+", text))
+        terminal.keys("q")
+        failures.expect("exit status", terminal.finish(), 0)
+        failures.require("the results are on the terminal", "CPU time by function" in terminal.screen.text())
+        failures.require("the terminal is restored", terminal.is_restored())
+        failures.expect("folders that the screen has left", left_over(folder), [])
+        functions = recorded.report(tools, trace, "--view=functions")["functions"]
+        failures.expect("the first function of the trace", functions[0]["function"], "use_time")
+        terminal.close()
+
+        terminal = Terminal(command, 24, 80, TMPDIR=folder)
+        terminal.wait_for("the screen", lambda text: "use_time" in text)
+        terminal.keys("\x03")
+        failures.expect("exit status after Ctrl-C", terminal.finish(), 0)
+        failures.require("the terminal is restored after Ctrl-C", terminal.is_restored())
+        failures.expect("folders after Ctrl-C", left_over(folder), [])
+        terminal.close()
+
+        terminal = Terminal([*command, "--duration=1s"], 24, 80, TMPDIR=folder)
+        failures.expect("exit status after the duration", terminal.finish(), 0)
+        failures.require("the terminal is restored after the duration", terminal.is_restored())
+        failures.expect("folders after the duration", left_over(folder), [])
+        terminal.close()
+    finally:
+        program.stdin.close()
+        failures.expect("the program's exit status", program.wait(SECONDS), 0)
+    return failures
+
+
 def refused(tools, folder):
     failures = tap.Failures()
-    for words in (["run", "--live", "--", tools.program("commanded")], ["attach", "--live", str(os.getpid())]):
+    for words, status in ((["run", "--live", "--", tools.program("commanded")], 125), (["attach", "--live", str(os.getpid())], 125),
+                          (["observe", "--live", str(os.getpid())], 1)):
         done = subprocess.run([tools.allogram, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, check=False)
-        failures.expect("exit status without a terminal", done.returncode, 125)
+        failures.expect("exit status without a terminal", done.returncode, status)
         failures.require("one line that says why: %s" % done.stderr, done.stderr.count("\n") == 1 and "--live needs a terminal" in done.stderr)
     terminal = Terminal(["env", "TERM=dumb", tools.allogram, "run", "--live", "--", "true"], 24, 80, TMPDIR=folder)
     failures.expect("exit status with TERM=dumb", terminal.finish(), 125)
@@ -275,6 +354,7 @@ CASES = [
     ("Ctrl-Z and fg", stopped),
     ("a kill of the screen or the command", killed),
     ("attach", attached),
+    ("observe", observed),
     ("no terminal", refused),
 ]
 

@@ -1,0 +1,124 @@
+/* observe_live.c: the part of `observe` that serves the screen of --live. */
+#include "cli/observe_live.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/error_message.h"
+#include "cli/message.h"
+#include "observe/observation.h"
+#include "writer/snapshot.h"
+
+int ag_observe_live_open(struct ag_observe_live *observe, char ret_message[512]) {
+    sigset_t stop;
+    *observe = AG_OBSERVE_LIVE_NONE;
+    const int r = ag_live_open(&observe->live, AG_LIVE_OBSERVE, ret_message);
+    observe->live.is_quiet = true; /* the result follows */
+    if (r < 0) {
+        return r;
+    }
+    (void)sigemptyset(&stop);
+    (void)sigaddset(&stop, SIGTSTP);
+    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    observe->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
+    void *requests = mmap(NULL, sizeof(*observe->requests), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (observe->stop_fd < 0 || requests == MAP_FAILED) {
+        const int error = errno;
+        ag_observe_live_stop(observe);
+        return ag_error_message(ret_message, -error, "--live: %s", strerror(error));
+    }
+    observe->requests = requests;
+    return 0;
+}
+
+int ag_observe_live_start(struct ag_observe_live *observe, const char *name) {
+    return ag_live_start(&observe->live, observe->requests, name);
+}
+
+/* ---- the requests of the screen ---- */
+
+/* Doubles each % of PATH, because ag_observation_write_trace replaces placeholders. */
+static void make_pattern(const char *path, char *pattern, size_t size) {
+    size_t used = 0;
+    for (; *path != '\0' && used + 2 < size; path++) {
+        pattern[used++] = *path;
+        if (*path == '%') {
+            pattern[used++] = '%';
+        }
+    }
+    pattern[used] = '\0';
+}
+
+static _Noreturn void take_trace(const char *path, struct ag_observation *observation) {
+    char pattern[8192], written[4096], message[512];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail for a valid signal */
+    make_pattern(path, pattern, sizeof(pattern));
+    _exit(ag_observation_write_trace(observation, pattern, written, message) < 0);
+}
+
+static void serve_request(struct ag_observe_live *observe, struct ag_observation *observation) {
+    struct ag_snapshot_requests *requests = observe->requests;
+    if (observe->taker != 0) {
+        if (waitpid(observe->taker, NULL, WNOHANG) == 0) {
+            return;
+        }
+        observe->taker = 0;
+        /* release: pairs with the requester's acquire; the file is complete, or does not exist */
+        atomic_store_explicit(&requests->n_done, requests->n_begun, memory_order_release);
+    }
+    /* acquire: pairs with the requester's release; the path is complete */
+    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_acquire);
+    if (asked == requests->n_begun) {
+        return;
+    }
+    char path[sizeof(requests->path)]; /* a copy, because the screen can write to the original */
+    (void)snprintf(path, sizeof(path), "%s", requests->path);
+    const pid_t taker = fork();
+    if (taker == 0) {
+        take_trace(path, observation);
+    }
+    if (taker > 0) { /* otherwise it is tried again at the next tick */
+        requests->n_begun = asked;
+        observe->taker = taker;
+    }
+}
+
+bool ag_observe_live_tick(struct ag_observe_live *observe, struct ag_observation *observation) {
+    struct signalfd_siginfo stop;
+    if (read(observe->stop_fd, &stop, sizeof(stop)) == (ssize_t)sizeof(stop)) {
+        ag_live_leave(&observe->live);
+        (void)raise(SIGSTOP);
+        ag_live_return(&observe->live);
+    }
+    (void)ag_live_step(&observe->live);
+    serve_request(observe, observation);
+    return observe->live.screen > 0;
+}
+
+/* ---- the end ---- */
+
+void ag_observe_live_stop(struct ag_observe_live *observe) {
+    if (observe->taker > 0) {
+        (void)kill(observe->taker, SIGKILL); /* cannot fail: the child was not reaped */
+        (void)waitpid(observe->taker, NULL, 0);
+    }
+    ag_live_stop(&observe->live);
+    ag_descriptor_close(observe->stop_fd);
+    if (observe->requests != NULL) {
+        (void)munmap(observe->requests, sizeof(*observe->requests)); /* cannot fail */
+    }
+    *observe = AG_OBSERVE_LIVE_NONE;
+}
+
+void ag_observe_live_abandon(void *observe) {
+    ag_live_remove_files(&((struct ag_observe_live *)observe)->live);
+}
