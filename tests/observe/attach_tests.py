@@ -50,7 +50,7 @@ def are_counted_to_the_unit(target, n_cycles, n_rounds):
             return check
 
         cycles(target, n_cycles, work, "--mode=exact")
-        assert target.ask("check") == "check OK"
+        target.check()
         after = image(target.pid)
         assert after == before, set(after) ^ set(before)
 
@@ -85,7 +85,7 @@ def samples_give_the_right_bytes_and_the_program_frees_sampled_blocks():
             return check
 
         cycles(target, OTHER_CYCLES, work, "--mode=sample")
-        assert target.ask("check") == "check OK"
+        target.check()
         assert image(target.pid) == before
 
 
@@ -98,7 +98,7 @@ def threads_that_hammer_are_unharmed_by_sampling():
             assert target.ask("burst 10").startswith("burst ")
 
         cycles(target, OTHER_CYCLES, work, "--interval=4K")
-        assert target.ask("check") == "check OK"
+        target.check()
         assert image(target.pid) == before
 
 
@@ -494,7 +494,7 @@ def attach_removes_the_agent_that_a_killed_allogram_left():
                                 check=True, capture_output=True, text=True)
         assert "removed the agent that a killed allogram had left" in second.stderr, second.stderr
         assert image(target.pid) == before
-        assert target.ask("check") == "check OK"
+        target.check()
         for _ in range(100):
             if first.report("--view=summary")["trace"]["end"] == "detached":
                 return

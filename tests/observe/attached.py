@@ -43,6 +43,11 @@ class Target:
         self.process.stdin.flush()
         return self.answer()
 
+    def check(self):
+        """For the program hammer, which notices if something was changed behind its back."""
+        answer = self.ask("check")
+        assert answer == "check OK", answer
+
 
 def maps(pid):
     with open(f"/proc/{pid}/maps", encoding="ascii") as file:
