@@ -1,7 +1,7 @@
 /* csv_format.c: exports CSV for spreadsheets and databases. Each pair of a stack and an allocation
- * function is a row: first the metrics, then the function that allocates (the innermost frame)
- * with its file, image and line, then the type, the allocation function that it called (via), the
- * heap and the state, then the stack from the innermost frame outward, and last the label.
+ * function is a row. The columns are: the metrics; function, file, image and line of the innermost
+ * frame, which allocates; the type; the allocation function that was called (via); the heap; the
+ * state; the stack from the innermost frame outward; the label.
  *
  * In a sampled trace each metric has two more columns: the bounds of its 95 % interval. Values that
  * cannot be estimated from samples are empty.

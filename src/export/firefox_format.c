@@ -24,8 +24,8 @@
  *    are scaled to the sums of the report: the spans of freed blocks add up to the stack's freed
  *    bytes, and the other spans to its bytes in use.
  *
- * 4. The file has only one thread, "heap", because a block may be freed by another thread than the
- *    one that allocated it. */
+ * 4. The file has only one thread, "heap", because a block may be freed by a thread that did not
+ *    allocate it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

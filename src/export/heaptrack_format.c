@@ -26,13 +26,13 @@
  * before the free.
  *
  * heaptrack_gui requires that the kinds are first allocated in the order of their numbers,
- * beginning with 0: for each `+`, it appends a counter if the number equals the number of its
- * counters, and otherwise writes to the counter with this number, without a check
- * (ParserData::handleAllocation of src/analyze/gui/parser.cpp). So heaptrack_gui crashes if a kind
- * is never allocated. heaptrack also uses the number 0 to mark that the previous line was no
- * allocation. So it counts a block of kind 0 as temporary if the block is freed directly after
- * another free. Therefore kind 0 has a single block, the first of the file, and other blocks of the
- * same size and stack have another kind. */
+ * beginning with 0. For a line `+ A`, it appends a counter if A equals the number of its counters;
+ * otherwise it writes to counter A without a check (ParserData::handleAllocation of
+ * src/analyze/gui/parser.cpp). So heaptrack_gui crashes if a kind is never allocated. heaptrack
+ * also uses the number 0 to mark that the previous line was no allocation. So it counts a block of
+ * kind 0 as temporary if the block is freed directly after another free. Therefore kind 0 has a
+ * single block, the first of the file, and other blocks of the same size and stack have another
+ * kind. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -19,10 +19,8 @@ struct ag_numbering {           /* zero-initialize */
     struct ag_index_map by_hash;
     bool has_failed; /* out of memory: all new items get the number 0 */
 };
-uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b,
-                         /* Returns the number of (a, b), and adds it if it is new. ret_is_new may
-                          * be NULL. */
-                         bool *ret_is_new);
+/* Returns the number of the item (a, b), which is added if it is new. ret_is_new may be NULL. */
+uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b, bool *ret_is_new);
 void ag_numbering_done(struct ag_numbering *numbering);
 
 static inline uint64_t ag_numbering_pointer(const void *pointer) {

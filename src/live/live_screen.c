@@ -12,7 +12,7 @@
  *    refreshes use some 3 % of a CPU at most. The shortest interval is a second.
  *
  * 3. The terminal. The process of the screen ignores the signals of the terminal, because the
- *    command receives them, too, and decides what they mean: the command sends messages through a
+ *    command receives them, too, and decides what they mean. The command sends messages through a
  *    socket (enum ag_live_message), and closes the socket to end the screen. The screen installs no
  *    signal handlers. If a signal kills the screen, the command restores the terminal. */
 #include "live/live_screen.h"

@@ -6,11 +6,11 @@
  * registers (in a signal frame: of all registers). The row of a pc is looked up once and kept until
  * the mapped files change; a program that runs for hours has some thousand different pcs.
  *
- * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
- * the observed process (the target) when a walk gets there, milliseconds later. These words may
- * have changed by then. So the last KiB of the copy is read again together with the deeper words.
- * If this part of the copy has changed, the program has returned from these frames in the meantime,
- * and the walk ends as cut.
+ * 2. The stack. The kernel copied the top of the stack at the moment of the sample. Deeper words
+ * are read from the observed process (the target) when a walk gets there, milliseconds later. These
+ * words may have changed by then. So the last KiB of the copy is read again together with the
+ * deeper words. If this part of the copy has changed, the program has returned from these frames in
+ * the meantime, and the walk ends as cut.
  *
  * 3. Code without CFI (musl's libc, hand-written assembler). Three ways are tried, the most
  * reliable first: a word on the stack that is the return address of a direct call to the function

@@ -54,10 +54,10 @@ bool ag_is_after_call(pid_t pid, uint64_t address);
 /* Whether a signal handler of process PID returns to the address. */
 bool ag_is_restorer(pid_t pid, uint64_t address);
 /* Whether a word that looks like a return address, PC, can be one: the frame to which it would
- * return, with the stack pointer SP, must itself have a return address that follows a call. Of an
- * old return address, in memory that is used for something else now, the frame is overwritten or
- * belongs to other code that was mapped at this place. Returns true if the call frame information
- * does not say where in the stack that frame ends. */
+ * return, with the stack pointer SP, must itself have a return address that follows a call. If the
+ * word is an old return address, in memory that is used for something else now, this frame has been
+ * overwritten, or PC is in other code that was mapped there since. Returns true if the call frame
+ * information does not say where in the stack that frame ends. */
 bool ag_frame_may_be_active(struct ag_frame_walker *walker, uint64_t pc, uint64_t sp, pid_t pid);
 void ag_frame_walker_done(struct ag_frame_walker *walker);
 

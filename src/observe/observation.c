@@ -162,7 +162,7 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
                                       must_read_soon(observation), &observation->watch, message);
 }
 
-/* Notes that no words are watched. SINCE: "", or from when on, such as "from 3 s on, ". */
+/* Notes that no words are watched. SINCE: "", or a time such as "from 3 s on, ". */
 static void note_no_words(struct ag_observation *observation, const char *since, int error) {
     ag_observation_note(observation,
                         "--gc: %sallocating functions are known only from collections, because "
@@ -329,9 +329,10 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
     return label->name;
 }
 
-/* Finds the node of the sample's stack. Returns false if the sample does not count: its stack is
- * stale (it was read so late that it may belong to a later moment than the sample), or the sample
- * is a write to a word that is not watched any more or that did not become part of a new object. */
+/* Finds the node of the sample's stack. Returns false if the sample does not count. A sample does
+ * not count if its stack is stale (it was read so late that it may belong to a later moment than
+ * the sample). A write to a word does not count either if the word is not watched any more, or did
+ * not become part of a new object. */
 static bool find_stack(struct ag_observation *observation, const struct ag_perf_sample *sample,
                        uint32_t *ret_node) {
     struct ag_stack_copy stack = {

@@ -78,7 +78,7 @@ struct ag_observation_facts {
      * sample */
     uint64_t collections_seen;
     /* words_watched: number of random words of heaps that were watched, one after the other; 0:
-     * none. words_allocated: how many of them were written by a function that allocated them */
+     * none. words_allocated: how many of them became part of a new object */
     uint64_t words_watched, words_allocated;
     uint64_t target_cpu_ns;     /* CPU time of the target's threads during the observation */
     uint64_t own_cpu_ns;        /* CPU time that this process used for the observation */
@@ -133,8 +133,8 @@ struct ag_observed_map { /* memory that one stack mapped and that is still mappe
 };
 ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observed_map **ret_maps);
 
-/* The reports of inspectors. mapped_bytes and resident_bytes are those of the carriers that the
- * inspector reported for the allocator. */
+/* The reports of inspectors (allogram/inspector.h explains their members). mapped_bytes and
+ * resident_bytes are those of the carriers that the inspector reported for the allocator. */
 struct ag_reported_process {
     const char *id, *name, *current_function, *runtime;
     uint64_t heap_words, stack_words, queue;
@@ -162,14 +162,15 @@ size_t ag_observation_allocators(const struct ag_observation *observation,
 size_t ag_observation_collections(const struct ag_observation *observation,
                                   const struct ag_reported_collection **ret_collections);
 
-/* the innermost managed function of stacks that caused collections, or that allocated */
+/* A function that allocated or caused collections: the innermost managed function of such
+ * stacks. */
 struct ag_observed_collector {
     const char *function;
     /* estimates, if only a sample of the collections is reported */
     uint64_t n_collections;
-    /* The bytes that the function allocated. Estimated by random words, of which N_WORDS were
-     * written by this function; where there were too few words, the bytes allocated before the
-     * collections that the function caused (observed_names.c). */
+    /* The bytes that the function allocated. They are estimated by random words, of which n_words
+     * were written by this function. Where there were too few words, they are the bytes allocated
+     * before the collections that the function caused (observed_names.c). */
     uint64_t bytes;
     uint64_t n_words;
 };

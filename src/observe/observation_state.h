@@ -145,7 +145,7 @@ bool ag_inspections_own(void *observation, uint64_t pc);
 bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
                           uint32_t *ret_node);
 
-/* Whether the sample after a write to ADDRESS was taken when a new object was written. */
+/* Whether the write to ADDRESS, after which the sample was taken, wrote a new object. */
 bool ag_inspections_is_new_word(struct ag_observation *observation,
                                 const struct allogram_sample *sample, uint64_t address);
 /* Chooses a word of a heap to be watched. Returns false if no inspector knows one. */

@@ -435,10 +435,10 @@ static double collections_represented(const struct ag_reported_collection *colle
  * bytes before a collection are known exactly. But in a periodic program, the same function may
  * find the heap full in each round. So all collections with the same cause (the function that found
  * the heap full, and the first function of the process) form a class. The bytes of a class are
- * those before its collections. They are divided among functions by words: the observer watches
- * random words of the heap, each from a random moment on. A word that is written counts for the
- * function that wrote it, in the class of the process's next collection. If there are too few
- * words, the cause of the class gets all its bytes.
+ * those that were allocated before its collections. They are divided among functions by words: the
+ * observer watches random words of the heap, each from a random moment on. A word that is written
+ * counts for the function that wrote it, in the class of the process's next collection. If there
+ * are too few words, the cause of the class gets all its bytes.
  *
  * A word of a heap is written once in each round from one collection to the next. A random moment
  * is more often in a long pause between two writes of the word than in a short one, so writes after

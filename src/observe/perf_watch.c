@@ -50,7 +50,7 @@
 
 enum {
     PAGE_BYTES = 4096,
-    RING_PAGES = 512, /* 2 MiB per CPU: 0.1 s at 999 Hz with 16 KiB of stack */
+    RING_PAGES = 512, /* 2 MiB per CPU: 0.25 s at 999 Hz with 8 KiB of stack */
     /* what perf_event_mlock_kb allows every user: 516 KiB with the head page */
     RING_PAGES_MODEST = 128,
     RING_PAGES_LEAST = 8,

@@ -62,10 +62,11 @@ struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch);
  * writes the event. Returns 0 or a negative errno. */
 int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program);
 /* Adds a source that samples the first write of each thread to one word of the target's memory,
- * with the CPU's debug registers. Only threads that exist now are included. It samples nothing
- * before ag_perf_watch_set_word, and is not started by ag_perf_watch_start. Returns the index of
- * the source, or a negative errno, for example if the CPU or kernel has no debug registers, a
- * debugger uses them, or (-EOPNOTSUPP) they do not notice a write, as on some virtual machines. */
+ * with the CPU's debug registers. Only threads that exist now are included. The source samples
+ * nothing before ag_perf_watch_set_word, and is not started by ag_perf_watch_start. Returns the
+ * index of the source, or a negative errno, for example if the CPU or kernel has no debug
+ * registers, a debugger uses them, or (-EOPNOTSUPP) they do not notice a write, as on some virtual
+ * machines. */
 int ag_perf_watch_add_word(struct ag_perf_watch *watch, uint32_t stack_bytes);
 /* Watches the word at ADDRESS, a multiple of AG_PERF_WORD_BYTES, instead of the previous one.
  * Each thread writes one sample per CPU at most, with `address` in it. Returns 0 or a negative

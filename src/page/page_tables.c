@@ -56,9 +56,9 @@ struct numbering {
     const uint32_t *target;
     bool *is_node_used;
     uint32_t *node_number;
-    uint32_t *group_number;  /* index: group of the outline after folding (slice_log.h); the group's
+    uint32_t *group_number;  /* by group of the outline after folding (slice_log.h): the group's
                               * number on the page; UINT32_MAX: none */
-    uint32_t *frame_numbers; /* index: frame of the profile; the frame's number on the page + 1; 0:
+    uint32_t *frame_numbers; /* by frame of the profile: the frame's number on the page + 1; 0:
                               * none */
     uint32_t *frames;        /* by number on the page: the frame of the profile */
     size_t n_frames, frame_capacity, n_nodes; /* frame_capacity: length of frame_numbers */

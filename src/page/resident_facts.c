@@ -62,5 +62,6 @@ int ag_resident_facts_write(struct ag_json *json, struct ag_profile *profile) {
     }
     ag_json_close(json, ']');
     return r == -ENODATA || r == -ENOTSUP ? 0 : r; /* the trace has no look at the resident memory,
-                                                    * or the options do not permit the division */
+                                                    * or the options do not permit the division into
+                                                    * classes */
 }

@@ -93,7 +93,8 @@ int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct s
     }
     (void)close(pinned); /* opened for lookup only */
     if (fd >= 0 && facts.st_blocks == 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO) {
-        /* the file is one hole; not 0, which means that the file system does not count blocks */
+        /* the file is one hole: 1 and not 0, because 0 means that the file system does not count
+         * blocks */
         facts.st_blocks = 1;
     }
     if (fd >= 0 && ret_facts != NULL) {
@@ -114,9 +115,9 @@ bool ag_foreign_file_is_sparse(const struct stat *facts) {
            ((uint64_t)facts->st_size - small_bytes) / MOST_HOLES > stored;
 }
 
-/* On btrfs and overlays, stat returns another device than /proc/PID/maps, one without a driver
- * (major number 0). In this case the link in /proc/PID/map_files decides, which only root can
- * follow. For other users the inode decides alone. */
+/* On btrfs and overlays, stat returns another device than /proc/PID/maps, namely one without a
+ * driver (major number 0). In this case the link in /proc/PID/map_files decides, which only root
+ * can follow. For other users only the inode decides. */
 bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
                                const struct ag_remote_mapping *mapping) {
     char link[PATH_BYTES + 32];

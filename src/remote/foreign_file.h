@@ -5,7 +5,7 @@
  * it, a tape rewinds, a watchdog device starts to count. So a file is checked before it is opened,
  * and only regular files are opened. All code in src/remote, src/symbol, src/observe and
  * src/attach, and the adapters that read a target or its files, open such files through this
- * module; tools/check_opens.py enforces it. */
+ * module; tools/check_opens.py enforces this. */
 #ifndef AG_FOREIGN_FILE_H
 #define AG_FOREIGN_FILE_H
 
@@ -32,7 +32,7 @@ int ag_foreign_file_look(const char *path, struct stat *ret_facts);
 /* The bytes that the file occupies on disk: less than its size if it has holes. If the file system
  * does not count them, the size is returned. */
 uint64_t ag_foreign_file_stored_bytes(const struct stat *facts);
-/* Whether the file consists mostly of holes. A file of a few KiB on a disk can make a reader
+/* Whether the file consists mostly of holes. Such a file, of a few KiB on disk, can make a reader
  * allocate gigabytes of memory. */
 bool ag_foreign_file_is_sparse(const struct stat *facts);
 

@@ -52,7 +52,8 @@ struct ag_symbolizer {
      * trace */
     const char **problems;
     size_t n_problems;
-    bool has_remedy; /* a problem says where missing names can come from; the others need not */
+    bool has_remedy; /* a problem says where missing names can come from; other problems do not
+                      * repeat this */
     struct ag_symbol_frame out_of_memory; /* the result if memory is exhausted */
 };
 

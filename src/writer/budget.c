@@ -29,8 +29,8 @@
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000, /* period of the measurements */
     ENOUGH_NS = 5 * 1000 * 1000,      /* least CPU time of the programs between two adjustments */
-    /* bytes. At this interval about one block in ten is sampled. To record more blocks, exact mode
-     * (which records all of them) is better. */
+    /* bytes. At this interval about one in ten blocks of 400 bytes is sampled. To record more
+     * blocks, exact mode (which records all of them) is better. */
     LEAST_INTERVAL = 4096,
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)

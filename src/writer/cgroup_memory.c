@@ -23,8 +23,7 @@
  * lack of memory, whether the reason was the limit of this cgroup, the limit of an ancestor, or a
  * lack of memory on the whole machine. Version 2 before Linux 5.2 has only memory.events, which
  * includes the cgroups below. The root cgroup of version 2 has none of these files; its kills are
- * read from
- * /proc/vmstat, which counts those on the whole machine. */
+ * read from /proc/vmstat, which counts the kills on the whole machine. */
 #include "cgroup_memory.h"
 
 #include <fcntl.h>
@@ -79,8 +78,8 @@ static bool has_word(const char *list, const char *end, const char *word) {
 }
 
 /* Reads the path of the cgroup from /proc/PID/cgroup, whose lines are NUMBER:CONTROLLERS:PATH. The
- * memory controller of version 1 comes first: if it is mounted, the unified hierarchy does not
- * account memory. */
+ * line of the memory controller of version 1 takes precedence: if this controller is mounted, the
+ * unified hierarchy does not account memory. */
 static bool read_name(uint32_t pid, struct ag_cgroup *ret_cgroup) {
     char path[64], *line = NULL;
     size_t capacity = 0;
@@ -183,8 +182,8 @@ static bool find_folder(struct ag_cgroup *cgroup) {
     return is_found;
 }
 
-/* Returns how many bytes of the folder's path are the folder of a level; 0: there is no such level,
- * or it is above the mount point. */
+/* Returns the length of the path of a level's folder, which is a prefix of cgroup->folder; 0: there
+ * is no such level, or it is above the mount point. */
 static size_t level_length(const struct ag_cgroup *cgroup, size_t level) {
     size_t length = strlen(cgroup->folder);
     for (; level > 0; level--) {

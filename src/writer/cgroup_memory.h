@@ -25,7 +25,8 @@ struct ag_cgroup {
     size_t mount_length;
     char name[AG_CGROUP_PATH_BYTES]; /* path in the hierarchy of the cgroup that contains the
                                       * process, as in /proc/PID/cgroup */
-    /* how many levels the cgroup that accounts the process is above the one that contains it */
+    /* number of levels from the cgroup that contains the process up to the one that accounts its
+     * memory */
     size_t n_above;
 };
 

@@ -150,8 +150,8 @@ static const struct ag_chunk_ready *active_at(const struct ag_writer *writer, si
 
 /* Adds the events in unfilled chunks of quiet threads to the totals, so that these threads do not
  * hold up the events of the other threads, and ends the windows of threads that rest (recording.c,
- * section 3). The other threads hold the totals back. If a dump depends on the totals, the events
- * of all unfilled chunks are added. */
+ * section 3). The last stamps of all other threads limit how far the totals advance. If a dump
+ * depends on the totals, the events of all unfilled chunks are added. */
 static void peek_at_quiet_streams(struct ag_writer *writer, uint64_t now_ns) {
     for (size_t i = 0; i < writer->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(writer, i);

@@ -20,8 +20,9 @@ struct ag_chunk_words {    /* a reader of one chunk */
     uint64_t now_ns;       /* current time since the session (the recording) began; a later stamp is
                             * reduced to it */
     uint64_t last_ns;      /* last stamp of the stream; a stamp that is earlier is raised to it */
-    uint64_t reset_ns;     /* time of the stamp before the last AG_WORD_RESET, the word that the
-                            * command `allogram control reset` causes; 0: there was no such word */
+    uint64_t reset_ns;     /* time of the stamp before the last AG_WORD_RESET, by which the command
+                            * `allogram control` or the program requests that reports begin anew; 0:
+                            * there was no such word */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
 struct ag_copied_record { /* a record among the words, copied before it is checked */
@@ -37,10 +38,10 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
                            __ATOMIC_RELAXED);
 }
 /* Fills an event. WORD is its first word. SECOND is the event's second word if this has the stack
- * and (for an ALLOC) the size, otherwise 0: an event of one word has none, and that of a MOVE is an
- * address. Used by chunk_words.c, whose loop selects SECOND without a branch, and
- * by the loop of one_pass.c, where KIND is a constant. (If this function returned the event, the
- * loop of chunk_words.c would copy it: 9 instructions per event.) */
+ * and (for an ALLOC) the size, otherwise 0: an event of one word has no second word, and the second
+ * word of a MOVE is an address. Used by chunk_words.c, whose loop selects SECOND without a branch,
+ * and by the loop of one_pass.c, where KIND is a constant. (If this function returned the event,
+ * the loop of chunk_words.c would copy it: 9 instructions per event.) */
 AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
                                  struct ag_event *ret_event) {
     *ret_event = (struct ag_event){.address = AG_WORD_ADDRESS(word),

@@ -7,11 +7,11 @@
  *     oom-kill:constraint=CONSTRAINT_MEMCG,...,oom_memcg=/x,task_memcg=/x/y,task=NAME,pid=1,uid=0
  *     Memory cgroup out of memory: Killed process 1 (NAME) total-vm:9kB, anon-rss:9kB, ...
  *
- * The first line is left out if there are many kills. The second line is always written, before the
- * process has ended: the kernel holds a lock meanwhile that the end of the process needs. NAME may
- * contain any text, so the fields before it are read from the left and those after it from the
- * right. Pids are those of the initial PID namespace, so the log is of no use to a writer in
- * another one. */
+ * The first line is left out if there are many kills. The second line is always written, and before
+ * the process has ended: while the kernel writes the line, it holds a lock that the process needs
+ * in order to end. NAME may contain any text, so the fields before it are read from the left and
+ * those after it from the right. Pids are those of the initial PID namespace, so the log is of no
+ * use to a writer in another one. */
 #include "kernel_log.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * 1. Samples. Every 250 ms (up to 1 s if there are many processes) the writer reads how much memory
  *    a process and its cgroup use. If the resident memory has changed by more than 1/64, and by
  *    more than 256 KiB, since the last sample, the next sample is taken at once (but at least 10 ms
- *    after the last), so the last sample before a kill is close to the memory at the kill even if
+ *    after the last). So the last sample before a kill is close to the memory at the kill, even if
  *    the program grows fast. The recording keeps the samples of the last seconds, and writes them
  *    into the trace if the process was killed, or may have been. In case the writer is killed too,
  *    the samples are also written while the memory of the process changes in a cgroup that is
@@ -23,11 +23,11 @@
  *
  *    - At least as many kills were counted as recorded processes of the cgroup have ended by
  *      SIGKILL or are ending.
- *    - All other processes that were in the cgroup at the last reading of its list are still in it,
- *      and no process in it is ending.
- *    - The limit was reached without processes that are not seen, because they began after that
- *      reading, at most a second before, and have ended: the process and those that still live use
- *      at least half of the memory of the limit.
+ *    - The processes of the cgroup that are not recorded are alive: all that the last reading of
+ *      its list found are still in the list, and none in the list is ending.
+ *    - The limit was reached without the processes that began after that reading (at most a second
+ *      before) and have ended, of which the writer knows nothing: the killed process and the
+ *      processes that still live use at least half of the limit.
  *
  *    Without a cgroup, only the counter of the whole machine is left; then the kill is at most
  *    probable.
@@ -59,13 +59,15 @@ enum {
     CHANGE_PART = 64,        /* a sample is due if the resident memory changes by more than 1/64 */
     CHANGE_LEAST_BYTES = 256 << 10, /* smaller changes may be errors of the kernel's counters */
     CHANGED_PAUSE_NS = 10 * 1000 * 1000, /* least pause before such a sample */
-    CGROUP_EVERY_NS = 10 * 1000 * 1000,  /* all processes of a cgroup use one reading for so long */
+    CGROUP_EVERY_NS = 10 * 1000 * 1000,  /* for this time, all processes of a cgroup use the same
+                                          * reading */
     LIST_EVERY_NS = 1000 * 1000 * 1000,  /* period of readings of the list of processes */
     /* a cgroup is nearly full if less than 1/8 of its limit is free or page cache */
     NEARLY_FULL_PART = 8,
     NEARLY_REACHED_PART = 16,    /* a limit is nearly reached if less than 1/16 of it is free */
-    SIGNAL_NS = 5 * 1000 * 1000, /* more than passes between the count of a kill and its signal */
-    CGROUPS_KEPT_LEAST = 256,    /* so many are kept even if their processes have ended */
+    SIGNAL_NS = 5 * 1000 * 1000, /* longer than the time between the count of a kill and its
+                                  * signal */
+    CGROUPS_KEPT_LEAST = 256,    /* this many are kept even if their processes have ended */
 };
 
 void ag_memory_kills_start(struct ag_memory_kills *kills, bool is_resumed) {
@@ -96,7 +98,8 @@ static bool is_watched(const struct ag_writer *writer, const struct ag_watched_c
     return false;
 }
 
-/* Forgets the cgroups whose processes have all ended, each time that the number has doubled. */
+/* Forgets the cgroups whose processes have all ended, each time that the number of cgroups has
+ * doubled. */
 static void forget_cgroups(struct ag_writer *writer) {
     struct ag_memory_kills *kills = &writer->kills;
     if (kills->n_cgroups < 2 * kills->n_cgroups_kept + CGROUPS_KEPT_LEAST) {
@@ -244,8 +247,9 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
     return false;
 }
 
-/* Whether all processes that were in the cgroup and are not recorded are still in the cgroup, and
- * none that is in it now is ending. ret_bytes: the memory of those that are in it now. */
+/* Whether the processes that are not recorded are alive: those that were in the cgroup are still in
+ * it, and none that is in it now is ending. ret_bytes: the memory of all processes that are in it
+ * now, recorded or not. */
 static bool others_live(const struct ag_writer *writer, const struct ag_watched_cgroup *cgroup,
                         uint64_t *ret_bytes) {
     uint32_t pids[AG_CGROUP_PIDS];
@@ -276,8 +280,8 @@ static bool others_live(const struct ag_writer *writer, const struct ag_watched_
 
 /* Whether the process, with the memory of its last sample, and the processes that live now use at
  * least half of the limit of LEVEL. LEVEL AG_CGROUP_LIMIT_NONE: the machine was out of memory. The
- * memory that the cgroup accounts is not compared, because that of a process may be freed after the
- * process has left the list. */
+ * memory that the cgroup accounts is not compared, because the memory of a process may be freed
+ * after the process has left the list. */
 static bool limit_is_explained(const struct ag_memory_watch *watch, int level,
                                uint64_t others_bytes) {
     return level >= 0 &&

@@ -15,13 +15,16 @@
  *     its mappings include the live file, if they can be read. If they cannot be read, and no pid
  *         was reported: its parent is the known parent of the sought process.
  *
- * A candidate with the reported pid and certainly the reported namespace is the sought process.
- * Otherwise the result is unclear if /proc does not show all processes. If it does: if there is no
- * candidate, the sought process has ended. A single candidate is the sought process if the parent
- * of the sought process is unknown, has ended, or is the candidate's parent; otherwise the sought
- * process may have ended, and the candidate may be another process of the session. Of several
- * candidates, the only child of the known parent is the sought process; if there is no such child,
- * the result is unclear. */
+ * A candidate whose pid and namespace are certainly the reported ones is the sought process. If
+ * there is no such candidate, and /proc does not show all processes, the result is unclear. If
+ * /proc shows all processes:
+ *
+ *     no candidate         the sought process has ended
+ *     one candidate        it is the sought process if the parent of the sought process is unknown,
+ *                          has ended, or is the candidate's parent. Otherwise the result is
+ *                          unclear: the candidate may be another process of the session
+ *     several candidates   the only child of the known parent is the sought process; if there is no
+ *                          such child, the result is unclear */
 #include "process_watch.h"
 
 #include <dirent.h>
@@ -392,8 +395,8 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
  * If there is a process with the reported pid in the writer's namespace, that process is the child
  * if it is in no inner namespace and its parent is sought->parent. If the parent is unknown or has
  * ended, the process must have the live file mapped instead. If there is no process with that pid,
- * the child has ended, or is in an inner namespace. Then the child is in the namespace that the
- * parent selected for its children. */
+ * the child has ended or is in an inner namespace. It is, or was, in the namespace that the parent
+ * selected for its children. */
 static bool is_in_own_namespace(const struct ag_process_sought *sought) {
     struct process_facts facts;
     if (read_facts(sought->own_pid, &facts)) {

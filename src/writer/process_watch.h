@@ -66,8 +66,8 @@ uint64_t ag_process_program(uint32_t pid);
 /* Whether OWN_PID is the pid of process PID in its own namespace. */
 bool ag_process_has_own_pid(uint32_t pid, uint32_t own_pid);
 /* Does the environment of the process FIRST, or of a process that was created after it, contain
- * ENTRY? An environment of more than 1 MiB counts as containing it, one that cannot be read does
- * not. */
+ * ENTRY? An environment of more than 1 MiB counts as containing ENTRY; an environment that cannot
+ * be read does not. */
 bool ag_process_any_with(uint32_t first, const char *entry);
 /* Whether process PID has mapped the live file at PATH. Also false if its mappings cannot be
  * read. */
@@ -101,9 +101,9 @@ size_t ag_process_file_read(uint32_t pid, const char *name, char *text, size_t c
  * the pid is 0, or the kernel is older than 4.5. */
 bool ag_process_memory(uint32_t pid, struct ag_process_memory *ret_memory);
 /* Returns the status that wait(2) gives to the parent of an ended process, also when the parent is
- * another process. false: unknown, because the process lives, because its parent has waited for it
- * already and the kernel is older than 6.15, or because its parent has not waited for it yet and
- * /proc shows 0, which may only mean that the status is hidden. */
+ * another process. false: the status is unknown, for one of these reasons: the process lives; its
+ * parent has waited for it already, and the kernel is older than 6.15; its parent has not waited
+ * for it yet, and /proc shows 0, which may only mean that the status is hidden. */
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status);
 
 /* Whether process PID lives and has mapped the live file at PATH. Also true if its mappings cannot

@@ -534,8 +534,8 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
 
 /* The events of a single thread go to the ledger directly, those of several through the merge. A
  * second thread is noticed in time: it increments n_streams before its first event. An event of the
- * first thread that depends on that event (such as the free of a block that the second thread
- * allocated) is written later. */
+ * first thread that depends on an event of the second thread (such as the free of a block that the
+ * second thread allocated) is written later. */
 static void look_for_threads(struct ag_recording *recording) {
     const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
     if (!recording->has_threads && recording->ledger &&
@@ -647,7 +647,7 @@ static void forget_window_ends(struct ag_stream *stream) {
 }
 
 /* Counts the chunks that are missing before this chunk as lost. Writes the stream's waiting events
- * first, because a trace chunk has raw chunks of consecutive sequences. */
+ * first, because the raw chunks of a trace chunk have consecutive sequence numbers. */
 static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
                     const struct ag_chunk_ready *ready) {
     if (stream->encoder) {
@@ -695,8 +695,8 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     if (words->reset_ns > 0) {
         recording->reset_ns = words->reset_ns;
     }
-    /* A reset (the program's request that reports begin at this moment) may be in the totals
-     * already, but with a time that was computed with another clock factor. */
+    /* A reset (a request that reports begin at this moment) may be in the totals already, but with
+     * a time that was computed with another clock factor. */
     if (recording->ledger && words->reset_ns > 0) {
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
@@ -882,9 +882,8 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
     }
 }
 
-/* The newest sample is always kept. It replaces the previous sample if that sample is less than
- * MEMORY_APART_NS, and the newest sample less than 2 * MEMORY_APART_NS, after the sample before
- * these two. */
+/* The newest sample is always kept. Of the last three samples A, B and C, the newest sample C
+ * replaces B if B is less than MEMORY_APART_NS, and C less than 2 * MEMORY_APART_NS, after A. */
 void ag_recording_memory(struct ag_recording *recording, const struct ag_memory_sample *sample,
                          bool is_urgent) {
     const size_t n = recording->n_memory;

@@ -70,7 +70,7 @@ struct ag_recording {
     uint64_t next_look_ns, looked_ns, looked_bytes;
     struct ag_blob samples;        /* records of the resident size, and samples of the memory; their
                              * position among the events does not matter */
-    struct ag_process_title title; /* what the process was called at the last look */
+    struct ag_process_title title; /* what the process was called when its title was last read */
     /* the last samples of the memory, as a ring */
     struct ag_memory_sample memory[AG_MEMORY_SAMPLES];
     size_t n_memory; /* number of all samples; only the last AG_MEMORY_SAMPLES are kept */
@@ -169,9 +169,9 @@ void ag_recording_memory(struct ag_recording *recording, const struct ag_memory_
                          bool is_urgent);
 struct ag_resident_look;
 enum ag_look_kind { AG_LOOK_NEAR_PEAK, AG_LOOK_BELOW_PEAK };
-/* Keeps what the resident memory consisted of at TIME_NS, in place of an earlier look. NEAR_PEAK:
- * the memory is nearly as large as it ever was. The last look, and the last look near the peak, are
- * written when the trace is sealed. */
+/* Keeps what the resident memory consisted of at TIME_NS, in place of an earlier look.
+ * AG_LOOK_NEAR_PEAK: the memory is nearly as large as it ever was. The last look, and the last look
+ * near the peak, are written when the trace is sealed. */
 void ag_recording_look(struct ag_recording *recording, uint64_t time_ns, enum ag_look_kind kind,
                        const struct ag_resident_look *look);
 struct ag_recording_end {

@@ -8,17 +8,17 @@
  *
  * Which pages of a mapping are resident is read from /proc/PID/pagemap: by the call PAGEMAP_SCAN
  * (Linux 6.7), which returns ranges of pages and takes about 1 ns for a page, or else by reading an
- * entry for each page. Entries do not distinguish the kernel's shared page of zeros, which a
- * program gets when it reads untouched memory. So if entries are read, this page counts as
- * resident, although Rss excludes it.
+ * entry for each page. Entries do not show which pages are the kernel's shared page of zeros, which
+ * a program gets when it reads untouched memory. So if entries are read, such pages count as
+ * resident, although Rss excludes them.
  *
  * The kernel knows only one stack, that of the first thread. The stacks of other threads are found
- * by what libraries of threads do: they map a stack above a guard, which is a small mapping without
- * access or (glibc 2.42) pages that madvise made inaccessible, and with MAP_STACK, which Linux 6.7
- * and newer show as the flag "nh". A mapping with that flag is a stack if it has a guard, or if the
- * stack pointer of a thread, as /proc/PID/task/TID/syscall shows it for a thread that sleeps, is in
- * it. Without the flag, as on older kernels, it is a stack if both are true. Then the stack pointer
- * alone is no sufficient condition: Go runs its functions on stacks within the memory of its
+ * by the way thread libraries map them: with MAP_STACK, which Linux 6.7 and newer show as the flag
+ * "nh", and above a guard, which is a small mapping without access or (glibc 2.42) pages that
+ * madvise made inaccessible. A mapping with that flag is a stack if it has a guard, or if the stack
+ * pointer of a thread, as /proc/PID/task/TID/syscall shows it for a thread that sleeps, is in it. A
+ * mapping without the flag, as on older kernels, is a stack only if both conditions are true. A
+ * stack pointer alone is not sufficient: Go runs its functions on stacks within the memory of its
  * collector. */
 #include "resident_look.h"
 

@@ -9,9 +9,9 @@
  * lead to any other file.
  *
  * The words of the live file were written by the recorded program, which may have run with fewer
- * rights than the user who reads its trace. So only the owner of a session seals it, and traces
- * that are still to be created are put into the folder of the trace that was named on the command
- * line, or into the current folder if the live file was named. */
+ * rights than the user who reads its trace. So only the owner of a session seals it. Traces that
+ * are still to be created are put into the folder of the trace that was named on the command line
+ * or, if the live file was named, into the current folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

@@ -377,7 +377,7 @@ static void lock_as_keeper(const struct ag_session *session) {
                          .l_whence = SEEK_SET,
                          .l_start = ag_life_lock_place(/* identity= */ 0, AG_LOCK_OWN),
                          .l_len = 1};
-    /* without this lock the header does not say that the file has locks */
+    /* fails only if try_locks has failed, too; then the header says that the file has no locks */
     (void)fcntl(session->fd, F_OFD_SETLK, &lock);
 }
 

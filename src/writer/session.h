@@ -160,8 +160,9 @@ int ag_session_open_private(const char *path, struct ag_session **ret_session,
  * reader copies it. false: a writer is at work. */
 bool ag_session_lock_out_writer(const struct ag_session *session);
 
-/* Returns whether a process holds the lock of any family: it has joined the session and executed no
- * other program since, or was forked from such a process. true: also if that is unknown. */
+/* Returns whether any process holds the lock of a family. A process holds such a lock if it has
+ * joined the session and executed no other program since, or if it was forked from such a process.
+ * true: also if that is unknown. */
 bool ag_session_has_families(const struct ag_session *session);
 /* Returns whether a process holds a lock of the process with the random number IDENTITY. WHICH: the
  * lock of this process alone, or the lock that it shares with the processes that were forked from

@@ -3,8 +3,9 @@
  *
  * Pausing, resuming, resetting and stopping concern all processes of the session. These actions
  * change words in the header of the live segment, the memory that the session shares with its
- * processes. The recorder in each process reads these words every millisecond. A dump (a trace of
- * one process up to now) is written by the session's writer, the process that makes the traces. */
+ * processes. A recorded thread reads these words at its first event after a tick of the writer (a
+ * tick is about a millisecond). A dump (a trace of one process up to now) is written by the
+ * session's writer, the process that makes the traces. */
 #ifndef AG_SESSION_CONTROL_H
 #define AG_SESSION_CONTROL_H
 

@@ -22,7 +22,7 @@
  *    dump that cannot be written is removed without a message, and its number is skipped.
  *
  * 4. Requests. The command, its writer, its endpoint (the server of `run --serve`) and its screen
- *    (--live) share a page, struct ag_snapshot_requests: to request a trace of the first process,
+ *    (--live) share a page, struct ag_snapshot_requests. To request a trace of the first process,
  *    one of these processes writes the file's name and increments a counter (ag_snapshot_take).
  *    Requests of other processes go through the live segment (session_control.c); the answer is the
  *    number of the dump.

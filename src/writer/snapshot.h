@@ -14,10 +14,10 @@
 enum ag_dump_kind {
     AG_DUMP_GC,     /* after a garbage collection of the program, by any of its collectors */
     AG_DUMP_PEAK,   /* bytes in use reach 1.1 times those of the last such dump, plus 1 MiB */
-    AG_DUMP_BYTES,  /* each time the program has allocated so many bytes */
-    AG_DUMP_TIME,   /* each time so many ns have passed */
+    AG_DUMP_BYTES,  /* each time the program has allocated `every` bytes */
+    AG_DUMP_TIME,   /* each time `every` ns have passed */
     AG_DUMP_SIGNAL, /* when `run` receives this signal */
-    /* when the memory of the process' cgroup, without the page cache of files, reaches so many
+    /* when the memory of the process' cgroup, without the page cache of files, reaches `every`
      * percent of its limit */
     AG_DUMP_MEMORY,
 };

@@ -50,7 +50,8 @@ static inline uint32_t ag_stack_checked(uint32_t stack) {
 
 /* Collects the new nodes of a stack (a checked id), without counting it. */
 void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack);
-/* Collects the new nodes of an allocation's stack (a checked id), and counts it if it is new. */
+/* Collects the new nodes of an allocation's stack (a checked id), and counts the stack if it is
+ * new. */
 void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack);
 static inline void ag_stack_harvest_name(struct ag_stack_harvest *harvest, uint32_t stack) {
     if (AG_UNLIKELY(stack >= harvest->n_marks || !(harvest->marks[stack] & AG_MARK_NAMED))) {

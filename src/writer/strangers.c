@@ -15,9 +15,9 @@
  *
  * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
- * So the number of executed programs minus the number of slots is the number of programs without a
- * recorder (missing programs), however short they lived. When a recorder takes a slot (joins), one
- * missing program is subtracted:
+ * So the number of executed programs minus the number of these slots is the number of programs
+ * without a recorder (missing programs), however short they lived. When a recorder takes a slot
+ * (joins), one missing program is subtracted:
  *
  *  1. from the recorded process that had the recorder's pid before, if there is one. (If that
  *     process has no missing programs, nothing is subtracted, provided that both pids in the
@@ -44,8 +44,8 @@
  *    /proc/PID/root of the writer by user namespaces. A sandbox creates all of these namespaces.
  *    Static programs have no agent.
  *  - The kernel's own log of executions. The process connector and process accounting require root.
- *    Records of perf (comm_exec) need an event for each CPU that is inherited at every fork and by
- *    every new thread of the program, which costs more than recording the program.
+ *    Records of perf (comm_exec) need an event for each CPU, which every forked process and every
+ *    new thread of the program inherits. This costs more than recording the program.
  *  - The executing process writes the pid of the new program into the live file. A child of vfork
  *    can find its pid only by a system call that its sandbox may forbid, and the parent cannot find
  *    it for system and popen. The counts of way 2 need no pid.
@@ -240,7 +240,7 @@ static void strangers_walk(struct ag_strangers *strangers, const struct ag_write
     }
 }
 
-/* Does the session search for strangers: does `run` record a command with its children? */
+/* Whether the session searches for strangers: only if `run` records a command with its children. */
 static bool is_asked_for(const struct ag_writer *writer) {
     return !writer->session->is_attached && writer->session->first_pid != 0 &&
            writer->session->header->keeper == AG_KEEPER_RUN &&

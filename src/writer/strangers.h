@@ -1,8 +1,8 @@
 /* strangers.h: counts and names strangers: processes that the command started and that are not
  * recorded. Some have no agent (the recording library): static programs, programs with raised
- * privileges, programs with a cleared environment. For others, their root directory has neither the
- * agent nor the live file (the file that recorded processes share with the writer, the process that
- * makes the traces). */
+ * privileges, programs with a cleared environment. Others have a root directory that contains
+ * neither the agent nor the live file (the file that recorded processes share with the writer, the
+ * process that makes the traces). */
 #ifndef AG_STRANGERS_H
 #define AG_STRANGERS_H
 

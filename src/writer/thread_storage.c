@@ -18,9 +18,9 @@
  * stack, the start of [heap], and other small mappings without a name are searched for an address
  * at which the first and the third word contain this address. The dtv must be valid, too: a length
  * of 1 to DTV_MOST, and static TLS below the TCB at most STATIC_BYTES_MOST away, or none. A list
- * head, which also contains its own address, fails these tests. Only pages of private anonymous
- * memory are read that were resident when the look was taken, also for the dtv: any other page
- * could be one of a file system or of userfaultfd, and reading it could wait for a long time. The
+ * head, which also contains its own address, fails these tests. The search, also for the dtv, reads
+ * only pages of private anonymous memory that were resident when the look was taken. Any other page
+ * could belong to a file system or to userfaultfd, and reading it could wait for a long time. The
  * number of candidates per mapping and of all ranges is limited.
  *
  * 3. Changes. The process runs meanwhile, so a thread may end or its dtv may move. This does no

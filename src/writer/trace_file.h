@@ -52,9 +52,10 @@ void ag_trace_file_folder(const char *path, char ret_folder[4096]);
  * process in the session (recording.h). */
 #define AG_NUMBER_FIRST UINT32_MAX
 
-/* Creates the trace with the lowest free number, or opens the trace that a previous writer created
- * for the same process of the same session. Mode 0600; never overwrites a file, never follows a
- * link. Returns the descriptor or negative errno; ret_path is set in both cases. */
+/* Creates the trace with the first free number, searched as names->numbers says, or opens the trace
+ * that a previous writer created for the same process of the same session. Mode 0600; never
+ * overwrites a file, never follows a link. Returns the descriptor or negative errno; ret_path is
+ * set in both cases. */
 int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names,
                          const struct ag_trace_header *header, char ret_path[4096]);
 /* Opens the file at PATH if it is the trace that HEADER describes, perhaps created before its

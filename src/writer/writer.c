@@ -19,11 +19,11 @@
  *    So programs that were spawned right before the end also have 300 ms to join. If no process is
  *    left that could join (session_is_over), the session ends at once.
  *
- * 3. Liveness. A process holds locks on the live file (the file of the live segment) as long as
- *    its memory lives (segment.h, section 6): a lock of its own, and one that is shared by its
- *    family (a process and those that were forked from it). The writer trusts these locks. A pidfd
- *    only wakes the writer and shows how a process ended. The pid of a process may remain unknown
- *    (process_watch.c). The first test that decides counts:
+ * 3. Liveness. A process holds locks on the live file (the file of the live segment) as long as its
+ *    memory lives (segment.h, section 6): a lock of its own, and one that is shared by its family
+ *    (a process and those that were forked from it). The writer trusts these locks. A pidfd only
+ *    wakes the writer and shows how a process ended. The pid of a process may remain unknown
+ *    (process_watch.c). The tests have this order, and the first one that decides is used:
  *
  *     its own lock, if it has one   the process lives while the lock is held. If a process with its
  *                                   pid lives after that, it has executed another program
@@ -57,8 +57,8 @@
 
 enum {
     RSS_EVERY_NS = 10 * 1000 * 1000,
-    TITLE_EVERY_NS = 50 * 1000 * 1000, /* a look takes 30 us */
-    TITLES_AT_ONCE = 4,                /* with more processes, each is looked at less often */
+    TITLE_EVERY_NS = 50 * 1000 * 1000, /* reading a title takes 30 us */
+    TITLES_AT_ONCE = 4,                /* with more processes, each title is read less often */
     SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
     FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
@@ -244,16 +244,16 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
     end_replaced(writer, index);
 }
 
-/* Returns when a process ended that was dead before the writer adopted it. If the first process has
- * ended since the last look at all slots (note_ends_before_first), the dead process counts as ended
- * before the first process. */
+/* Returns the time that counts as the end of a process that had ended before the writer adopted it.
+ * If the first process has ended, and not all slots were examined since (note_ends_before_first),
+ * the process counts as ended before the first process. */
 static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
     return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
                                                                        : ag_monotonic_ns();
 }
 
-/* A process' pid in the writer's namespace, also of one that had ended before it was adopted. 0:
- * unknown. */
+/* The pid of a process in the writer's namespace, even if the process had ended before it was
+ * adopted. 0: unknown. */
 static uint32_t pid_of(const struct ag_writer *writer, const struct ag_process_ids *ids) {
     const bool shares_namespace = /* as far as can be known */
         ids->pid_namespace == writer->session->pid_namespace || ids->pid_namespace == 0;
@@ -380,8 +380,8 @@ static struct ag_process_ids ids_of(const struct ag_writer *writer, uint32_t ind
 
 /* The latest recorded process that has the given RELATION to the process in slot INDEX, which has
  * the ids JOINED. 0: there is none. A process whose trace is complete is included until its slot is
- * used again, because it may have executed the program of the slot. But if its exit was seen, it is
- * not the same process: the pid of JOINED was reused. */
+ * used again, because it may have executed the program in slot INDEX. But if its exit was seen, it
+ * is not the same process: the pid of JOINED was reused. */
 static uint64_t latest_related(const struct ag_writer *writer, uint32_t index,
                                enum relation relation, const struct ag_process_ids *joined) {
     const struct ag_watched_slot *latest = NULL;
@@ -396,8 +396,9 @@ static uint64_t latest_related(const struct ag_writer *writer, uint32_t index,
     return latest ? latest->process : 0;
 }
 
-/* A forked process knows the identity of its parent. A program that was executed does not know what
- * its process ran before, nor its parent, so the writer searches them by their pids. */
+/* A forked process knows the identity of its parent. An executed program knows neither the program
+ * that its process executed before nor its parent, so the writer searches for both by their
+ * pids. */
 static struct ag_process_parent find_parent(const struct ag_writer *writer, uint32_t index,
                                             const struct ag_process_ids *ids) {
     const uint64_t forked_from = ag_session_slot(writer->session, index)->forked_from;
@@ -512,12 +513,13 @@ static uint32_t first_to_adopt(const struct ag_writer *writer) {
 }
 
 /* Adopts the processes in the order of their starts, not of their slots. So if a process has
- * executed a second program since the last look, its first program is adopted first: that trace
- * gets the name without a number, and the second program is attributed to its execution.
+ * executed a second program since the last look, its first program is adopted first: the trace of
+ * the first program gets the name without a number, and the second program counts as executed by
+ * the first.
  *
  * Processes start while others are adopted, which may take long if the disk is busy. When a program
  * has a slot, the program that executed it has one, too. So a search that starts after the slot of
- * the later program was seen finds the earlier one.
+ * the later program was seen finds the slot of the earlier one.
  *
  * A slot has two pages, so most of the cost of an idle writer would be to examine all slots.
  * Therefore only the first header.n_slots_used slots are examined; a process raises this number
@@ -734,7 +736,7 @@ static void add_other(struct ag_writer *writer, const struct ag_writer_report *t
 }
 
 /* Keeps in writer->other, for choose_main, the trace that is more likely the main trace: TRACE, or
- * the trace that was kept before. The other of these two is added to the sums of the other
+ * the trace that was kept before. The less likely of the two is added to the sums of the other
  * traces. */
 static void offer_as_main(struct ag_writer *writer, const struct ag_writer_report *trace) {
     const struct ag_writer_report *kept = &writer->other;
@@ -1040,7 +1042,7 @@ static uint64_t rss_pause_ns(const struct ag_writer *writer) {
     return pause_ns > session_ns / TIMELINE_POINTS ? pause_ns : session_ns / TIMELINE_POINTS;
 }
 
-/* Whether the trace has all blocks of the process. It lacks the blocks that a forked child
+/* Whether the trace has all blocks of the process. A trace lacks the blocks that a forked child
  * inherited, and blocks that were allocated before allogram attached (is_attached) or while the
  * recording was paused or delayed. The memory of these blocks would be shown as free. */
 static bool has_all_blocks(const struct ag_writer *writer, const struct ag_recording *recording) {
@@ -1221,10 +1223,10 @@ static void count_others(struct ag_writer *writer) {
 }
 
 /* Whether no process can record for this session any more. Recorders and forked children hold the
- * locks of their families. Between the execution of a program and the start of its recorder,
- * nothing holds a lock: then the process that executed it has counted it (strangers.c, section 2),
- * or the environment of the new program shows it. So the live file can be removed at once, and not
- * only RETIRE_AFTER_NS after the end of the last process. */
+ * locks of their families. Between the execution of a program and the start of its recorder, no
+ * lock is held. But such a program is known: the process that executed the program has counted it
+ * (strangers.c, section 2), or its environment contains ALLOGRAM_SESSION. So the live file can be
+ * removed at once, and not only RETIRE_AFTER_NS after the end of the last process. */
 static bool session_is_over(const struct ag_writer *writer) {
     const struct ag_session *session = writer->session;
     char variable[4096 + sizeof("ALLOGRAM_SESSION=")];
@@ -1338,7 +1340,8 @@ static void loop(struct ag_writer *writer, int report_fd) {
     bool is_over = false;
     while (!is_over) {
         const uint64_t now_ns = ag_session_clock_tick(&writer->clock, writer->session);
-        const bool first_had_ended = writer->first_has_ended; /* before new slots are looked for */
+        const bool first_had_ended = writer->first_has_ended; /* read before new slots are
+                                                               * adopted */
         const bool ends_now = is_asked_to_end(writer);
         ag_writer_adopt(writer);
         if (ends_now) {

@@ -50,7 +50,7 @@ struct ag_watched_slot { /* a slot of the segment and its process */
      * missing */
     uint64_t gap_ns;
     uint64_t next_rss_ns;   /* CLOCK_MONOTONIC of the next measurement of its resident memory */
-    uint64_t next_title_ns; /* CLOCK_MONOTONIC of the next look at its name and command */
+    uint64_t next_title_ns; /* CLOCK_MONOTONIC of the next reading of its title */
     uint64_t cpu_ns;        /* CPU time of the process when its end was noted */
     struct ag_memory_watch memory;
     struct ag_dump_state dumps;
