@@ -24,7 +24,7 @@ complete -c allogram -n '__fish_seen_subcommand_from control' -f -a 'pause resum
 complete -c allogram -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand)'
 
 # Prints the values of the option $argv[1]. fish completes the value of --option=VALUE only for options that are declared with
-# `complete -l`, so the loop below declares each option that has a list of values.
+# `complete -l`, so the loop below declares options that have a list of values.
 function __allogram_values
     set -l words (commandline -opc)
     allogram $words[2] --values-of=$argv[1] 2>/dev/null

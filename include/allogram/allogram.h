@@ -22,12 +22,13 @@
  *
  *     cc program.c $(pkg-config --cflags --libs allogram)
  *
- * A program also links without the library. Call the inline functions (allogram_start): if a
- * program that is linked without the library runs without the profiler, each of them only compares
- * an address with NULL and returns. The functions that they call (allogram_session_start), beside
- * whose declarations they are described, do not exist then. Under `allogram run` the preloaded
- * agent implements the library's functions, and one trace contains the blocks of malloc and those
- * of the program's heaps.
+ * A program also links without the library. Call the inline functions, such as allogram_start: in a
+ * program that is linked without the library and runs without the profiler, each of them only
+ * compares an address with NULL and returns. The functions that the inline functions call, such as
+ * allogram_session_start, do not exist in such a program. The comment on a function that is called
+ * describes the inline function, too. Under `allogram run` the preloaded agent implements the
+ * library's functions, and one trace contains the blocks of malloc and those of the program's
+ * heaps.
  *
  * GLOSSARY
  *
@@ -69,10 +70,9 @@
  * handler or a callback while the same thread holds the lock that the function needs. Event
  * functions (except allogram_block_type) have no result: the trace contains the number of events
  * that could not be recorded, by cause. No function changes errno. Before start, after stop and
- * during a pause, event functions
- * record nothing. If the program calls exit during a session, the library's destructor ends the
- * session. Events of exit handlers and destructors that run before the library's destructor are
- * recorded.
+ * during a pause, event functions record nothing. If the program calls exit during a session, the
+ * library's destructor ends the session. Events of exit handlers and destructors that run before
+ * the library's destructor are recorded.
  *
  * Strings are copied. Sizes are in bytes. An options struct begins with its own size; zero selects
  * the default of every field. */
@@ -216,18 +216,18 @@ struct allogram_heap_options {
     /* The fields below were added in later versions; programs compiled with an older version of
      * this header pass a smaller `size` without them. */
     uint32_t kind; /* enum allogram_heap_kind; other numbers mean 0 */
-    /* 1: allogram_block_type may be called for the heap's blocks. Each block then costs 56 bytes
-     * while it lives, and 2 us of time. */
+    /* 1: allogram_block_type may be called for the heap's blocks. A block that is allocated without
+     * a type then costs 56 bytes while it lives, and 2 us of time. */
     uint32_t has_late_types;
     /* the unit in which the allocator itself counts, such as "words" or "objects"; NULL: "bytes".
      * Reports only show this name; sizes passed to this interface are always bytes */
     const char *unit;
 };
 
-/* Registers a heap. Calls with the same name, allocator and domain return the same handle (kind,
- * unit and the other options are those of the first call). Returns 0 if there are too many heaps
- * (192), or there is no library; events of heap 0 are ignored. This function takes a lock of the
- * library briefly, and may be called before and during a session. */
+/* Registers a heap. Calls with the same name, allocator, runtime and domain return the same handle
+ * (kind, unit and the other options are those of the first call). Returns 0 if there are too many
+ * heaps (192), or there is no library; events of heap 0 are ignored. This function takes a lock of
+ * the library briefly, and may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_options *options);
 /* Register a type (at most 65,535) and a label (at most 65,535), as allogram_register_heap
  * registers a heap. An allocator that gets type tokens from a compiler, as from clang's
@@ -300,7 +300,7 @@ ALLOGRAM_WEAK_ int allogram_discard_tracker(int tracker);
 /* ---- function counters --------------------------------------------------------------------
  *
  * For callers that know when functions are entered and left: an interpreter, a compiler that adds
- * calls at the begin and end of functions, or a few calls written by hand. A word is a unit of
+ * calls at the start and end of functions, or a few calls written by hand. A word is a unit of
  * allocated memory, by default 8 bytes. `allogram report --view=functions` shows for each function
  * the calls, the words that the function itself allocated and their share of all words, the words
  * per call and the time; --callers=FUNCTION and --tree show the paths of calls.
@@ -333,10 +333,9 @@ struct allogram_function_options {
     uint32_t reserved;
 };
 /* Registers a function. Calls with the same name, file, line, columns and runtime return the same
- * handle.
- * Returns 0 if there is no name, there are too many functions (1,048,575), or there is no library;
- * calls of function 0 are counted under the name [no registered function]. This function takes a
- * lock of the library briefly, and may be called before and during a session. */
+ * handle. Returns 0 if there is no name, there are too many functions (1,048,575), or there is no
+ * library; calls of function 0 are counted under the name [no registered function]. This function
+ * takes a lock of the library briefly, and may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_function
 allogram_register_function(const struct allogram_function_options *options);
 

@@ -315,8 +315,8 @@ struct allogram_inspector {
     /* Loads a BPF program (type perf_event) that copies managed stacks in the interrupt, and
      * returns its descriptor. The observer attaches it to every sampling event; the program must
      * return 1. `stack` then finds the copies by thread and time (bpf_ktime_get_ns is the clock of
-     * time_ns). On failure it returns a negative errno, ret_problem has one line with the reason,
-     * and `stack` reads the target after the sample. */
+     * time_ns). On failure this function returns a negative errno, with one line with the reason in
+     * ret_problem; `stack` then has to read the target, after the sample was taken. */
     int (*capture_program)(void *state, char *ret_problem, size_t problem_bytes);
 
     /* Starts to watch the garbage collector. Returns a descriptor that becomes readable when there

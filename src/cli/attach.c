@@ -259,9 +259,9 @@ static void say_times(const struct request *request, const char *what,
 }
 
 /* Called in the background, after a signal has ended the command before the agent could be
- * unloaded. Tries to unload the agent, with pauses that grow, until that succeeds, the process is
- * gone or BACKGROUND_NS have passed; then the next `attach` unloads the agent. Another allogram may
- * do so during the pauses. */
+ * unloaded. Tries to unload the agent, with pauses that grow, until the agent is unloaded, the
+ * process is gone, or BACKGROUND_NS have passed. In the last case the next `attach` to the process
+ * unloads the agent. Another allogram may unload it during the pauses. */
 static void finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
@@ -302,7 +302,8 @@ static int record_process(struct request *request, struct ag_session *session, c
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
-        /* the priority is kept until the end, so that a signal ends the command at once */
+        /* the real-time priority (ag_urgency_begin) is kept until the end, so that a signal ends
+         * the command at once */
         ag_attach_claim_end(&request->claim);
         say_times(request, "attached to", &request->in, &request->on);
         r = ag_live_start(&request->live, ag_session_requests(session), trace);

@@ -31,8 +31,8 @@ bool ag_background_ignores_hangup(void) {
     return sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* -1000 would forbid the kernel to kill this process at all. A cgroup in which no other process is
- * left to kill would then stay at its limit for ever. */
+/* Sets oom_score_adj to -900. With -1000 the kernel would not kill this process at all, and a
+ * cgroup in which no other process is left to kill would stay at its limit for ever. */
 void ag_background_outlive_memory(void) {
     static const char last[] = "-900";
     char now[16] = "";

@@ -86,8 +86,9 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     return is_found;
 }
 
-/* As find_live. If the process is the foreground process of `attach` (cli/foreground.h), replaces
- * it by the worker, which is its only child and has the live file mapped. */
+/* Does what find_live does. If the process is the foreground process of `attach`
+ * (cli/foreground.h), replaces it by the worker, which is its only child and has the live file
+ * mapped. */
 static bool find_live_of_command(struct ag_remote_process *process, char ret_path[4096]) {
     struct ag_remote_process worker;
     char text[256] = "", unused[512];
@@ -144,8 +145,8 @@ static int detach_for_killed_attach(struct ag_session *session,
 
 /* Whether the keeper (the process that created the session) still runs. A process with the pid
  * KEEPER may be a new process, so the function checks that it has the live file LIVE mapped. A
- * process that may not be examined is assumed to be the keeper. A wrong guess is harmless: this
- * process may not send a signal to a process that it may not examine. */
+ * process that may not be examined is assumed to be the keeper. If it is another process, sending
+ * it a signal fails, too, unless it is a process of this user that has changed its privileges. */
 static bool keeper_lives(pid_t keeper, const char *live) {
     struct ag_remote_process process;
     struct stat of_live, of_keeper;

@@ -10,10 +10,10 @@
  * opened in the order of their first times, and the next line is always the earliest line of all
  * open chunks. The open chunks are those that overlap in time: about one per thread, and a program
  * may have tens of thousands of threads. The open chunks are kept in a binary heap. A short chunk
- * that has only events is decoded completely when it is opened; any other chunk keeps a decoder. A
- * long chunk is decoded up to EVENTS_AT_ONCE events at a time. The memory for open chunks is
- * limited in proportion to the size of the file (open_limit). A crafted file may have more
- * overlapping chunks than fit into this memory; then the lines are printed out of order. */
+ * that has only events is decoded completely when it is opened, and then needs no decoder. A long
+ * chunk is decoded in steps of at most EVENTS_AT_ONCE events. The memory for open chunks is limited
+ * in proportion to the size of the file (open_limit). A crafted file may have more overlapping
+ * chunks than fit into this memory; then the lines are printed out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,8 +51,8 @@ struct cursor { /* an open chunk and its next line */
 
 struct dump {
     struct ag_trace_file *file;
-    /* Begins to decode each chunk. For a long chunk, ag_chunk_decoder_split makes the decoder of
-     * the cursor from it. */
+    /* Begins to decode each chunk. Then ag_chunk_decoder_split moves the chunk to a decoder of its
+     * own, that of the cursor. */
     struct ag_chunk_decoder *starter;
     const struct ag_chunk_entry **order; /* chunks by first time, then by position */
     size_t n_order, n_opened;
@@ -223,7 +223,7 @@ static struct cursor *cursor_free(struct cursor *cursor) {
     return NULL;
 }
 
-/* If all events of a short chunk are decoded, keeps the events and frees the decoder. */
+/* Frees the decoder if the whole chunk is decoded, and the part of `events` that is not needed. */
 static void cursor_shrink(struct cursor *cursor) {
     const size_t n_events = (size_t)cursor->n_events;
     size_t capacity = n_events < EVENTS_AT_ONCE ? EVENTS_AT_ONCE : n_events;

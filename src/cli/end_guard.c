@@ -1,9 +1,9 @@
 /* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) within
- * a second after a signal, or, if it has a foreground process, ends that one; end_guard.h gives the
- * reason. A thread waits for the signals with a signalfd. The thread only polls the signalfd and
- * reads nothing from it, because a signal can be read only once, and the command may read the
- * signals from another signalfd. If the command reads a signal before the thread has seen it, the
- * command reports the signal through an eventfd. */
+ * a second after a signal. If the command has stopped threads of the other process, only its
+ * foreground process is ended; end_guard.h gives the reason. A thread waits for the signals with a
+ * signalfd. The thread only polls the signalfd and reads nothing from it, because a signal can be
+ * read only once, and the command may read the signals from another signalfd. If the command reads
+ * a signal before the thread has seen it, the command reports the signal through an eventfd. */
 #include "cli/end_guard.h"
 
 #include <errno.h>
@@ -51,8 +51,8 @@ static void *clean(void *unused) {
     return NULL;
 }
 
-/* Executes last_resort in another thread, because last_resort may block in the kernel, and waits
- * for it for LAST_RESORT_NS. */
+/* Executes last_resort in another thread, because last_resort may block in the kernel, and waits at
+ * most LAST_RESORT_NS until it has returned. */
 static void clean_up_briefly(void) {
     pthread_t thread;
     const uint64_t begin_ns = ag_monotonic_ns();

@@ -5,11 +5,11 @@
  *    printed, as ?token= or as a bearer token. Other users of the machine, and web pages in a
  *    browser of this user, can connect to the port, but do not know the token.
  *
- * 2. Content. For each request the writer (the process that makes the traces) writes a snapshot of
- *    the program's first process (writer/snapshot.c) in a private folder. A child exports it to
- *    pprof with `allogram export`, or makes the page with `allogram view`. So the server returns
- *    exactly what these commands write. The page `growth` shows the memory that was allocated since
- *    the last request for `growth` and is still in use.
+ * 2. Content. For each profile, and for each page "/view", the writer (the process that makes the
+ *    traces) writes a snapshot of the program's first process (writer/snapshot.c) in a private
+ *    folder. A child exports the snapshot to pprof with `allogram export`, or makes the page with
+ *    `allogram view`. So the server returns exactly what these commands write. The profile `growth`
+ *    shows the memory that was allocated since the last request for `growth` and is still in use.
  *
  * 3. Load. The server answers one request at a time. All clients are polled together, and the bytes
  *    and the time of each request are limited, so a client that connects and sends nothing does not

@@ -36,7 +36,8 @@ struct front {
     pid_t worker;
     int fd, signal_fd; /* fd: to the worker */
     bool passes_stop;  /* the worker stops itself on SIGTSTP */
-    bool is_stopped;   /* the worker is stopped, until the terminal is free for it */
+    bool is_stopped;   /* the worker has stopped itself; it is continued when this process has the
+                        * terminal */
 };
 
 /* Stops this process as Ctrl-Z does. In a process group that no shell controls (an orphaned one),
@@ -92,7 +93,7 @@ static void pass_on(struct front *front, int number) {
 }
 
 static _Noreturn void wait_for_worker(struct front *front) {
-    enum { LOOK_MS = 100 }; /* how often a stopped worker's terminal is looked at */
+    enum { LOOK_MS = 100 }; /* while the worker is stopped: how often has_terminal is called */
     struct pollfd fds[] = {{.fd = front->signal_fd, .events = POLLIN},
                            {.fd = front->fd, .events = POLLIN}};
     for (;;) {

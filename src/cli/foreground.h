@@ -4,10 +4,10 @@
  *
  * The worker traces threads of the other process (the target), and may not end meanwhile: the
  * kernel would resume these threads, but restore nothing. A thread that executes a function for the
- * worker returns to an instruction that stops it (a trap), so it would die of SIGTRAP with its
- * process; a system call that the stop has interrupted would return EINTR. But the user expects the
- * prompt within a second of Ctrl-C, and may kill the command. So only the foreground process ends
- * then, and the worker completes its work in the background.
+ * worker returns from it to an instruction that stops the thread (a trap). Without the worker, this
+ * trap would kill the target by SIGTRAP. A system call that the stop has interrupted would return
+ * EINTR. But the user expects the prompt within a second of Ctrl-C, and may kill the command. So
+ * only the foreground process ends then, and the worker completes its work in the background.
  *
  * The worker has a session of its own (setsid), so that the terminal sends its signals to the
  * foreground process only, which passes them on. If the worker stops itself, the foreground process

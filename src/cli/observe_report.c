@@ -394,7 +394,8 @@ static void text_cpu(struct ag_page *page, struct ag_observation *observation,
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection) {
     struct ag_page page = ag_terminal_page(out);
-    /* the CPU time is always shown: after the tables of these options, but first with --blame */
+    /* the CPU time is always shown: last with one of these options, unless --blame was given;
+     * otherwise first */
     const bool asks_for_more =
         selection->blame == NULL &&
         (selection->what & (AG_OBSERVE_COLLECTIONS | AG_OBSERVE_GROWTH | AG_OBSERVE_MAPS |

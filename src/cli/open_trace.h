@@ -77,10 +77,9 @@ void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag
                                 const struct ag_profile_options *options, const char *view);
 
 /* Reads the file PATH, the value of the option ID. The file names the types that a runtime, such as
- * the OCaml runtime, records as numbers (types_option in symbol/decoder.h). The command `run` has
- * these options of all runtimes, too. Stores the names in PROFILE, where they are valid until the
- * next call. ID: at least AG_OPTION_OF_DECODERS. Returns AG_EXIT_OK; after an error, which it
- * prints, FAILURE. */
+ * the OCaml runtime, records as numbers (types_option in symbol/decoder.h). `run` has these
+ * options, too. Stores the names in PROFILE, where they are valid until the next call. ID: at least
+ * AG_OPTION_OF_DECODERS. Returns AG_EXIT_OK; after an error, which it prints, FAILURE. */
 int ag_types_file_read(const char *command, int id, const char *path, int failure,
                        struct ag_profile_options *profile);
 const char *ag_types_option_name(int id);

@@ -33,8 +33,9 @@ struct ag_output_file {
  * closed. OPTION: the name of the option that names the file, such as "junit"; NULL: -o. */
 int ag_output_file_open(struct ag_output_file *file, const char *command, const char *option,
                         const char *path, enum ag_output_way way);
-/* STATUS: AG_EXIT_OK if everything was written. Otherwise the file is removed, and STATUS
- * returned. */
+/* STATUS: AG_EXIT_OK if the caller has written everything. Completes the file, or removes it if
+ * STATUS is a failure or if a write failed. Returns STATUS; if only a write failed,
+ * AG_EXIT_FAILURE. */
 int ag_output_file_close(struct ag_output_file *file, int status);
 
 #endif

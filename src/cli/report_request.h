@@ -33,7 +33,7 @@ struct ag_report_request {
     enum ag_colour colour;
     bool has_window; /* --from or --to was given */
     bool has_fold;   /* --fold was given */
-    bool is_merged;  /* --merge */
+    bool is_merged;  /* --merge or --by=os_process was given */
     struct ag_report_gate_request gate;
     char filter[512]; /* the text to which report.filter points */
 };

@@ -106,7 +106,8 @@ static void write_findings_text(struct ag_view *view, const struct level *level,
     }
 }
 
-/* Writes a table of the blamed lines with the largest METRIC; nothing if that is 0 for all. */
+/* Writes a table of the blamed lines with the largest METRIC; nothing if METRIC is 0 for the whole
+ * trace. */
 static int write_lines_text(const struct ag_view *view, enum ag_metric metric, uint64_t n_rows) {
     struct ag_view table = *view;
     table.sort = metric;
@@ -213,7 +214,7 @@ static void write_trace_json(const struct ag_view *view, const struct level *lev
     ag_json_close(json, '}');
 }
 
-/* The command that shows more of a finding. A long path is not repeated. */
+/* Writes the command that shows more of a finding, with TRACE in place of a long path. */
 static void write_command_json(const struct ag_view *view, const struct level *level,
                                const char *options) {
     char word[256], command[sizeof word + AG_FINDING_WORDS_BYTES + 32];

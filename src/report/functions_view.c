@@ -1,8 +1,8 @@
 /* functions_view.c: `report --view=functions`: how often functions were called, how many words of
  * memory they allocated, and how long they took. With --callers it lists the callers of one
- * function, with --by one row for each process, or for each initial call (the function with which a
- * process begins). call_tree_view.c writes the call tree of --tree, cpu_view.c the text about a
- * process that was observed from outside.
+ * function. With --by it has one row for each process, or for each initial call (the function with
+ * which a process begins). call_tree_view.c writes the call tree of --tree, cpu_view.c the text
+ * about a process that was observed from outside.
  *
  * The counters count words. Bytes are in the JSON, and in the text only if --sort names them. Words
  * that no function allocated (messages, arguments of new processes, the profiler itself) are listed

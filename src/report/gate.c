@@ -254,10 +254,10 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
  * function and has most of the quantity: the line of the first frame, from this function outward,
  * in the program's own code, because the reader of the result can change only this code. If there
  * is no such frame, it is the line of the first frame with a file. For a growth, it is the line
- * whose quantity grew most; but if this line belongs to the system, or the term asks for "total"
- * values, the line is chosen as for a quantity of the trace. For a function counter, it is the line
- * of the function that has most of the quantity, or, for a growth over all functions, of the one
- * whose quantity grew most. */
+ * whose quantity grew most; but if this line belongs to the system (the C library, a runtime or a
+ * language's library), or the term asks for "total" values, the line is chosen as for a quantity of
+ * the trace. For a function counter, it is the line of the function that has most of the quantity,
+ * or, for a growth over all functions, of the one whose quantity grew most. */
 
 static int set_place(struct ag_gate_place *place, const char *function, const char *file,
                      uint32_t line) {

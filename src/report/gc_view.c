@@ -49,8 +49,8 @@ static const char *runtime_words(const char *runtime) {
     return runtime[0] != '\0' ? runtime : "the program";
 }
 
-/* Writes how much the process allocated after the last collection of the runtime began that was not
- * a minor one. These bytes count as in use at the end, although some may be garbage that no
+/* Writes how much the process allocated since the start of the runtime's last collection that was
+ * not minor. These bytes count as in use at the end, although some may be garbage that no
  * collection has found. Writes nothing if the trace has no heap of the runtime, or no timeline. */
 static void write_since_last(const struct ag_view *view, const struct ag_collection_sum *sum,
                              char words[96]) {

@@ -93,6 +93,7 @@ struct shown_walk {
     struct ag_branch_walk branches;
     size_t n_programs;  /* traces, without those that are repeated */
     size_t n_processes; /* a process that executes a program stays one process */
+    /* traces of processes that another trace shows for a longer time */
     size_t n_repeated;
     uint32_t largest;           /* the process with the highest peak; AG_PROCESS_ROOT: none */
     uint64_t first_realtime_ns; /* when the first process started */

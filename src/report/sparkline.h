@@ -14,9 +14,10 @@ struct ag_span { /* from_ns <= to_ns */
 
 enum ag_course { AG_COURSE_IN_USE, AG_COURSE_RESIDENT, AG_COURSE_ALLOCATED };
 
-/* Fills COUNT values for steps of equal time: the highest value in each step, where a step begins
- * with the last value before it. For AG_COURSE_ALLOCATED the values are the bytes allocated within
- * each step, assuming a constant rate between two points. */
+/* Divides SPAN into COUNT steps of equal time, and stores one value for each step: the highest
+ * value in the step. The value at the start of a step is that of the last point before it. For
+ * AG_COURSE_ALLOCATED the values are the bytes allocated within each step, assuming a constant rate
+ * between two points. */
 void ag_course_sample(const struct ag_timeline_point *points, size_t n_points, struct ag_span span,
                       enum ag_course course, uint64_t *ret_values, size_t count);
 uint64_t ag_course_largest(const uint64_t *values, size_t count);

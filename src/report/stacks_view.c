@@ -356,7 +356,7 @@ int ag_stacks_view_text(struct ag_view *view) {
     return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
 }
 
-/* Ranks the stacks that are not left out, and returns, as rank_stacks does. After success
+/* Ranks the stacks that are not left out. Returns what rank_stacks returns. After success
  * *ret_known has, for each entry of known_blocks.def, what was left out; the caller frees it. */
 static int rank_leaks(struct ag_view *view, struct ag_metrics **ret_known,
                       struct stacks *ret_stacks) {

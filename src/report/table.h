@@ -3,8 +3,8 @@
  * Callers add cells row by row, from left to right. The table keeps them until it is written,
  * because the widest cell decides the width of a column. If the page is too narrow, columns whose
  * member least_columns is not 0 shrink first: their cells lose their middle. Then the heads of the
- * other columns shrink, at most to the width of their cells. Finally, columns whose member spare is
- * not 0 are left out. */
+ * other columns are shortened, but not below the width of their cells, and not below 9 columns.
+ * Finally, columns whose member spare is not 0 are left out. */
 #ifndef AG_TABLE_H
 #define AG_TABLE_H
 

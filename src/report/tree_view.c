@@ -1,5 +1,5 @@
 /* tree_view.c: `report --view=tree`: allocations by call path, from main down to the allocating
- * functions, or with --bottom-up from these to their callers.
+ * functions, or with --bottom-up from the allocating functions to their callers.
  *
  * In text, nodes are indented only below a node with several children (the figure leaves out the
  * column with the number of blocks):

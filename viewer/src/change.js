@@ -1,5 +1,6 @@
-// change.js: colors the flame graph of one trace by its difference from another trace. Nodes of the two traces are matched by the names on
-// their paths. The label of a node begins with the change and its sign, so that the change is readable without colors.
+// change.js: colors the flame graph of one trace by its difference from another trace. Nodes of the two traces are matched by the names
+// and the images (loaded files) of the functions on their paths. The label of a node begins with the change and its sign, so that the change
+// is readable without colors.
 import { callees, callers } from "./tree.js";
 import { shortName, signed } from "./quantity.js";
 import { Range } from "./range.js";

@@ -103,7 +103,8 @@ export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
     is - was + Math.hypot(isHigh - is, was - wasLow)];
 }
 
-// For each key (function, line or loaded file) of a tree the weights, as interval takes them, for its own value and for its total.
+// Returns a function (part, key) that returns the weights, as interval takes them. PART is "own" or "total". KEY is the number of a function,
+// a line or an image (loaded file).
 export function weightsByKey(tree, groups, keyCount) {
   const both = { own: {}, total: {} };
   for (const name of ["heaviest", "portion"]) {

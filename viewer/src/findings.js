@@ -4,7 +4,7 @@ import { shortName } from "./quantity.js";
 import { shellWord } from "./shell.js";
 import { baseName } from "./trace.js";
 
-// What the page shows of the function of a finding: a metric and a unit of range.js.
+// The metric (a key of METRICS in range.js) and the unit that the page selects when a finding is clicked, by the kind of the finding.
 const SHOWN = {
   growing_leak: ["leaked", "bytes"], temporary_storm: ["temporary", "blocks"], peak_holder: ["peak", "bytes"],
   growth_until_exit: ["peak", "bytes"], constant_steps: ["allocated", "bytes"], outsized_blocks: ["peak", "bytes"],

@@ -10,8 +10,9 @@ const LEAST_WIDTH = 0.5;
 const TEXT_FROM = 26; // pixels; narrower boxes have no text
 
 export class Flame {
-  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called when the node below the pointer changes and
-  // when an arrow key moves the focus to another node, onPoint at each movement of the pointer, also with its place in the window, { x, y }.
+  // HOST is an element. The callbacks get a node of the tree, or -1 for none. onHover is called when the node below the pointer changes, and
+  // when an arrow key moves the focus to another node. onPoint is called at each movement of the pointer, and also gets the place of the
+  // pointer in the window, { x, y }.
   constructor(host, { onHover, onPoint, onSelect, onOpen, describe }) {
     this.host = host;
     Object.assign(this, { onHover, onPoint, onSelect, onOpen, describe });
@@ -222,7 +223,7 @@ export class Flame {
     return length > 1 ? `${text.slice(0, length)}…` : "";
   }
 
-  // The nodes below the zoomed one as indented text, for the clipboard: at most LIMIT lines.
+  // The zoomed node and the nodes below it as indented text, for the clipboard: at most LIMIT lines. Nodes with less than 0.5 % are left out.
   text(limit = 200) {
     const lines = [];
     const walk = [[this.zoomed, 0]];
@@ -250,7 +251,8 @@ export function imageWeights({ groups, nodes, functionOf, functions }) {
   return weight;
 }
 
-// One hue for each image, out of eight that color-blind readers can distinguish.
+// The color of each function: a shade of the hue of its image. There are eight hues, which color-blind readers can distinguish; the images that
+// allocated most have different hues. Functions without a known image are grey.
 export function imageColours(functions, weight, host) {
   const images = new Set([...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)));
   for (const { image } of functions) images.add(image);

@@ -169,7 +169,8 @@ class App {
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
   }
 
-  // The tree of stacks, from the outermost function down, and the same from the allocations up; folded or not, as the page shows stacks.
+  // The tree of stacks: `tree` has the outermost functions at the top, `inverted` the allocating functions. Both have folded stacks if the page
+  // shows folded stacks.
   get tree() {
     return (this.trees[`callers ${this.trace.isFolded}`] ??= callers(this.trace));
   }

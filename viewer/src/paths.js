@@ -23,7 +23,7 @@ export function countersOf({ facts: { functions: total, is_observed: isObserved 
   return known;
 }
 
-// The module of a function, which decides its color: "lists" of "lists:map/2". A name without a colon has the runtime.
+// The module of a function, which decides its color: "lists" of "lists:map/2". If the name has no colon, it is the runtime.
 function moduleOf({ name, runtime }) {
   const end = name.indexOf(":");
   return end > 0 ? name.slice(0, end) : runtime;

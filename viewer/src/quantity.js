@@ -6,8 +6,8 @@ const BINARY = [["B", 1], ["KiB", 2 ** 10], ["MiB", 2 ** 20], ["GiB", 2 ** 30], 
 const DECIMAL = [["", 1], ["K", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12]];
 const SECONDS = [["ns", 1], ["us", 1e3], ["ms", 1e6], ["s", 1e9]];
 
-// Rounds as C's printf does. toFixed differs from it only for ties, of which printf takes the even
-// digit. A tie with DIGITS decimals is an odd multiple of 2 ** -(DIGITS + 1).
+// Rounds as C's printf does. toFixed differs from printf only for ties, which printf rounds to the
+// even digit. A tie with DIGITS decimals is an odd multiple of 2 ** -(DIGITS + 1).
 function fixed(value, digits) {
   const scaled = Math.abs(value) * 10 ** digits;
   const isTie = Number.isInteger(value * 2 ** (digits + 1)) && scaled % 1 === 0.5;

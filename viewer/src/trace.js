@@ -19,8 +19,8 @@ const CONTROLS =
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// The number of one of the owners of code: a library, or the runtime of a language. The number 1 stands for an unknown owner, and 2 for the
-// profiled program itself, whose code the reader of the page can change.
+// The owner of the code of a function, as a number: 0: a library, or the runtime of a language; 1: unknown; 2: the profiled program itself, whose
+// code the reader of the page can change.
 export const LIBRARY = 0;
 // The numbers of two entries of Trace.functions that are not functions of the program: the root of all stacks, and the sum of small stacks.
 export const ROOT = 0;
@@ -208,8 +208,8 @@ export class Trace {
   }
 
   // The frames of the stacks of a group, innermost first. A folded stack begins at the program's own line and has no frames of wrappers
-  // and libraries. src/model/answers/blamed_lines.c decides which frames these are; if the page does not have the path to the line, the
-  // line follows the node "other".
+  // and libraries. src/model/answers/blamed_lines.c decides which frames these are. If the page does not have the path to that line, the line is
+  // shown as called by the node "other".
   framesOf(group, isFolded = this.isFolded) {
     const { nodes, groups } = this;
     const frames = [];
@@ -306,7 +306,8 @@ function readGroups(reader, isSampled) {
   return groups;
 }
 
-// Reads the totals of functions, lines and images, of whole ("none") and of folded stacks ("auto"). A frame is a number as in the groups.
+// Reads the totals of functions, lines and images, of whole stacks ("none") and of folded stacks ("auto"). Frames have the same numbers as in
+// the groups.
 function readTotals(reader) {
   const totals = {};
   for (const fold of ["none", "auto"]) {

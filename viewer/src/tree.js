@@ -54,7 +54,7 @@ export class Tree {
     }
   }
 
-  // Marks the outermost occurrence of each function on a path, so that a recursive function is counted once.
+  // Marks the outermost node of each key on a path, so that the totals count a stack once for a recursive function.
   markOutermost() {
     const { count, parent, key } = this;
     this.isOutermost = new Uint8Array(count);
