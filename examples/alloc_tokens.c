@@ -54,8 +54,8 @@ static void name_token(size_t token, const char *type) {
     types[token] = allogram_type_new(type, NULL);
 }
 
-/* A real allocator would use the token to choose the memory, and separate types that contain
- * pointers from text. */
+/* A real allocator would use the token to choose the memory, for example to keep types that contain
+ * pointers apart from text. */
 void *__alloc_token_malloc(size_t bytes, size_t token) {
     void *block = malloc(bytes);
     if (block) {

@@ -1,6 +1,7 @@
 /* collector_calls.c: the hooks of the Boehm collector's functions. Each hook calls the original
- * function and records the event, except the hooks of the two functions for the listener: they only
- * store or return the program's listener, because the adapter's listener has its place.
+ * function and records the event. The hooks of GC_set_ and GC_get_on_collection_event are
+ * different: the collector has one listener, which is the adapter's, so these hooks only store or
+ * return the listener of the program.
  *
  * 1. The collector's functions call each other by their public names, so only the outermost call of
  * a thread is recorded. Finalizers run inside of calls but are the program's code, so a thread that
@@ -9,10 +10,10 @@
  * 2. A batch is a list of blocks that the program gets from GC_malloc_many or
  * GC_generic_malloc_many (which the macros of gc_inline.h call). Each block of a batch is recorded
  * when the program gets the batch, even if the program keeps the block in a free list. In an exact
- * recording, GC_generic_malloc_many makes lists of one block, if it can (single_block), so that
- * each block is recorded when the program allocates it, with the stack of that moment. A sampling
- * recorder leaves the lists
- * whole, because the additional calls would cost more time than the sampling.
+ * recording, the hook of GC_generic_malloc_many makes a list of one block where possible
+ * (single_block). So each block is recorded when the program allocates it, with the stack of that
+ * moment. A sampling recorder leaves the lists whole, because the additional calls would cost more
+ * time than the sampling.
  *
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
  * dies in a collection is recorded by the thread that collects (collector_cycle.c), before the
@@ -22,15 +23,14 @@
  *
  * 4. Coverage. At the end of an exact recording the recorded bytes are compared with the
  * collector's own counter (what GC_get_total_bytes returns; read by GC_get_prof_stats_unsafe), in
- * bytes of the collector's blocks. That counter includes a list of blocks
- * when the collector puts it into a thread's free list (a refill), not when a block is handed out.
- * So the adapter keeps the blocks of a refill in a set of waiting blocks (held_blocks.h) until they
+ * bytes of the collector's blocks. When the collector puts a list of blocks into a thread's free
+ * list (a refill), that counter grows by all these blocks, and not when a block is handed out. So
+ * the adapter keeps the blocks of a refill in a set of waiting blocks (held_blocks.h) until they
  * are handed out. At the end, a waiting block that still begins with a link to another waiting
- * block, or with the small number that ends a list, was never handed out, and its size is
- * subtracted from the counter; a block that was handed out begins with neither. What the collector
- * allocated for itself is subtracted as
- * well: the growth of the counter in some calls (finalizers, disappearing links; SHAPE_OWN), and
- * the collector's record of each thread, which it allocates when the thread starts. */
+ * block, or with the small number that ends a list, counts as never handed out, and its size is
+ * subtracted from the counter. What the collector allocated for itself is subtracted as well: the
+ * growth of the counter in some calls (finalizers, disappearing links; SHAPE_OWN), and the
+ * collector's record of each thread, which it allocates when the thread starts. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -162,11 +162,10 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
     return &call->return_address;
 }
 
-/* If a language's adapter reads objects (ag_object_reader): after a sampled block, this many calls
- * of its thread go through ag_bdwgc_call, and not through the short path of collector_entry.S,
- * which calls no C function unless it samples. So the
- * adapter can read the object's type number at these calls. The object is initialized long before
- * the last of these calls. */
+/* If a language's adapter reads objects (ag_object_reader): after a sampled block, the next
+ * LOOKS_MOST calls of the thread go through ag_bdwgc_call, and not through the short path of
+ * collector_entry.S. At each of these calls the adapter can read the object's type number. The
+ * object is initialized long before the last of them. */
 enum { LOOKS_MOST = 64 };
 
 /* The address of the collector's block that contains ADDRESS. */

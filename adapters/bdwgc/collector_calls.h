@@ -39,9 +39,9 @@ struct ag_bdwgc_functions {
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 
-/* State of the calling thread; collector_entry.S uses its layout. If allogram samples, a call of a
- * frequent function takes the short path: collector_entry.S handles it without ag_bdwgc_call if its
- * block is not sampled. */
+/* State of the calling thread; collector_entry.S uses its layout. The short path: while allogram
+ * samples, collector_entry.S handles a call of a frequent function without ag_bdwgc_call if the
+ * call's block is not sampled. */
 struct ag_bdwgc_thread {
     uintptr_t inside;   /* the address of the return address of the outermost call of the collector,
                          * or 0; the lowest bit is set if that call took the short path */
@@ -55,16 +55,15 @@ AG_HIDDEN;
  * current collection. */
 struct ag_bdwgc_cause {
     const uintptr_t *sp;   /* the address of the call's return address */
-    uintptr_t rbp;         /* as its caller left it */
+    uintptr_t rbp;         /* the register in the caller */
     uint64_t needed_bytes; /* the requested bytes; 0 if the call is no allocation */
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
-/* ag_bdwgc_hook installs the detours. It returns 0; or a negative errno, a reason, and the name of
- * the function that cannot be hooked or "": then no function is hooked. places: the functions, in
- * the order of collector_functions.def.
- * in_program: the collector is linked into the program, so callers may have been compiled together
- * with it. */
+/* ag_bdwgc_hook installs the detours. On failure it hooks no function, returns a negative errno,
+ * and stores a reason and the name of the function that cannot be hooked ("": the reason is another
+ * one). places: the functions, in the order of collector_functions.def. in_program: the collector
+ * is linked into the program, so callers may have been compiled together with it. */
 struct ag_bdwgc_place {
     uintptr_t address; /* 0: not found */
     size_t bytes;      /* 0: unknown */

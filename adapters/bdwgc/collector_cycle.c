@@ -21,7 +21,7 @@
  * is the outermost call of the collector's library in the thread that collects.
  *
  * 5. An incremental collection (GC_enable_incremental) has no event START and no event END (alloc.c
- * of bdwgc 8.0 to 8.2): its last step stops all threads, and it ends with its sweep
+ * of bdwgc 8.0 to 8.2). Its last step stops all threads, and its last event is the end of the sweep
  * (RECLAIM_END). */
 #include "collector_cycle.h"
 

@@ -5,8 +5,8 @@
  * replaces unused memory by a mapping without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the
  * collector is linked into the program, the collector and the program call mmap through the same
  * import slot. So a mapping counts as the collector's if the thread is inside of a call of the
- * collector. The size of mappings from before the hook was installed comes from the collector's own
- * statistics. */
+ * collector. The hook does not see mappings that were made before it was installed. So at least the
+ * heap size of the collector's own statistics is reported. */
 #include "collector_memory.h"
 
 #include <stdatomic.h>

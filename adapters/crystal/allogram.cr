@@ -16,10 +16,10 @@
 # The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. These functions are
 # the tracker interface of allogram.h, and the rules of allogram.h apply to the callbacks.
 #
-# When callbacks run. For a new object, a callback runs once the object's type number has been written, at the next call of the garbage
-# collector by the thread that made the object. The object's `initialize` may still be running, so a callback may use the address, but must
+# When callbacks run. For a new object, a callback runs after the object's type number has been written, when the thread that made the object
+# calls the garbage collector again. The object's `initialize` may still be running, so a callback may use the address, but must
 # not read the object. For a death, a callback runs after the collection has released the collector's lock, in the next thread that
-# allocates. At that time the memory may already belong to another object.
+# calls the collector. At that time the memory may already belong to another object.
 #
 # What a callback may do. It may allocate (its own objects cause no callbacks), take locks that no allocating code of the program
 # holds, and stop tracking. It runs in the middle of an allocation, in any fiber, so it may not wait: no IO that blocks, no channel, no

@@ -1,24 +1,24 @@
-/* crystal_types.c: the adapter of Crystal inside of a program: determines the type of an object
- * from the type number at the object's beginning. The objects are blocks of the Boehm collector,
- * whose adapter records them and calls this adapter (bdwgc/object_reader.h).
+/* crystal_types.c: the adapter of Crystal. In the profiled process, it determines the type of an
+ * object from the type number at the object's beginning. The objects are blocks of the Boehm
+ * collector, whose adapter records them and calls this adapter (bdwgc/object_reader.h).
  *
  * 1. When the type is read. An object's type number is its first 32 bits. The program writes it
  * after the allocation and after the initializers of instance variables, which may allocate
  * themselves. The number of a String is written after the contents of the String. So each block is
- * read when its thread calls the collector again, and, if it had no number then, once more 32
- * blocks later, or when the program frees it or ends. Until then the block's address is in a ring
- * buffer of the thread.
- * The address is stored inverted, so that it does not keep the block alive. After a collection only
- * live blocks are read.
+ * read when its thread calls the collector again. If it has no number then, it is read once more:
+ * 32 blocks later, or when the program frees it, or at the end. Until then the block's address is
+ * in a ring buffer of the thread. The address is stored inverted, so that it does not keep the
+ * block alive. After a collection only live blocks are read.
  *
  * 2. What is recorded. A call that allocates usually makes objects of one type. So the type is
  * recorded once for a stack and holds for all blocks of the stack: an event needs no room for its
- * type and never waits for the type. A block that deviates (compilers merge the allocations of two
- * branches) gets a stack of its own: in the tree of stacks, a child of the stack's node that names
- * the type. The id of that stack is written into the block's event, as long as the event's chunk (a
- * part of the shared memory with the writer) still belongs to the thread. If a stack has too many
- * deviating types, its blocks are not objects but buffers, whose first elements look like type
- * numbers. Reports recognize such a stack by its frames and ignore the numbers.
+ * type and never waits for the type. A block may deviate from the type of its stack, because
+ * compilers merge the allocations of two branches. It then gets a stack of its own: in the tree of
+ * stacks, a new node, which names the type, below the stack's node. The id of this node is written
+ * into the block's event, if the event's chunk (a part of the memory that is shared with the
+ * writer) still belongs to the thread. If a stack has too many deviating types, its blocks are not
+ * objects but buffers, whose first elements look like type numbers. Reports recognize such a stack
+ * by its frames and ignore the numbers.
  *
  * 3. A buffer may begin with a number that looks like a type number. Numbers from NUMBERS_MOST on,
  * which no program has, are not used, nor is the number of String if the block is not a String.

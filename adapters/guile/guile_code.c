@@ -4,9 +4,9 @@
  * is mapped as a whole; another image is copied into memory of malloc. So all sections are in
  * memory, in the order of the file, and the ELF header is at the lowest address. Guile never
  * removes an image. Guile has a list of all images, but exports neither the list nor its lock. So
- * the header is searched from the address downward, once per image. Each page is checked before it
- * is read, and an image is only accepted if its section .rtl-text, which has the bytecode, contains
- * the address.
+ * this file searches for the header from the address downward, once per image. Each page is checked
+ * before it is read, and an image is only accepted if its section .rtl-text, which has the
+ * bytecode, contains the address.
  *
  * 2. Names. The section .symtab has all procedures, sorted by address, relative to .rtl-text. A
  * procedure without a name is called `lambda`, and the body of a file or of an expression
@@ -54,7 +54,7 @@ enum {
 struct row {
     uint32_t offset; /* in the image */
     uint32_t line;
-    uint32_t file; /* from 1 */
+    uint32_t file; /* number of the source file, from 1 */
 };
 struct image {
     uintptr_t text_low, text_high; /* the bytecode */

@@ -2,12 +2,12 @@
  * that changed cost more than a comparison.
  *
  * 1. A walk reads the frames from the innermost outward, until it has as many frames of procedures
- * as a recorded stack can have, the memo is full, or it has reached the outermost. A frame that has
- * the same distance
- * from the end of the stack and the same pc as a remembered frame has the same procedure and line.
+ * as a recorded stack can have, the memo is full, or it has reached the outermost frame. A frame
+ * that has the same distance from the end of the stack and the same pc as a remembered frame has
+ * the same procedure and line.
  *
- * 2. The remembered frames stay from the outermost inward up to the first difference. The frames
- * inside of it are replaced. If the walk ended before the outermost frame, remembered frames
+ * 2. The remembered frames from the outermost one up to the first difference are kept. The frames
+ * further inside are replaced. If the walk ended before the outermost frame, remembered frames
  * further outside are not compared. They do no harm: they are beyond the depth of the recorded
  * stack.
  *

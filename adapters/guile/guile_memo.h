@@ -12,7 +12,8 @@
 struct ag_guile_frame {
     uintptr_t pc; /* as for ag_guile_place_of; 0: the boot code (guile_stacks.c) */
     uintptr_t
-        distance; /* from the frame to the high end of the stack: a stack that grows is moved */
+        distance; /* from the frame to the high end of the stack; unlike the frame's address, it
+                   * does not change when the stack grows and is moved */
     struct ag_guile_place place;
     /* the numbers of frames of procedures, and of runs, in the memo up to this frame */
     uint32_t n_frames, n_runs;
@@ -37,9 +38,9 @@ bool ag_guile_memo_begin(struct ag_guile_memo *memo);
 /* Adds a frame that is not remembered. Returns whether it is a frame of a Scheme procedure. */
 bool ag_guile_memo_read_new(struct ag_guile_memo *memo, uintptr_t pc, uintptr_t distance,
                             uintptr_t frame);
-/* Adds the next frame of the walk, from the innermost on. The caller makes sure that memo->n_read <
- * memo->capacity. *CURSOR is memo->n at first. Returns whether it is a frame of a Scheme
- * procedure. */
+/* Adds the next frame of the walk, which begins with the innermost frame. The caller makes sure
+ * that memo->n_read < memo->capacity, and sets *CURSOR to memo->n before the first frame. Returns
+ * whether the frame is one of a Scheme procedure. */
 AG_FAST bool ag_guile_memo_read_fast(struct ag_guile_memo *memo, uint32_t *cursor, uintptr_t pc,
                                      uintptr_t distance, uintptr_t frame) {
     uint32_t at = *cursor; /* the remembered frames from `at` on are further inside */

@@ -1,7 +1,7 @@
 /* guile_runtime.h: the structs of Guile 3.0 that the adapter (allogram's code for Guile) reads.
  *
  * Guile has a stack of its own per thread, the VM stack. It grows down in words of 8 bytes. A frame
- * is the address FP of three words, which are followed by the frame's locals at lower addresses:
+ * has three words from the address FP upward, and its locals below FP (offsets in words):
  *
  *     FP + 2   distance to the caller's FP, in words
  *     FP + 1   return address: where the caller continues, an address in its bytecode

@@ -54,7 +54,7 @@ static __thread struct {
     uintptr_t
         checked;    /* the struct scm_thread that was compared with the expected layout; 0: none */
     uintptr_t gone; /* the lowest address of a VM stack that is being unmapped; 0: none */
-    bool is_begun;
+    bool is_begun;  /* begin_thread was called in this thread */
     /* the native frames of the walk that uses the memo; NULL: no walk uses it */
     const struct ag_walked_frame *walked;
     struct ag_guile_memo memo;
@@ -170,9 +170,9 @@ AG_COLD static bool check_thread(uintptr_t thread) {
 /* ---- the walk ---- */
 
 /* Returns the `position` (record/managed_frames.h) of the frames that the next call of scm_call_n
- * executes. Searches the native frames from *INDEX outward, and advances *INDEX. The innermost
- * frame of the VM is that of the compiled code, if it runs, and otherwise the function that
- * scm_call_n called. */
+ * executes. Searches the native frames from *INDEX outward, and advances *INDEX. The position is in
+ * the native frame of the compiled code, if there is one, and otherwise in that of the function
+ * that scm_call_n called. */
 static uintptr_t next_position(const struct ag_walked_frame *natives, uint32_t n_natives,
                                uint32_t *index) {
     uintptr_t compiled = 0;

@@ -3,7 +3,7 @@
  *
  * All that the adapter relies on was verified with a running 1.5.3; the supported releases are in
  * julia_releases.def. Julia 1.6 and later load their code after the start, from another library.
- * Processes with these releases are not recorded; the report says so. */
+ * The Julia heaps of these releases are not recorded; the report says so. */
 #include <string.h>
 
 #include "base/join_text.h"

@@ -2,9 +2,9 @@
  * collector allocates. These functions are called from C, from the system image, from generated
  * code, and by name from programs.
  *
- * Memory that malloc returns through jl_malloc and its relatives (digits of big numbers) is
- * recorded as malloc's, with its stack and its death. This file only counts the calls, so that
- * their number can be compared with Julia's own count.
+ * Memory that a program gets from malloc through jl_malloc and similar functions (for example for
+ * the digits of big numbers) is recorded as malloc's, with its stack and its death. This file only
+ * counts these calls, so that their number can be compared with Julia's own count.
  *
  * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
  * these functions, so its own code calls them through a procedure linkage table, and no compiler

@@ -2,11 +2,11 @@
  * other callers of malloc are not slowed down.
  *
  * 1. posix_memalign has three callers in libjulia 1.5: the allocation of big objects, that of the
- * data of arrays, and the function that enlarges a big object or the data of an array. This
- * function has no detour. All of this memory belongs to Julia's heaps, so it is not recorded as
- * malloc's. The detours of the first two callers take the new block (the field `fresh`;
- * julia_calls.c). If the same thread calls free before a detour has taken the new block, the memory
- * has moved from the freed block to the new one.
+ * data of arrays, and the function that enlarges a big object or the data of an array. All of this
+ * memory belongs to Julia's heaps, so it is not recorded as malloc's. The detours of the first two
+ * callers take the new block (the field `fresh`; julia_calls.c); the third caller has no detour. If
+ * the same thread calls free before a detour has taken the new block, the memory has moved from the
+ * freed block to the new one.
  *
  * 2. free of such memory is the death of a big object or of an array's data. All other calls of
  * free continue in the function to which the import slot pointed before.

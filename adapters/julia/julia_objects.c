@@ -1,13 +1,14 @@
 /* julia_objects.c: records the blocks of Julia's heaps, with their types and their deaths.
  * julia_calls.c and julia_imports.c call it for each block.
  *
- * 1. Types are written late. A block's type is the word before it. The caller writes that word
- * after it gets the block, and before its thread allocates again. So each thread has one pending
- * object, which is recorded at the thread's next allocation, or when a collection has stopped all
- * threads. The data of a large array is allocated immediately before the array. So the data also
- * waits, until the array is there; the array's first word then points to the data. The buffer of a
- * small array is allocated immediately after the array, whose first word points to the buffer.
- * Memory that a growing array gets later is recorded as a buffer of an unknown array.
+ * 1. Types are written late. A block's type is the word before it. The code that requests a block
+ * writes that word when it has the block, and before its thread allocates again. So each thread has
+ * one pending object, which is recorded at the thread's next allocation, or when a collection has
+ * stopped all threads. The data of a large array is allocated immediately before the array. So the
+ * data is pending, too, until the array is allocated; the array's first word then points to the
+ * data. The buffer of a small array is allocated immediately after the array, whose first word
+ * points to the buffer. Memory that a growing array gets later is recorded as a buffer of an
+ * unknown array.
  *
  * While a package's file is read, types are allocated, and used, before they have names. So blocks
  * that are made meanwhile are recorded when the reading ends. Julia does not collect until then.

@@ -5,8 +5,8 @@
 #include "format/segment.h"
 #include "julia_runtime.h"
 
-/* Called when a block was allocated. sp: the address of the return address of the call; rbp: as the
- * caller left it. object: the address after the block's header; 0: the block has no header. The
+/* Called when a block was allocated. sp: the address of the return address of the call; rbp: that
+ * of the caller. object: the address after the block's header; 0: the block has no header. The
  * block waits until ag_julia_settle can read its type and records it. */
 struct ag_julia_block_made {
     const uintptr_t *sp;

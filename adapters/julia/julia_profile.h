@@ -1,7 +1,7 @@
 /* julia_profile.h: recordings of one expression, which a Julia program begins and ends itself.
  * Allogram.jl calls these functions by name, through ccall.
  *
- *     prepare    again and again, with a GC.gc() after each, until it returns 0
+ *     prepare    called until it returns 0; after each call that returns 1, GC.gc()
  *     begin
  *     ...        the expression
  *     GC.gc()    so that deaths are recorded
@@ -10,10 +10,10 @@
  *
  * Two shared objects define these functions: the agent of `allogram run`, which records from the
  * start of the process, and pauses from the end of each expression to the beginning of the next one
- * (julia_profile_joined.c); and liballogram-julia, which
- * Allogram.jl loads into a Julia that was started without allogram (julia_profile_own.c). All
- * functions are called by one thread of Julia at a time, outside of collections. They return errors
- * as negative errnos, with one line in ret_message, which has AG_JULIA_MESSAGE_BYTES. */
+ * (julia_profile_joined.c); and liballogram-julia, which Allogram.jl loads into a Julia that was
+ * started without allogram (julia_profile_own.c). All functions are called by one thread of Julia
+ * at a time, outside of collections. They return errors as negative errnos, with one line in
+ * ret_message, which has AG_JULIA_MESSAGE_BYTES. */
 #ifndef AG_JULIA_PROFILE_H
 #define AG_JULIA_PROFILE_H
 

@@ -4,8 +4,9 @@
  * The adapter is installed in a running program. It changes the first bytes of functions and the
  * words of an import table. So it waits until a collection has stopped all threads: then no thread
  * of Julia executes those bytes, since threads stop at safepoints and those bytes have none. The
- * first collection installs the adapter. The second one is the first that the adapter sees from its
- * beginning. The adapter stays installed, and records nothing outside of expressions.
+ * first collection installs the adapter. The second collection is the first one that the adapter
+ * observes from the beginning. The adapter stays installed, and records nothing outside of
+ * expressions.
  *
  * Each expression is a session of its own (embed/session_own.c). Its trace has Julia's heaps only,
  * because calls of malloc are not hooked. */

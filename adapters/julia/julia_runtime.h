@@ -39,8 +39,9 @@ struct ag_julia_pending {
     uintptr_t object;  /* the address after its header; 0: the block has no header, or there is no
                         * block */
     uintptr_t address; /* the address by which its death is recorded */
-    uintptr_t before;  /* the pool object that was made immediately before this block, or, when an
-                        * array's data is recorded, the one made last after it; 0: none */
+    uintptr_t before;  /* the pool object that was made immediately before this block; while the
+                        * data of an array is recorded: the pool object that was made last. 0:
+                        * none */
     size_t bytes;
     uint64_t interval_bytes; /* in a sampled recording */
     uint32_t stack;

@@ -10,7 +10,7 @@
 
 enum {
     AG_JULIA_GC_BITS = 15,        /* bits of the word that are not part of the type */
-    AG_JULIA_MARKED = 1,          /* of those bits: the object lives */
+    AG_JULIA_MARKED = 1,          /* one of those bits: the object lives */
     AG_JULIA_OLD_MARKED = 3,      /* the object lives at least until the next full collection */
     AG_JULIA_BUFFER = 0x4eadc000, /* jl_buff_tag: memory of an array, no object */
 };

@@ -1,5 +1,5 @@
 /* lua_adapter.c: finds Lua in the profiled process and installs the adapter's detours. Lua may be
- * in a shared library or in the program itself (the interpreter is linked statically).
+ * in a shared library or in the program itself (as in the interpreter `lua`).
  *
  * Lua gets all its memory through the allocator of each state, and the functions of its C API keep
  * their names in a stripped program, because C modules need them. So the adapter only needs detours
@@ -78,8 +78,8 @@ static void *find_in(const struct ag_symbol_place *lua, const char *name) {
     return is_there ? place.address : NULL;
 }
 
-/* Looks up a function that the adapter calls. An entry is looked up by its own name only: under two
- * names it would get two detours. */
+/* Looks up a function that the adapter calls. This function is not used for lua_entries.def: if
+ * lua_pcall were found under both names, it would get two detours. */
 static void *find_called(const struct ag_symbol_place *lua, const char *name) {
     void *function = find_in(lua, name);
     return !function && strcmp(name, "lua_pcallk") == 0 ? find_in(lua, "lua_pcall") /* 5.1 */

@@ -23,8 +23,8 @@
  * (an array or hash part) is made by that OP_NEWTABLE if the instruction contains the table's size,
  * otherwise by the OP_SETLIST after it. In 5.1 an OP_CLOSURE makes a closure and its upvalue.
  *
- * 4. Types. Lua 5.1 passes no types to its allocator. So before all this, a state of its own makes
- * an object of each type, and lua_requests.c learns the return addresses of these requests.
+ * 4. Types. Lua 5.1 passes no types to its allocator. So, before the steps above, another Lua state
+ * makes an object of each type, and lua_requests.c learns the return addresses of these requests.
  *
  * The states' memory is an arena of the adapter, so no allocator of the program is called. */
 #include "lua_calibration.h"

@@ -1,7 +1,7 @@
 /* lua_calls.c: counts the calls and the allocated words of each Lua function, per call path, for
  * `run --calls`.
  *
- * Lua's own hook reports when a function is called and when one returns. The path of a call does
+ * Lua's debug hook reports when a function is called and when one returns. The path of a call does
  * not depend on returns: a call points to its caller (ci->previous), and the caller's path was
  * noted when the caller was called. So errors, which leave functions without a return, and
  * coroutines, which leave and come back, are no special cases: each call is looked up by its

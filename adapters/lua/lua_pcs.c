@@ -12,10 +12,9 @@
  * 1. The place of the variable. The compiler may have put the variable into a callee-saved register
  * or into a word of the frame. The place may differ from site to site (a site is a return address
  * in luaV_execute). So the place is found by experiment: lua_calibration.c runs constructors of
- * tables (and closures) and knows the instruction that allocates each of their blocks. A place that
- * holds the address of
- * that instruction's end each time a site is reached is the variable. A place that always has the
- * same distance from that address is a copy of the variable.
+ * tables (and closures) and knows the instruction that allocates each of their blocks. If a place
+ * holds the end address of that instruction each time a site is reached, it is the variable. If its
+ * value always has the same distance from that address, the place is a copy of the variable.
  *
  * 2. The value of a register in an outer frame. A function that was called in between may have
  * pushed the register; .eh_frame says where. If several functions pushed it, the one next to
@@ -26,15 +25,15 @@
  *     luaH_new         pushes rbx, r12
  *     luaC_newobj      pushes r13        <- the value is here
  *     luaM_malloc_     uses r13
- *     ag_lua_allocate  notes all callee-saved registers, in thread-local memory and not on the
- *                      stack, which a function that leaves by longjmp may search
+ *     ag_lua_allocate  notes all callee-saved registers, in thread-local memory: it has no frame on
+ *                      the stack (lua_entry.S)
  *
  * 3. The use of a value. All words that are read lie in frames that the walker has walked. A value
- * is used only if it points into the code of the function that the call runs, after one of these
- * instructions. Otherwise the saved pc is used. That happens at a site that the constructors did
- * not reach, in a signal handler that interrupted one of those calls (the kernel stored the
- * registers then), and when an allocator of the program ran another Lua state before it returned
- * this block. */
+ * is used only if it points into the code of the function that the call runs, after an instruction
+ * that allocates without saving the pc. Otherwise the saved pc is used. That happens at a site that
+ * the constructors did not reach, in a signal handler that interrupted a function between
+ * luaV_execute and the allocator (the kernel stored the registers then), and when an allocator of
+ * the program ran another Lua state before it returned this block. */
 #include "lua_pcs.h"
 
 #include <stdatomic.h>

@@ -25,8 +25,8 @@ void ag_lua_pcs_forget_rules(void);
 void ag_lua_pcs_learn(const struct ag_walked_frame *natives, uint32_t frame,
                       const uint32_t *instruction);
 /* Ends the calibration and keeps the sites (return addresses in luaV_execute) that were reached at
- * least twice and for which the place of the pc was found. Returns false if there are no sites, or
- * others too. */
+ * least twice and for which the place of the pc was found. Returns false if it keeps no site, or
+ * not all sites. */
 bool ag_lua_pcs_settle(void);
 
 #endif

@@ -61,7 +61,7 @@ struct ag_lua_layout {
     uint32_t call_kind, c_call, fresh_bits, fresh_value, call_mark;
     uint16_t before_state; /* LUA_EXTRASPACE: the offset of a coroutine's lua_State in its block */
     uint16_t main_state;   /* the offset of the main thread's lua_State in the first block */
-    /* 1: luaV_execute has its pc in a local variable, and not always saves it (lua_pcs.c) */
+    /* 1: luaV_execute has its pc in a local variable, and does not always save it (lua_pcs.c) */
     uint16_t keeps_pc_in_variable;
     /* 1: for a tail call, Lua calls the hook with a new CallInfo, and then lets the function run in
      * the CallInfo of the function that called it */
@@ -70,10 +70,12 @@ struct ag_lua_layout {
      * address of the CallInfo, or, if ci_bytes is not 0, its index (int). */
     uint16_t debug_line, debug_line_defined, debug_short_source, debug_ci;
     /* string_text: where the characters of a string are. string_is_long: the offset of a signed
-     * char that is negative if string_text has a pointer to the characters; 0: it never has */
+     * char that is negative if string_text has a pointer to the characters; 0: no string has a
+     * pointer there */
     uint16_t closure_proto, string_text, string_is_long;
     /* The tag of a slot with a Lua function. closure_is_c: the offset of a byte that is not 0 in
-     * the closure of a C function, which has the same tag; 0: it has another tag */
+     * the closure of a C function, whose slot has the same tag; 0: a slot with a C function has
+     * another tag */
     uint16_t closure_tag, closure_is_c;
     /* proto_bytes: the size of a Proto. proto_absolute 0: proto_lines has a line (int) for each
      * instruction; otherwise it has differences (signed char), see ag_lua_line_of. */
@@ -84,7 +86,7 @@ struct ag_lua_layout {
      * is_debt_subtracted is 1 */
     uint16_t global_total, global_debt, is_debt_subtracted;
     uint16_t global_allocator; /* the allocator; its `ud` is the next word */
-    /* global_gc_kind 0: there is one kind of collection; global_gc_stopped 0: nothing says whether
+    /* global_gc_kind 0: there is one kind of collection; global_gc_stopped 0: no field says whether
      * the collector is stopped, and luaC_step is not called while it is */
     uint16_t global_gc_state, global_gc_kind, global_gc_stopped;
     uint8_t gc_not_stopped; /* the value of global_gc_stopped while the collector is not stopped */
@@ -245,7 +247,7 @@ AG_FAST bool ag_lua_gc_pauses(const void *global) {
 AG_FAST uint32_t ag_lua_op_of(uint32_t instruction) {
     return instruction & ((1U << ag_lua.layout.op_bits) - 1);
 }
-/* The argument of an instruction that has no other: the bits after A. */
+/* Bx, the argument that some instructions have in place of B and C: the bits after A. */
 AG_FAST uint32_t ag_lua_bx_of(uint32_t instruction) {
     return instruction >> (ag_lua.layout.op_bits + 8);
 }

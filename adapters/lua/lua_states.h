@@ -25,9 +25,9 @@ struct ag_lua_known_function {
 };
 enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 
-/* A hash table by proto, used by lua_functions.c. A larger table replaces it by one store, and it
- * stays mapped as long as the state: a signal handler may walk the stack, and so add functions,
- * while the code that it interrupted uses the table. */
+/* A hash table by proto, used by lua_functions.c. When a larger table replaces it (by one store),
+ * the older table stays mapped until the state is closed: a signal handler may walk the stack, and
+ * so replace the table, while the code that it interrupted uses the older one. */
 struct ag_lua_functions {
     struct ag_lua_functions *older; /* the table before this one; NULL: this is the first */
     uint32_t n;                     /* functions in the table, including freed ones */

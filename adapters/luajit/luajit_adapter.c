@@ -50,10 +50,10 @@ struct luajit_state {
     void *first_block;      /* the block of the state itself, which is freed last */
     _Atomic(lua_State *) L; /* NULL: the state is being made, or is closed */
     int64_t in_use_bytes;
-    struct { /* the old stack of a lua_State, which was reallocated */
+    struct { /* the old stack of a lua_State that was reallocated */
         void *block;
         size_t bytes;
-    } left; /* block NULL: none */
+    } left; /* freed at the next call of the allocator; block NULL: none */
     struct ag_luajit_frames frames;
     struct luajit_state *next; /* in the list of all states; never removed */
     _Atomic uint32_t is_taken; /* 0: the state is closed, and the struct may be used again */

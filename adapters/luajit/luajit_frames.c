@@ -21,9 +21,9 @@
  *
  * 3. Compiled code has no unwind tables. It runs in the native frame of the interpreter that
  * entered it. LuaJIT then has the base of the frame in which the code was entered (jit_base). So
- * for a block of compiled code, the stack begins at the caller of the interpreter, followed by the
- * frames on the Lua stack and a frame [compiled code]. Functions that were inlined into the
- * compiled code have no frames.
+ * the stack of a block that compiled code allocates consists of the caller of the interpreter and
+ * its callers, the frames on the Lua stack, and a frame [compiled code]. Functions that were
+ * inlined into the compiled code have no frames.
  *
  * 4. Depth. The calls of each lua_State are remembered between walks (struct ag_luajit_memo), and a
  * walk reads only those that may have changed. For this, each call that is remembered gets a mark:
@@ -34,7 +34,7 @@
  * then. The marked call itself may have moved on, and is read again.
  *
  * 5. Moments at which the frames cannot be read. While LuaJIT reallocates the stack of a lua_State,
- * its pointers point to the old stack. The adapter keeps the old stack until the next call of the
+ * LuaJIT's pointers point to the old stack. The adapter keeps that stack until the next call of the
  * allocator (luajit_adapter.c). If a signal handler interrupted the interpreter or a function that
  * the interpreter called, no frames are added to the stacks of the handler. */
 #include "luajit_frames.h"

@@ -37,7 +37,7 @@ struct ag_luajit_memo {
      * elements of each array; the arrays are one mapping. */
     uint32_t recording, capacity;
     uint32_t n_calls, n_runs;
-    uint32_t n_inner; /* C calls inside of the innermost Lua call */
+    uint32_t n_inner; /* segments inside of the innermost Lua call; they have only C functions */
     /* is_partial: L has callers of calls[0] that are not in the memo. has_unknown: the function or
      * the line of a call in the memo was not determined. is_used: by the current walk. */
     bool is_partial, has_unknown, is_used;

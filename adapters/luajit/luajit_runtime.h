@@ -67,8 +67,8 @@ enum {
     AG_LUAJIT_BY_LUA = 0, /* the two lower bits; the link is the caller's pc */
     AG_LUAJIT_BY_C = 1,   /* the two lower bits */
     AG_LUAJIT_BY_METAMETHOD = 2,
-    AG_LUAJIT_VARIADIC = 3, /* a second frame of the same call, which has the fixed arguments */
-    AG_LUAJIT_FFI_CALLBACK = 1,
+    AG_LUAJIT_VARIADIC = 3,     /* a call's second frame, with its fixed arguments */
+    AG_LUAJIT_FFI_CALLBACK = 1, /* LJ_CONT_FFI_CALLBACK, in place of a metamethod's continuation */
 };
 
 /* The LuaJIT of this process. The functions are the originals, past the adapter's detours. */

@@ -18,7 +18,7 @@
  * function records the block. So the program collects at the same allocations as without the
  * adapter.
  *
- * 2. Combined allocations. The compiler allocates several blocks by one subtraction. The frame
+ * 2. Combined allocations. The compiler may allocate several blocks by one subtraction. The frame
  * descriptor of the call's return address has their sizes, and for each the address of its debug
  * information, which is recorded as the innermost frame (callstack.c, section 4).
  *
@@ -232,8 +232,8 @@ AG_FAST void record_block(struct domain *domain, enum ag_ocaml_heap heap, uintpt
     }
 }
 
-/* Records the blocks of a combined allocation, as the program fills them: the last one first.
- * headers: the address of the first block's header. */
+/* Records the blocks of a combined allocation in the order in which the program fills them: the
+ * last one first. headers: the address of the first block's header. */
 static void record_combined(struct domain *domain, const struct ag_ocaml_frame *descriptor,
                             uintptr_t headers, uint32_t stack) {
     const uint8_t *lengths = ag_ocaml_lengths(descriptor);

@@ -10,8 +10,8 @@
  * header, so a log with an entry for every two words of the heap is never full.
  *
  * 3. Old blocks. A list of chunks has the address and the number of each block in the major heap
- * that was recorded. When the heap has been marked, the unmarked blocks are dead; when a compaction
- * moves blocks, their addresses are changed.
+ * that was recorded. When the heap has been marked, the unmarked blocks are dead. When a compaction
+ * moves blocks, the addresses in the list are changed.
  *
  * The memory is the adapter's own: nothing lies on the program's heap, and the collector sees none
  * of it. */

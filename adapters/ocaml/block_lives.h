@@ -1,5 +1,5 @@
 /* block_lives.h: records the promotion and the death of each recorded block of an OCaml heap. For
- * this purpose it keeps the address of each live block. For native programs in exact mode. */
+ * this purpose it keeps the address of each live block. Used for native programs in exact mode. */
 #ifndef AG_OCAML_BLOCK_LIVES_H
 #define AG_OCAML_BLOCK_LIVES_H
 

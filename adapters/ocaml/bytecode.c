@@ -7,12 +7,12 @@
  * the branch 5.3). If the interpreter runs threaded code (addresses instead of numbers), the
  * runtime converts the numbers (caml_thread_code).
  *
- * Memprof gets closures with that code, but the code never runs. The interpreter runs signal
- * handlers wherever a function is applied, so also inside of a callback. Memprof does not report
- * blocks that are allocated inside of a callback. Nearly all of the program's time is spent in
- * callbacks, so the signals of a timer mostly arrive there, and the blocks of their handler would
- * be missing in the trace. So a detour of caml_callbackN_exn turns a call of one of the adapter's
- * closures into a call of the C function.
+ * Memprof gets closures with that code, but the code never runs: a detour of caml_callbackN_exn
+ * turns a call of one of the adapter's closures into a call of the C function. The reason is that
+ * the interpreter runs signal handlers wherever a function is applied, also inside of a callback,
+ * and that Memprof does not report blocks that are allocated inside of a callback. Nearly all of
+ * the program's time is spent in callbacks. So the signals of a timer would mostly arrive there,
+ * and the blocks of their handler would be missing in the trace.
  *
  * 2. Names. Memprof reports addresses in the bytecode. The runtime knows their function, file and
  * line from the debug section of the program, or from what the toplevel has compiled. The adapter

@@ -1,15 +1,16 @@
 /* callstack.c: makes the stack of an OCaml block, for native programs: joins the callstack that
  * Memprof gives (Memprof is the runtime's own sampler) with the native frames of a stack walk.
  *
- * 1. Two halves. Memprof gives the OCaml frames as they were at the allocation, without the C
+ * 1. Two sources. Memprof gives the OCaml frames as they were at the allocation, without the C
  * frames in between. The stack walk from the callback has all frames, but as they are when the
  * callback runs. If OCaml code allocated, the callback runs at once, and the walk is
  *
  *     callback | caml_start_program | Memprof, the collector | caml_call_gc | OCaml, C, OCaml ...
  *
- * and the frames after caml_call_gc are the stack. The code of the runtime's assembly stubs is one
- * range. So the stub through which OCaml code called the runtime is the first one after the stubs
- * of the callback itself (caml_start_program, and in OCaml 5 also caml_c_call).
+ * (innermost frame first). The frames after caml_call_gc are the block's stack. The code of the
+ * runtime's assembly stubs is one range. So the stub through which OCaml code called the runtime is
+ * the first one after the stubs of the callback itself (caml_start_program, and in OCaml 5 also
+ * caml_c_call).
  *
  * 2. Later callbacks. If C code allocates, the callback runs later, when OCaml code can be called:
  * some functions have returned by then, others have been called. But Memprof takes its callstack at

@@ -12,7 +12,7 @@
 #include "suppress.h"
 
 static allogram_heap minor_heap, major_heap;
-static void (*at_minor_end)(void); /* NULL, except in a program that was attached to */
+static void (*at_minor_end)(void); /* NULL, except after an attach to a running program */
 static _Atomic bool is_in_minor, is_in_slice;
 /* Recording is suspended while Memprof, the runtime's sampler, works. A collection may begin
  * meanwhile, and allocates memory that the program keeps. So recording is resumed during the

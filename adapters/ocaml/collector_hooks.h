@@ -11,7 +11,8 @@
  * installed. */
 void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major);
 
-/* For a program that was attached to: whether the program uses none of the runtime's hooks. */
+/* Called at an attach to a running program: whether the program uses none of the runtime's
+ * hooks. */
 bool ag_ocaml_hooks_are_free(void);
 /* Removes the adapter's functions from the runtime's hooks. */
 void ag_ocaml_hooks_take_back(void);

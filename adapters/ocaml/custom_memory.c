@@ -8,13 +8,13 @@
  * "_chan") and the number of bytes that it owns. That identifier becomes the type of malloc's
  * block.
  *
- * Three conditions identify the block of malloc. Its alloc is the last event that this thread
- * recorded. The block has exactly that many bytes. And the call from OCaml code into C that made
- * the owning block also allocated it: the stacks of both blocks have the node of this call in
- * common (a node is a frame with all its callers). In bytecode this node is the interpreter's. It
- * is the same for all C functions with the same number of arguments, so this condition is weaker
- * there. If a condition does not hold (the memory is from mmap, or was allocated long before),
- * the block of malloc has no type. */
+ * Three conditions identify the block of malloc. Its allocation is the last event that this thread
+ * recorded. It has exactly that number of bytes. And the call from OCaml code into C that made the
+ * owning block also allocated it: the stacks of both blocks have the node of this call in common (a
+ * node is a frame with all its callers). In bytecode this node is the interpreter's. That node is
+ * the same for all C functions with the same number of arguments, so this condition is weaker
+ * there. If a condition does not hold (the memory is from mmap, or was allocated long before), the
+ * block of malloc has no type. */
 #include "custom_memory.h"
 
 #include "allogram/allogram.h"

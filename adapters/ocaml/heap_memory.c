@@ -13,12 +13,13 @@
  * caml_mem_map, caml_mem_commit, caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c
  * of 5.3).
  *
- * 3. OCaml 5 takes blocks of more than 128 words from malloc, one by one. Such a block is recorded
- * as a block of OCaml. caml_shared_try_alloc takes the block from malloc, and returns the address
- * after two words of its own (runtime/shared_heap.c, struct large_alloc). When a sweep finds the
- * block dead, the runtime calls free, from a function without a symbol. So this file replaces the
- * runtime's import slot of free, and a free of one of these blocks, whose addresses are kept in a
- * set, is not recorded. Other import slots of the object are not changed. */
+ * 3. OCaml 5 takes blocks of more than 128 words (with the header) from malloc, one by one. Such a
+ * block is recorded as a block of OCaml. caml_shared_try_alloc takes the block from malloc, and
+ * returns the address after two words of its own (runtime/shared_heap.c, struct large_alloc). When
+ * a sweep finds the block dead, the runtime calls free, from a function without a symbol. So this
+ * file replaces the runtime's import slot of free, and a free of one of these blocks, whose
+ * addresses are kept in a set, is not recorded. Other import slots of the object are not
+ * changed. */
 #include "heap_memory.h"
 
 #include <stdatomic.h>

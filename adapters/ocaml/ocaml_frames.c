@@ -116,7 +116,7 @@ static uint32_t stack_of_start(struct ag_ocaml_walk *walk, const uintptr_t *boun
     }
     /* Above the return address lies the exception handler of two words, then a pointer to the C
      * stack. On the C stack are a struct c_stack_link of three words, six saved registers, the last
-     * of which are rbp and rbx, and the return address (runtime/amd64.S). */
+     * two of which are rbp and rbx, and the return address (runtime/amd64.S). */
     const uintptr_t *link = (const uintptr_t *)boundary[1 + 2];
     const uint32_t caller = ag_ocaml_native_stack(link + 3 + 6, link[3 + 4]);
     if (AG_UNLIKELY(caller != walk->start_caller || *boundary != walk->start_pc)) {

@@ -1,6 +1,6 @@
 /* ocaml_name.c: converts OCaml's names in linker symbols and debug information to the names that
- * programmers write. For reports, for bytecode.c, and for the OCaml library in pkg/. The parts of a
- * symbol:
+ * programmers write. Used for reports, by bytecode.c, and by the OCaml library in pkg/. The parts
+ * of a symbol:
  *
  *     caml Dune__exe__Known __ pair _ 81        up to 5.0; since 5.1, a dot follows the module
  *          ^ path of modules   ^ name ^ stamp

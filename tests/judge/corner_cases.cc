@@ -3,10 +3,11 @@
 // allogram's unwinder and compares it with the stack that libunwind finds.
 //
 //     corner_cases [rounds, default 100]
-// Ends with status 1 if a captured stack differs from that of the unwinder without its caches (the
-// plain walk) or from that of libunwind, if a stack that should be complete is incomplete, or if a
-// capture is lost. The status is 1, too, if no stack was cut or no plugin was reloaded at the same
-// address, because then these cases were not tested.
+//
+// The program ends with status 1 if a captured stack differs from that of the unwinder without its
+// caches (the plain walk) or from that of libunwind, if a stack that should be complete is
+// incomplete, or if a capture is lost. The status is 1, too, if no stack was cut or no plugin was
+// reloaded at the same address, because then these cases were not tested.
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>

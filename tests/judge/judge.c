@@ -3,8 +3,8 @@
  * links the judge; if the judge is preloaded, the agent's self-check (src/record/self_check.c) uses
  * it.
  *
- * The judge uses no code of the agent. It starts from its own registers, unwinds its callers, and
- * returns the frames from the one on at which the agent's unwinder started.
+ * The judge uses no code of the agent. It starts from its own registers and unwinds its callers.
+ * The first frame that it returns is the one at which the agent's unwinder started.
  *
  * The judge loads libunwind with dlopen and does not link it. libunwind exports _Unwind_Resume, and
  * would replace libgcc's exception handling. libunwind's exception handling writes the addresses of

@@ -1,9 +1,9 @@
 /* judge.h: unwinds a stack with libunwind, to be compared with the result of the unwinder of the
  * agent (the library that allogram preloads into programs).
  *
- * The functions are in the shared object liballogram_judge.so, the judge. The functions may call
- * malloc and take the loader's lock, and need 16 KiB of stack. If they call the caller's malloc,
- * this malloc must not call them again. */
+ * The functions are in the shared object liballogram_judge.so, the judge. They may call malloc and
+ * take the loader's lock, and need 16 KiB of stack. If the caller is a malloc, it must not call
+ * them again when they call it. */
 #ifndef ALLOGRAM_JUDGE_H
 #define ALLOGRAM_JUDGE_H
 

@@ -20,7 +20,7 @@ import tap  # noqa: E402
 
 SOURCE = os.path.realpath(os.path.join(HERE, "../.."))
 INSIDE = "/allogram-compilers"  # folder in the root: source and build
-SAME_SOURCES = ("corner_cases_optimized", "corner_cases_frame_pointers", "corner_cases_vectorized")  # of corner_cases_plain
+SAME_SOURCES = ("corner_cases_optimized", "corner_cases_frame_pointers", "corner_cases_vectorized")  # the same sources as corner_cases_plain
 
 
 def compiled_targets(folder):

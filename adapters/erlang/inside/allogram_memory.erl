@@ -7,7 +7,7 @@
 
 -export([look/1, leave/1]).
 
--define(MOST, 1000). % most processes or tables that are listed one by one; their names are expensive to find
+-define(MOST, 1000). % the maximum number of processes or tables that are listed one by one; their names are expensive to find
 -define(DICTIONARY_BYTES, 1024 * 1024).
 -define(BINARIES_WORDS, 16 * 1024 * 1024). % 128 MiB
 

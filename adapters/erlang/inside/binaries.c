@@ -7,8 +7,9 @@
  *
  *     alloc, realloc, free, extra      8 bytes each; extra is passed to the three functions
  *
- * The three addresses in the row are replaced by functions of this file, which call the emulator's
- * own and record the event. So nothing is missed: the table is the only way to the allocator.
+ * The first three addresses in the row are replaced by those of functions of this file, which call
+ * the emulator's own functions and record the event. So nothing is missed: the table is the only
+ * way to the allocator.
  *
  * 2. Some emulators do not export the table. But every emulator exports driver_alloc_binary and
  * driver_realloc_binary for drivers, and both call through the row. Their instructions contain the
@@ -142,7 +143,7 @@ static void release(uint64_t type, void *extra, void *block) {
 
 /* ---- its row in the table ---- */
 
-/* relaxed in this section: the emulator's other threads do not exist yet */
+/* In this section a relaxed order suffices, because the emulator has no other thread yet. */
 static void replace_functions(void) {
     struct allocator_row *row = binaries.row;
     binaries.alloc = atomic_load_explicit(&row->alloc, memory_order_relaxed);

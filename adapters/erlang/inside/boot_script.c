@@ -176,7 +176,8 @@ static uint8_t *put_atom(uint8_t *at, const char *name) {
     return put_bytes(at, name, strlen(name));
 }
 
-/* {apply, {MODULE, FUNCTION, [ ... and the number of the arguments that follow. */
+/* Writes the beginning of {apply, {MODULE, FUNCTION, [...]}}, up to the number of arguments. The
+ * caller writes the arguments. */
 static uint8_t *put_apply(uint8_t *at, const char *module, const char *function,
                           uint32_t n_arguments) {
     *at++ = SMALL_TUPLE;

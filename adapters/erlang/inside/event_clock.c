@@ -16,9 +16,9 @@
  *
  * 3. The pace. The same work takes 140 ns at one time and 210 ns at another, depending on what the
  * other thread of the core does (measured with OTP 25 on a virtual machine with two cores). So the
- * costs are measured, and subtracted, in units of the time that the emulator needs at each call
- * from its first question, whether the call is wanted, to the event. Each thread keeps a moving
- * average of this time, its pace.
+ * costs are measured, and subtracted, in units of another time: the time that the emulator needs
+ * at each call, from its first question whether the call is wanted, to the event. Each thread keeps
+ * a moving average of this time, its pace.
  *
  * 4. The rate of the clock. A thread can be preempted between reading the clock and reading
  * CLOCK_MONOTONIC. So each reading of the clock is enclosed by two readings of CLOCK_MONOTONIC,

@@ -33,8 +33,8 @@ AG_FAST uint64_t ag_event_clock_now(void) {
     return AG_LIKELY(ag_event_clock.kind == AG_CLOCK_TSC) ? __builtin_ia32_rdtsc()
                                                           : ag_raw_clock(ag_event_clock.kind);
 }
-/* The pace of a thread: how many clock ticks the emulator needs from the question whether a call is
- * wanted to the event, see event_clock.c. */
+/* The pace of a thread: how many clock ticks the emulator needs from its first question whether a
+ * call is wanted to the event, see event_clock.c. */
 extern _Thread_local uint64_t ag_event_pace AG_HIDDEN; /* 0: unknown */
 AG_FAST void ag_event_pace_add(uint64_t sample) {
     enum { LONGEST = 8, OLD_LOG2 = 3 };

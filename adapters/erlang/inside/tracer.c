@@ -79,7 +79,7 @@ static struct {
         erts_beamasm, spawn_init, messages, spawn_arguments, profiler;
 } atoms;
 
-static bool are_sizes_known;     /* of messages and of arguments, see term_size.h */
+static bool are_sizes_known;     /* the sizes of messages and arguments, see term_size.h */
 static uint32_t clock_error_ppm; /* the limit of the error of the clock's rate */
 static uint32_t return_words;    /* size of the frame that return_to puts on the stack; 0: unknown
                                * yet */
@@ -107,17 +107,19 @@ static void *kept_library;
 /* ---- parts of an event ---- */
 
 struct event {      /* not zeroed, since that takes as long as reading the clock */
-    uint64_t begin; /* clock */
+    uint64_t begin; /* in ticks of the clock (event_clock.h) */
     struct ag_traced_process *process;
     struct ag_process_heap as_read, program; /* the heap with the event's tuple, and without it */
     uint64_t own_words;                      /* words of that tuple */
 };
 
-/* The emulator's last question whether an event of a process is wanted (see event_clock.c). */
+/* What was noted when the emulator last asked whether an event of a process is wanted (see
+ * event_clock.c). Before a call it asks twice: `pid` and `clock` are those of the first question,
+ * the state of the heap is that of the second. */
 static _Thread_local struct {
     ERL_NIF_TERM pid; /* 0: the event of the question has begun */
     uint64_t clock;
-    /* for a call: the heap at the question, before the emulator made terms for the event */
+    /* only for a call: the heap, before the emulator makes terms for the event */
     const uint64_t *top; /* NULL: unknown */
     uint64_t fragment_words;
 } question;
@@ -887,7 +889,7 @@ static ERL_NIF_TERM is_call_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
                                                                            : atoms.trace;
 }
 
-/* For the events of a process that are not about its beginning, name and end. */
+/* Answers for all events of a process except those about its beginning, its name and its end. */
 static ERL_NIF_TERM is_process_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     const ERL_NIF_TERM answer = is_wanted(env, argc, argv);
     return AG_UNLIKELY(ag_selection.has_processes) && is_left_out(argv[2]) ? atoms.discard : answer;

@@ -54,7 +54,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4096);
     __type(key, __u32);   /* thread */
-    __type(value, __u64); /* address of the word that has its process */
+    __type(value, __u64); /* address of the word that points to the process it runs */
 } current_of SEC(".maps");
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -68,7 +68,7 @@ struct {
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct node_watched);
-} nothing_watched SEC(".maps"); /* zeros for a new thread: too large for the stack */
+} nothing_watched SEC(".maps"); /* zeros for a new thread; the stack has no room for them */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH); /* LRU: a process may end without a collection */
     __uint(max_entries, 1024);

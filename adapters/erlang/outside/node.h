@@ -15,7 +15,7 @@
 
 /* How the word of a process identifier encodes the two numbers in <0.N.S>. */
 enum node_identifier {
-    NODE_IDENTIFIER_DATA, /* low 28 bits: N 15 bits, S 13 */
+    NODE_IDENTIFIER_DATA, /* in 28 bits: N in the lower 15 bits, S in the 13 above them */
     NODE_IDENTIFIER_SLOT, /* the index in the process table, with its bits permuted as the
                            * table's fields say */
 };

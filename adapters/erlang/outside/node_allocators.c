@@ -34,7 +34,7 @@ enum {
     INSTANCES_MOST = 2049, /* ERTS_AU_MAX_PREF_ALLOC_INSTANCES and the common one */
     INSTANCE_BYTES = 0x960,
     NAME = 0x78,
-    CARRIER_LISTS = 0x150, /* two: multi-block, single-block */
+    CARRIER_LISTS = 0x150, /* two lists: of multi-block and of single-block carriers */
     POOLED_BLOCKS = 0x1c8,
     POOLED_CARRIERS = 0x288,
     SINGLE_BLOCK = 0x440,

@@ -15,7 +15,8 @@ enum {
     NODE_EVENT_MARGIN = 16, /* words beyond the saved top of the stack that are captured too: the
                              * saved top may be older than the stack's last growth */
     NODE_CODE_AREAS = 8,
-    NODE_WRITES = 8, /* most writes to watched words that are kept for a process; a power of two */
+    NODE_WRITES = 8, /* maximum number of writes to watched words that are kept for a process; a
+                      * power of two */
     NODE_FRESH_BYTES = 4096,  /* a new word is at most this far below the top of the heap */
     NODE_PROCESS_WORDS = 128, /* words of struct process, from its start on, that are read */
 };

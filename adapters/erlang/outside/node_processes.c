@@ -1,5 +1,6 @@
 /* node_processes.c: lists all Erlang processes of a node, from its process table: identifier, name,
- * current function, stack, the sizes of heap, stack and queues, and the binaries that it refers to.
+ * current function, stack, the sizes of heap, stack and queues, and the binaries to which the
+ * process refers.
  *
  * The table never moves and its slots are single words: a slot is a process, empty, or marked as
  * being filled. A process may die while it is read. Its memory then has other contents, which the

@@ -1,5 +1,5 @@
 /* node_stacks.c: reads the stacks of Erlang processes from the memory of a node, and joins Erlang
- * frames with the native frames of a sample. For the inspector of Erlang nodes (node.c).
+ * frames with the native frames of a sample. Used by the inspector of Erlang nodes (node.c).
  *
  * 1. An Erlang stack. It grows down inside the process' heap block: [top, heap end). Its words are
  * terms, whose two low bits are never both zero, and continuation pointers: return addresses, which

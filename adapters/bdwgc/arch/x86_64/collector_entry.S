@@ -9,19 +9,21 @@
  * collector is linked into the program: callers of a library's function do not rely on vector
  * registers, nor on rax, r10 and r11.
  *
- * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
- * its size + 1 from the bytes that the thread skips before its next sample; a free looks its block up
- * in the filter of the sampled blocks. If the block is no sample, the entry of a free jumps to the
- * original; the entry of an allocation marks the thread as inside of the collector and calls the
- * original. The mark is a stack address whose lowest bit is set. So ag_bdwgc_find_cause
- * (collector_calls.c) knows that the short path has pushed the size and rbp below this address. If the
- * recorder is off, the entry only compares the recorder's state and jumps to the original. The
- * short path is not taken while a tracker (callbacks of the program, allogram.h) is active, or for
- * some calls after a sampled block if a language's adapter reads objects (LOOKS_MOST in
- * collector_calls.c): both have to see each call. The
- * short path uses rax, r10, r11 and the flags. It can save them in the red zone, because it calls
- * no function before the original. The stack of the original has the same alignment as without the
- * detour. */
+ * The AG_BDWGC_OFTEN rows have a short path, for the time while the recorder samples. An allocation
+ * subtracts its size + 1 from the bytes that the thread skips before its next sample; a free looks
+ * its block up in the filter of the sampled blocks. If the block is no sample, the entry of a free
+ * jumps to the original; the entry of an allocation marks the thread as inside of the collector and
+ * calls the original. The mark is a stack address whose lowest bit is set. So ag_bdwgc_find_cause
+ * (collector_calls.c) knows that the short path has pushed the size and rbp below this address. If
+ * the recorder is off, the entry only compares the recorder's state and jumps to the original.
+ *
+ * The short path is not taken while a tracker (callbacks of the program, allogram.h) is active,
+ * because the tracker has to see each call. If a language's adapter reads objects, that adapter has
+ * to see some calls after each sampled block (LOOKS_MOST in collector_calls.c), which do not take
+ * the short path either.
+ *
+ * The short path uses rax, r10, r11 and the flags. It saves them in the red zone (the bytes below
+ * the stack pointer), and restores them before it pushes anything. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
@@ -178,8 +180,9 @@ enter_from_scratch:
     mov %r10, %fs:LEFT_BYTES(%rax)
     .endm
 
-    /* The original's stack pointer is 32 bytes lower than its caller left it, so its alignment is
-     * that of the caller. */
+    /* The original starts with a stack pointer that is 32 bytes lower than that of the entry: two
+     * pushes, 8 bytes of padding and the return address. So its stack is aligned as without the
+     * detour. */
     .macro call_inside size
     lea 1(%rsp), %rax
     mov %rax, %fs:(%r11)

@@ -2,8 +2,8 @@
  * whether this code makes an object of a certain type.
  *
  * The size of an object is a constant of the code, in edi before the call. After the call the
- * program stores the type number of the object's class, also a constant, in the first 32 bits. For
- * this store, Crystal's compiler writes one of
+ * program stores the type number of the object's class, also a constant, in the first 32 bits.
+ * Within NEAR_BYTES after the call, Crystal's compiler writes this store in one of these forms:
  *
  *     c7 /0 imm32                  mov $number, (%block)       32 or 64 bits wide
  *     b8+r imm32 .. 89 /r          mov $number, %reg .. mov %other, (%block)
@@ -12,12 +12,12 @@
  *     0f 28 / 0f 10 / 66 0f 6f / f3 0f 6f, rip-relative
  *                                  a load of 16 bytes from memory, which begin with the number
  *
- * within NEAR_BYTES after the call. If the initial values of instance variables are objects, the
- * code that makes them is between the call and the store. The compiler then keeps the address of
- * the block in a register (mov %rax, %reg soon after the call). So from NEAR_BYTES to FAR_BYTES
- * after the call only the first form, with this register, counts. A buffer for elements is not
- * mistaken for an object: its size is computed, and its first number is data that the code usually
- * does not contain.
+ * If the initial values of instance variables are objects, the code that makes them is between the
+ * call and the store, so the store is farther away. The compiler then keeps the address of the
+ * block in a register (mov %rax, %reg soon after the call). So from NEAR_BYTES to FAR_BYTES after
+ * the call only the first form, with this register, counts. A buffer for elements is not mistaken
+ * for an object: its size is computed, and its first number is data that the code usually does not
+ * contain.
  *
  * The bytes are searched for these patterns at every offset, because the instructions are not
  * decoded. A pattern may be found inside of another instruction. If its number is also the first
