@@ -31,7 +31,7 @@ one_line() {
     [ "${#lines[@]}" -eq 1 ] || { printf '%s\n' "$output"; return 1; }
 }
 
-may_observe() { # the following tests need perf events
+may_observe() { # skips the test that calls it, if perf events are refused here
     "$ALLOGRAM" observe "$target" --duration=0.05 >/dev/null 2>refused || {
         grep -q "perf events" refused && skip "$(cat refused)"
         return 1

@@ -483,7 +483,7 @@ END
     "$ALLOGRAM" run -q --follow=none -- bash -c '(exec ls / >ls.out); ls / >ls.out; :'
     [ "$(traces)" -eq 1 ]
     rm -- *.allogram
-    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # bash and ls, which the first process itself executes
+    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # two traces: of bash, and of ls, which replaces it by exec
     [ "$(traces)" -eq 2 ]
 }
 
@@ -546,7 +546,7 @@ SCRIPT
 }
 
 @test "run returns with the program; a daemon is recorded to its end" {
-    # the daemon ends when the test says so, which is after `run` has returned
+    # the daemon ends after the test creates the file go, which is after `run` has returned
     "$ALLOGRAM" run -q -o t.%p -- bash -c '(trap "" HUP; for i in {1..300}; do [ -e go ] && break; sleep 0.1; done; ls / >late) >/dev/null 2>&1 & exit 6' || status=$?
     [ "$status" -eq 6 ]
     [ ! -e late ]

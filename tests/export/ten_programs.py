@@ -254,7 +254,7 @@ class Programs:
         traces = [trace for trace in traces if self.summary([trace])["allocated_blocks"] > 0]
         if outcome.status != 0 or not traces:
             raise RuntimeError("%s: status %d, %d traces: %s" % (name, outcome.status, len(traces), outcome.stderr[-300:]))
-        if name == "Erlang":  # the emulator; its helpers are other processes
+        if name == "Erlang":  # the largest trace is that of the emulator; its helper processes have traces, too
             traces = [max(traces, key=os.path.getsize)]
         if name == "damaged trace":
             damage(traces[0])

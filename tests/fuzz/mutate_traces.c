@@ -5,14 +5,16 @@
  *     mutate_traces [--count=N] [--seed=N] [--memory-mib=N] [--seconds=N] [--keep=FOLDER]
  *                   [--inside=WORDS]... [--command=WORDS] TRACE...
  *
- * Mutation i of a seed is always the same, so --seed=SEED --count=i+1 repeats a failure. Child
- * processes read some hundred mutations each. If a child dies or hangs, the mutation that it read
- * is kept, and the next child continues with the following mutation. With --inside the code of the
- * command WORDS (for example report --view=sites) reads the trace; if --inside is given several
- * times, each of the commands reads it. With --command the words are run as a process, with the
- * path of the mutation as the last argument. In both cases any exit status is right; a signal or a
- * hang is a failure. The default of --count is 5,000, with --inside or --command 500.
- * AG_TEST_SCALE=full makes it 100,000, and AG_TEST_SCALE=quarter (for slow machines) a quarter. */
+ * Mutation i of a seed is always the same, so --seed=SEED --count=i+1 repeats a failure. Each child
+ * process reads up to 200 mutations (with --command one). It may use --memory-mib MiB of address
+ * space (default 512; 0: no limit) and --seconds seconds for a mutation (default 10). If a child
+ * dies or hangs, the mutation that it read is kept in FOLDER (default: a new folder in /tmp), and
+ * the next child continues with the following mutation. With --inside the code of the command WORDS
+ * (for example report --view=sites) reads the trace; if --inside is given several times, each of
+ * the commands reads it. With --command the words are run as a process, with the path of the
+ * mutation as the last argument. In both cases any exit status is right; a signal or a hang is a
+ * failure. The default of --count is 5,000, with --inside or --command 500. AG_TEST_SCALE=full
+ * makes it 100,000, and AG_TEST_SCALE=quarter (for slow machines) a quarter. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

@@ -1146,7 +1146,8 @@ static void wide_tree(uint64_t n) {
     }
     one_block_of_each_node(n);
 }
-/* Blocks at the ends of a deep chain: many stacks with the same long tail. */
+/* Many functions that the last function of a deep chain calls: their stacks differ only in the
+ * innermost frame. */
 static void deep_and_wide(uint64_t n) {
     const uint64_t depth = 1000, width = n / 100 + 1;
     for (uint64_t i = 0; i < depth; i++) {
@@ -1340,8 +1341,8 @@ static void make_trace(const struct worst_case *worst, uint64_t n) {
 }
 
 /* Writes the file, an input of fuzz_chunk.c, as the body of three chunks. The first byte of the
- * file is the kind of chunk. The number of events in the rest is not known, so the header of each
- * chunk has another number. A reader has to notice that numbers are wrong. */
+ * file is the kind of chunk. The number of events in the other bytes is not known, so the header
+ * of each chunk has a different number. A reader has to notice that a number is wrong. */
 static void put_kept_body(const char *path) {
     static uint8_t bytes[1 << 20];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -195,7 +195,7 @@ const tests = {
     const first = await shown(3050);
     const dump = run(allogram, "control", /(\d+)/.exec(readFileSync(`/proc/${served.run.pid}/task/${served.run.pid}/children`, "utf8"))[1],
       "dump").trim();
-    const wanted = sorted(sitesOfReport(report(dump, "--view=sites", "--fold=auto").sites, METRICS), METRICS); // as the page begins
+    const wanted = sorted(sitesOfReport(report(dump, "--view=sites", "--fold=auto").sites, METRICS), METRICS); // at first the page shows folded stacks
     equal(sorted(await sitesOfPage(first), METRICS), wanted, "functions of the served page");
 
     await first.evaluate(() => { location.hash = "#tab=sites&metric=allocated"; });
@@ -1087,10 +1087,10 @@ const tests = {
       await tab.click();
       await page.waitForTimeout(50);
     }
-    await page.evaluate(() => { // also the page of every function
+    await page.evaluate(() => { // opens the page of every function, too
       for (const { id } of window.allogram.trace.functions) window.allogram.open(id);
     });
-    await page.evaluate(() => window.allogram.set({ tab: "calls", fn: 0 })); // and the pages of functions with counters
+    await page.evaluate(() => window.allogram.set({ tab: "calls", fn: 0 })); // below: the pages of functions with counters
     await page.waitForSelector(".scatter .line");
     equal(await page.locator(".scatter .dot, .scatter .marked").count(), 5, "functions in the plot");
     await page.evaluate(async () => {
@@ -1108,7 +1108,7 @@ const tests = {
     check(text.includes("--filter=!type=<img src=y onerror=document.title='owned'>"), "the filter is not shown");
     equal(await page.locator("#label option").evaluateAll((options) =>
       options.filter(({ text }) => !/^(all labels|\(no label\))$/.test(text)).length), 5, "labels to choose from");
-    await page.evaluate(async () => { // each label in every view
+    await page.evaluate(async () => { // selects each label in every view
       const { allogram: app } = window;
       for (const label of app.trace.labels) {
         for (const [tab] of app.tabs()) {

@@ -3,11 +3,12 @@
 
 tests/programs/processes/killed_for_memory.c grows until it is killed, and counts its allocations in a shared file. After every kill the trace must
 be readable and have these allocations, by site. The report must name the limit and the cgroup. Its last sample of the memory must be less than a
-second old, and its anonymous and file memory must equal those of the kernel's message within 2 %, or 1 MiB, the exactness of the kernel's counters
-(apart from what the program allocated after the sample). In other cases, a user kills the program with SIGKILL, alone in its cgroup or when the
-kernel kills another program of the cgroup; this must not be called a kill by the kernel. Without the capability CAP_SYSLOG, allogram cannot read the
-kernel's log, and has only the counters of the cgroup; then it may call the kill beside another one a probable kill by the kernel. One case tests
---dump-at=memory. --runs is the number of kills."""
+second old. The file memory of the sample must equal that of the kernel's message within 2 % or 1 MiB; its anonymous memory, plus what the program
+allocated after the sample, must equal that of the message within 1 MiB (the exactness of the kernel's counters) and one block. In other cases a
+user kills the program with SIGKILL, either when nothing else is killed, or at the moment at which the kernel kills another program of the cgroup.
+The report must not call this a kill by the kernel. Without the capability CAP_SYSLOG, allogram cannot read the kernel's log, and has only the
+counters of the cgroup; then the report may call a kill at that moment a probable kill by the kernel. One case tests --dump-at=memory. --runs is the
+number of kills."""
 
 import argparse
 import contextlib
@@ -29,7 +30,7 @@ import tap
 
 MIB = 1 << 20
 PR_CAPBSET_DROP, CAP_SYSLOG, CAP_SYS_ADMIN = 24, 34, 21
-KERNEL_EXACTNESS = MIB  # counters of each CPU that the kernel has not added up yet
+KERNEL_EXACTNESS = MIB  # the kernel's sums lack at most so many bytes, which each CPU still counts for itself
 
 
 class Unavailable(Exception):
@@ -53,7 +54,7 @@ def hierarchy():
 
 
 class Cgroup:
-    """A cgroup with a limit. It is removed at the end, with its processes."""
+    """A cgroup with a limit. At the end its processes are killed, and it is removed."""
 
     count = 0
 

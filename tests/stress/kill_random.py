@@ -136,7 +136,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
     failures.expect("the trace is whole", json.loads(outcome.stdout or "{}").get("whole"), True)
     summary = recorded.report(tools, traces[0])
     begun, done, frees_begun, frees_done = progress.sums()
-    runtime = threads - 1  # pthread_create allocates one block for each thread
+    runtime = threads - 1  # pthread_create allocates one block for each thread but the first
     lost = summary["lost_events"]["total"]
     allocated, freed = summary["allocated_blocks"], summary["freed_blocks"]
     if not may_lose:

@@ -1,9 +1,9 @@
 /* fake_recorder.c: see fake_recorder.h. A recorder writes events into chunks (buffers in the
- * live file). Like the real recorder, this one takes a free chunk that was used before; if there
- * is none, it takes a chunk that was never used, but only if fewer than soft_chunks are in use.
- * Otherwise it waits for a free chunk. If the tick (a counter that the writer process increments
- * every millisecond) does not change during this wait, no writer lives, and the recorder takes a
- * chunk that was never used. */
+ * live file). It chooses a chunk as the real recorder does, with simpler limits: it takes a free
+ * chunk that was used before; if there is none, it takes a chunk that was never used, but only if
+ * fewer than soft_chunks are in use. Otherwise it waits for a free chunk. If the tick (a counter
+ * that the writer process increments every millisecond) does not change during 1000 polls, no
+ * writer lives, and the recorder takes a chunk that was never used. */
 #include "fake_recorder.h"
 
 #include <dirent.h>
@@ -155,7 +155,7 @@ static void stamp(struct fake_stream *stream) {
 }
 
 /* Makes room for `count` words in the current chunk or a new one. Adds a stamp (a record of the
- * time) at the begin of a chunk, and whenever the tick has changed. */
+ * time) at the start of a chunk, and whenever the tick has changed. */
 static void make_room(struct fake_stream *stream, uint32_t count) {
     if (!stream->control || stream->used + count + CHUNK_RESERVE_WORDS > AG_CHUNK_WORDS) {
         take(stream);

@@ -21,8 +21,9 @@
  *                                main, fib, fib 6/60/1500; main, fib, fib, build 3/30/300
  *   tree 2, beam, <0.80.0>:      loop 5/50/5000; loop, setelement 100/1200/1000; loop, map 2/8/100
  *   tree 3, beam, server:        map 1/2/50; map, setelement 25/300/250
- * Rows that do not count: an older snapshot of tree 1, a newer one that was not finished, tree 4,
- * which was written before the counters were reset, rows of a tree 5 that never began.
+ * Rows that do not count: an older snapshot of tree 1; a newer snapshot of tree 1 that was not
+ * finished; tree 4, which was written before the counters were reset; rows of tree 5, of which the
+ * trace has no functions record.
  * The own words of each function, and its accumulated words in parentheses: setelement 1500 (1500),
  * build 430 (430), fib 80 (110), loop 50 (1258), main chunk 10 (520), map 10 (310); in all 149
  * calls, 2080 words, 11700 ns. Counted separately from functions: 4 messages with 38 words in all,

@@ -16,8 +16,8 @@ struct allogram_target {
         struct allogram_target_symbol symbol;
     } symbols[PLAYED_SYMBOLS];
     size_t n_symbols;
-    uint64_t n_reads; /* number of reads so far; a test checks that an inspector makes a limited
-                       * number */
+    uint64_t n_reads; /* number of reads so far: a test checks that an inspector does not read too
+                       * often */
 };
 /* Allocates the next n_bytes of memory, aligned to 64; returns the address, or 0 if there is no
  * room. */

@@ -49,7 +49,8 @@ def deflated_zeros(n_bytes):
 
 
 class File:
-    """An ELF file with sections (name, type, flags, bytes, link, entsize, address)."""
+    """An ELF file. A section is a list: name, type, flags, bytes, link, entsize, address, size (None: that of the bytes), and the index of
+    the section whose bytes it shares (None: it has its own)."""
 
     def __init__(self):
         self.sections = []

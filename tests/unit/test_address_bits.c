@@ -1,5 +1,5 @@
-/* test_address_bits.c: sets of addresses: threads that add addresses of one region at the same
- * time, and memory that cannot be mapped for a while. */
+/* test_address_bits.c: adds addresses to sets: by threads that add addresses of one region at the
+ * same time, and after the memory for the sets could not be mapped for a while. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>

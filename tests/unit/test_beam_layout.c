@@ -106,7 +106,7 @@ static void a_heap_top_that_is_nowhere_or_twice_is_refused(void **state) {
     refuses("the top of a process' heap");
 }
 
-/* The heap is empty, so its begin and its top are the same address, and two words of the process
+/* The heap is empty, so its start and its top are the same address, and two words of the process
  * have this value. The search must not confuse these words. */
 static void an_empty_heap_is_not_its_top(void **state) {
     (void)state;

@@ -68,7 +68,7 @@ static void instructions_are_inserted(void **state) {
 }
 
 static void cut_scripts_are_refused(void **state) {
-    enum { OF_KERNEL_PROCESS = 18 }; /* {kernelProcess: the tuple's head and the atom */
+    enum { OF_KERNEL_PROCESS = 18 }; /* bytes of the tuple's head and of the atom kernelProcess */
     uint8_t script[SCRIPT], extended[SCRIPT + MODULE + AG_BOOT_EXTRA_BYTES];
     (void)state;
     make_script(script);

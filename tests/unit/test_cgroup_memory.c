@@ -62,7 +62,7 @@ static int end(void **state) {
     return system(command);
 }
 
-/* Makes a cgroup; the memory controller accounts it if it has files. */
+/* Makes a cgroup. The memory controller accounts only cgroups with files. */
 static void make_cgroup(const char *name, bool has_files) {
     static const char *const texts[][2] = {
         {"memory.max", "100000\n"},

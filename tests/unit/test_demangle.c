@@ -1,5 +1,5 @@
-/* test_demangle.c: names demangled to what programmers write, and the limits for names that are
- * made to be expensive. */
+/* test_demangle.c: demangles names to the form that programmers write. Names that are made to be
+ * expensive stay mangled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

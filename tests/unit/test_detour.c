@@ -58,8 +58,8 @@ static int install(struct ag_detour *detour, target_fn *target, size_t target_by
                              (void **)&original);
 }
 
-/* Checks that the detour is called, that the original function still works through it, and that the
- * function is unchanged after the removal of the detour. */
+/* Checks that the detour calls the replacement, that the original function still works, and that
+ * the function is unchanged after the removal of the detour. */
 static void check_bytes(target_fn *target, size_t target_bytes) {
     static const int arguments[] = {0, 7, 12345, -5};
     target_fn *volatile call = target; /* volatile: otherwise the compiler would keep the results of
@@ -198,7 +198,7 @@ static void jumps_into_the_overwritten_bytes_are_refused(void **state) {
     check_refused(has_an_inner_landing, BYTES(has_an_inner_landing), -EBUSY, "indirect");
 }
 
-/* If a function jumps to its own start, the detour is called for each jump. */
+/* If a function jumps to its own start, each jump calls the replacement. */
 static void a_jump_to_the_start_is_a_call(void **state) {
     (void)state;
     struct ag_detour detour;

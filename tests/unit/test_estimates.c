@@ -102,7 +102,7 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
         if (weight->portion_bytes > (double)metrics->portion_bytes) {
             metrics->portion_bytes = (float)weight->portion_bytes;
         }
-        if (mix->changes) { /* depends on the samples so far, as in a recording with --budget */
+        if (mix->changes) { /* the interval depends on the samples so far, as with --budget */
             ag_skip_set_interval(&skip, mix->interval_bytes / 4 +
                                             ret->n_samples * 7919 % mix->interval_bytes);
         }
@@ -117,7 +117,7 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
     }
 }
 
-struct tally {
+struct tally { /* of recordings; covered: the interval contains the truth */
     double sum, squares;
     uint64_t n, n_covered_enough, n_enough, n_covered_few, n_few, n_covered_none, n_none;
 };
@@ -136,7 +136,7 @@ static void count(struct tally *tally, const struct recording *recording, enum a
     } else if (recording->n_samples > 0) {
         tally->n_few++;
         tally->n_covered_few += is_covered;
-    } else { /* without samples, reports have a total in the summary, but no row */
+    } else { /* there is no sample: a report shows a total in its summary, but no row */
         tally->n_none++;
         tally->n_covered_none += is_covered;
     }

@@ -148,7 +148,7 @@ enum course {
     BUILT_ONCE,      /* FIRST: a block in each of the first 600 ticks. OTHER works until the end */
     BUILT_THEN_IDLE, /* as BUILT_ONCE, but OTHER stops with FIRST */
     BOUNDED,  /* FIRST: a block in each of the first 700 ticks. Later each new block replaces one of
-              * the younger half */
+              * the younger half of its blocks */
     AT_START, /* FIRST: 700 blocks in the first 50 ticks. OTHER works until the end */
 };
 

@@ -30,7 +30,7 @@ static void nap_ms(long ms) {
     (void)nanosleep(&nap, NULL);
 }
 
-/* Starts a child that opens the pipe for writing, which waits for a reader, and then ends. */
+/* Starts a child that opens the pipe for writing (open waits for a reader), and then ends. */
 static pid_t begin_writer(const char *path) {
     const pid_t pid = fork();
     if (pid == 0) {

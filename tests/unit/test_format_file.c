@@ -305,7 +305,7 @@ static void an_unknown_chunk_kind_is_passed_over(void **state) {
     unlink(path);
 }
 
-/* Bytes that compress a thousandfold. The writer does not compress a chunk further than readers
+/* The bytes compress a thousandfold. The writer does not compress a chunk further than readers
  * allow. A chunk that another writer compressed further is damage. */
 static void a_chunk_that_grows_too_much_is_damage(void **state) {
     (void)state;

@@ -111,8 +111,8 @@ static void slices_show_changes_peaks_and_blocks(void **state) {
     assert_int_equal(second->rise_bytes, 1000);
     assert_int_equal(second->freed_blocks, 0);
     assert_int_equal(entry(&seen, 2, print)->freed_bytes, 1000);
-    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* in this slice most bytes were in use
-                                                              * at its begin */
+    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* this slice has its peak at its
+                                                              * start */
     assert_int_equal(entry(&seen, 2, parse)->allocated_bytes, 8);
     assert_int_equal(entry(&seen, 3, parse)->freed_bytes, 100);
 
@@ -272,7 +272,7 @@ static void folding_leaves_few_entries_and_keeps_the_sums(void **state) {
  * two groups become one only if folding reaches the root. */
 static void folding_reaches_the_root_of_deep_stacks(void **state) {
     (void)state;
-    enum { DEEP = 70000, GROUPS = 2, ROOM = 1 << 18 }; /* ROOM: a capacity of AG_ARRAY_ADD */
+    enum { DEEP = 70000, GROUPS = 2, ROOM = 1 << 18 }; /* ROOM: a power of two, for AG_ARRAY_ADD */
     struct ag_outline outline = {.nodes = calloc(ROOM, sizeof(*outline.nodes)),
                                  .groups = calloc(16, sizeof(*outline.groups)),
                                  .n_nodes = 1,

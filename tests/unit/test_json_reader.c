@@ -1,4 +1,5 @@
-/* test_json_reader.c: JSON that is valid, JSON that is not, and its bounds. */
+/* test_json_reader.c: reads valid and invalid JSON, and JSON at the limits of depth and number of
+ * values. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

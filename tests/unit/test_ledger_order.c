@@ -1,6 +1,6 @@
 /* test_ledger_order.c: simulates threads that hand blocks to each other faster than they write time
- * stamps. The test compares the order of events that the ledger (src/ledger, which computes sums
- * from events) finds with the true order.
+ * stamps. The ledger (src/ledger, which computes sums from events) has to find an order of the
+ * events in which each free has a block, and to count as many blocks as the simulation.
  *
  * A thread allocates a block, exchanges it for the one in a slot that all threads share, and frees
  * the block it got. The allocator keeps freed addresses in a cache of the freeing thread and

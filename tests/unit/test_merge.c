@@ -64,7 +64,8 @@ struct truth {
 
 static void record(struct stream *stream, const struct race *race, uint64_t now_ns,
                    const struct ag_event *event) {
-    /* The stamp's time is anywhere between the previous event of the thread and this event. */
+    /* Unless stamps are tight, the stamp's time is anywhere between the previous event of the
+     * thread and this event. */
     if (stream->count == 0 || stream->since_stamp >= race->stamp_every || race->stamps_are_tight) {
         const uint64_t gap_ns = now_ns - stream->last_ns;
         const uint64_t time_ns =
@@ -369,8 +370,8 @@ static void the_true_peak_lies_between_the_bounds(void **state) {
         peaks += summary->peak_bytes;
         end(outcome);
     }
-    assert_in_range(width * 100 / peaks, 1, 150); /* the mean width is 1 to 150 % of the mean
-                                                   * peak */
+    assert_in_range(width * 100 / peaks, 1, 150); /* the mean distance between the limits of the
+                                                   * peak is 1 to 150 % of the mean peak */
 }
 
 static void stamps_around_each_event_make_everything_exact(void **state) {

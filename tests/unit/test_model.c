@@ -78,7 +78,7 @@ static const struct ag_node nodes[] = {
     {.id = 104, .parent = 100, .pc = 0x4000},
 };
 
-/* Two threads, 6 allocations. Thread 1 frees a block that thread 0 allocated. */
+/* The program has two threads, and allocates 6 blocks. Thread 1 frees a block of thread 0. */
 static void write_program(struct trace_builder *trace, uint64_t start_ns) {
     trace_begin(trace, start_ns);
     trace_nodes(trace, nodes, COUNT(nodes));
@@ -106,7 +106,7 @@ static void a_trace_without_an_index_is_read_event_by_event(void **state) {
     assert_int_equal(summary->in_use_blocks, 3);
     assert_int_equal(summary->in_use_bytes, 601);
     assert_int_equal(summary->peak_bytes, 607);
-    assert_int_equal(summary->peak_time_ns, 60); /* since the begin of the process */
+    assert_int_equal(summary->peak_time_ns, 60); /* since the start of the process */
     assert_int_equal(summary->duration_ns, 100);
     assert_int_equal(summary->temporary_blocks, 2);
     assert_int_equal(summary->ghost_frees, 1);
@@ -929,8 +929,8 @@ static void the_interrupted_instruction_is_looked_up(void **state) {
                          .high = bias + (1 << 28),
                          .path = {.data = path, .length = (uint32_t)strlen(path)}}};
     trace_record(&trace, &image);
-    /* The recorder stores the address one byte after the begin of the interrupted instruction. This
-     * instruction has one byte and is the last of its function, so the stored address is the begin
+    /* The recorder stores the address one byte after the start of the interrupted instruction. This
+     * instruction has one byte and is the last of its function, so the stored address is the start
      * of the next function. */
     const struct ag_node stack[] = {
         {.id = 100, .parent = 0, .pc = (uint64_t)(uintptr_t)ag_test_after_it, .image = 1},

@@ -87,7 +87,7 @@ static void functions_with_the_same_name_are_distinguished_by_file_and_line(void
     struct ag_caller_row *rows;
     size_t n;
     assert_int_equal(ag_profile_callers(profile, "new", &rows, &n), 0);
-    /* functions 1 to 5 have this name; function 1 has no caller, the others functions 1 to 4 */
+    /* functions 1 to 5 have this name; function 1 has no caller, and 1 to 4 call the others */
     assert_int_equal(n, 5);
     free(rows);
     assert_int_equal(ag_profile_callers(profile, "[vm] new", &rows, &n), 0);

@@ -133,7 +133,7 @@ static uint64_t term_of(enum atom atom) {
     return (uint64_t)atom << 6 | 0x0b;
 }
 
-/* Writes a process with a heap of n_words, which waits in wl:loop/0, called by wl:leaf/1. */
+/* Writes a process with a heap of n_words. The process waits in wl:loop/0, called by wl:leaf/1. */
 static uint64_t write_process(uint32_t number, size_t n_words) {
     const uint64_t process = played_place(&target, PROCESS_BYTES),
                    heap = played_place(&target, n_words * 8), end = heap + n_words * 8;

@@ -82,7 +82,7 @@ static void unmapping_cuts_ranges_at_both_ends_and_in_the_middle(void **state) {
     assert_int_equal(ag_mapping_ledger_map(&ledger, 0x20000, 0x30000, 2), 0);
     assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x14000, 0x15000), 0); /* unmaps the middle */
     assert_int_equal(bytes_of(&ledger, 1), 0xf000);
-    /* unmaps the end of one mapping and the begin of the next */
+    /* unmaps the end of one mapping and the start of the next */
     assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x1e000, 0x22000), 0);
     assert_int_equal(bytes_of(&ledger, 1), 0xd000);
     assert_int_equal(bytes_of(&ledger, 2), 0xe000);
@@ -367,7 +367,7 @@ static void a_watched_word_has_one_sample(void **state) {
         (void)ag_perf_watch_close(watch);
         skip();
     }
-    /* on one CPU, because a thread has an event for each CPU */
+    /* stay on one CPU, because a thread has an event for each CPU */
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < WATCHED_WORDS; i++) { /* no word but the last is written */

@@ -1,5 +1,5 @@
 /* test_resident_look.c: the list of resident pages of a mapping is exact, whatever the number of
- * runs of pages in it. The judge is the test itself, which writes to the pages. */
+ * runs of pages in it. The test knows the resident pages, because it writes to them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static const struct ag_resident_mapping *mapping_at(const struct ag_resident_loo
 }
 
 static void check_runs(size_t n_runs) {
-    /* the pages around the mapping without access keep the kernel from joining it with another */
+    /* inaccessible pages around the mapping keep the kernel from merging it with another one */
     char *all =
              mmap(NULL, (size_t)(PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
          *bytes = all + PAGE;

@@ -60,7 +60,8 @@ static void skips_of_each_seed_are_exponential(void **state) {
         n_above_1_percent += statistic > 3.857;
         n_wrong_mean_seen += anderson_darling(skips, N_SKIPS, INTERVAL * 1.2) > 3.857;
     }
-    /* binomial(400, 0.05): 20 +- 4.4; binomial(400, 0.01): 4 +- 2; three and a half deviations */
+    /* The numbers are binomial, 20 +- 4.4 and 4 +- 2. The limits are three and a half standard
+     * deviations away. */
     assert_in_range(n_above_5_percent, 5, 35);
     assert_in_range(n_above_1_percent, 0, 11);
     /* the test can detect a wrong mean: it nearly always rejects a mean that is a fifth off */

@@ -14,7 +14,8 @@
 
 #include "cli/supervisor.h"
 
-/* No supervisor here has a screen (cli/live.c, which needs most of the program). */
+/* Stubs of the functions of cli/live.c, which needs most of the program. No supervisor in this test
+ * has a screen. */
 size_t ag_live_descriptors(const struct ag_live *live, int ret_fds[AG_LIVE_DESCRIPTORS]) {
     (void)live;
     (void)ret_fds;

@@ -25,7 +25,7 @@ static const char work_c[] = "__attribute__((noinline)) int work(int x) {\n"
                              "}\n"
                              "int main(int n, char **v) { (void)v; return work(n); }\n";
 
-/* Builds FILE and returns the address of its mark; FILE.full has all symbols. */
+/* Builds FILE and returns the address of its label `mark`. FILE.full is a copy with all symbols. */
 static uint64_t build(const char *file, const char *link_options) {
     fixture_write("work.c", work_c);
     fixture_run("gcc -O1 -g %s work.c -o %s && cp %s %s.full", link_options, file, file, file);
@@ -238,7 +238,8 @@ static void the_bias_and_the_limits_of_the_process_are_used(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-/* The symbolizer must not open a pipe, because it would hang, and must not read a device. */
+/* The symbolizer must not open a pipe, because open would wait for another process, and must not
+ * read a device. */
 static void only_regular_files_are_opened(void **state) {
     (void)state;
     fixture_run("mkfifo pipe && mkdir folder");

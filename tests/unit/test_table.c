@@ -1,5 +1,5 @@
-/* test_table.c: the arrays, byte lists, maps and texts of src/table, and the reader of bytes; each
- * is compared with a simple structure that has the same contents. */
+/* test_table.c: fills the arrays, byte lists, maps and texts of src/table with thousands of items,
+ * and checks their contents. Also tests the reader of bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_term_size.c: finds the function that computes the size of an Erlang term, which the emulator
  * exports, or which its function enif_term_size calls. The test has several forms of
- * enif_term_size in assembly. In a form that is not known, nothing may be called. */
+ * enif_term_size in assembly. If a form is not known, no function may be called. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

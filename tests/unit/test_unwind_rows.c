@@ -398,7 +398,7 @@ static void damaged_tables_without_a_header_never_crash_or_loop(void **state) {
     assert_true(open_library("libc.so.6", &library));
     size_t n_bytes = 0;
     const uintptr_t section = eh_frame_of(&library, &n_bytes);
-    /* pages that fault lie before and after the copy, which ends at the second one */
+    /* inaccessible pages lie before and after the copy, which ends where the second one begins */
     const size_t copy_bytes = (n_bytes + 4095) / 4096 * 4096;
     uint8_t *pages = mmap(NULL, copy_bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(mprotect(pages + 4096, copy_bytes, PROT_READ | PROT_WRITE), 0);
@@ -409,8 +409,8 @@ static void damaged_tables_without_a_header_never_crash_or_loop(void **state) {
         for (int flip = 0; flip < 2000; flip++) {
             random_state =
                 random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            /* half of the bytes near the end (in every fourth round all), because a damaged
-             * length ends the index */
+            /* half of the changed bytes (in every fourth round all) are near the end: the index
+             * ends at a damaged length, so damage behind that length has no effect */
             const size_t span = flip % 2 == 0 && round % 4 != 0 ? n_bytes : 4096;
             copy[n_bytes - 1 - (random_state >> 20) % span] ^= (uint8_t)(random_state >> 56);
         }

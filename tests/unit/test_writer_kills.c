@@ -34,8 +34,8 @@
 
 enum {
     FIRST_BLOCK = 0x10000,
-    /* The events fill five buffers in shared memory. The writer writes one chunk (unit) of the
-     * trace in the middle, and one at the end. */
+    /* The events of a process fill five buffers in shared memory. The writer writes one chunk
+     * (unit) of the trace in the middle, and one at the end. */
     N_BLOCKS = 12000,
     N_PROCESSES = 2,
 };

@@ -1,4 +1,4 @@
-/* test_writer_log.c: the kernel's messages about processes that it killed for lack of
+/* test_writer_log.c: reads the kernel's messages about processes that it killed for lack of
  * memory, as /dev/kmsg has them, also with hostile names of programs. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -104,7 +104,7 @@ static void a_live_file_that_nobody_uses_is_removed_by_the_next_session(void **s
     assert_int_equal(ag_session_create(&attach, &first, message), 0); /* stays in use */
     leave_live_file(&attach, /* had_writer= */ false);
     assert_int_equal(n_live_files(place), 2);
-    leave_live_file(&attach, /* had_writer= */ true); /* removes the one before */
+    leave_live_file(&attach, /* had_writer= */ true); /* removes the file of the previous line */
     assert_int_equal(n_live_files(place), 2);
     leave_live_file(&run, /* had_writer= */ false);
     assert_int_equal(ag_session_create(&attach, &second, message), 0);
@@ -310,8 +310,8 @@ static void drop(struct contents *contents) {
     free(contents->frees);
 }
 
-/* Checks that block n of [0, each) was allocated and freed `times` times, that nothing else
- * happened, and that all traces are sealed. */
+/* Checks that each block n of [0, each) was allocated and freed `times` times, that the traces have
+ * no other event and no loss, that all traces are sealed, and that no live file remains. */
 static void expect_blocks(uint64_t each, uint8_t times) {
     struct contents contents = read_traces(each);
     for (uint64_t n = 0; n < each; n++) {
@@ -376,7 +376,7 @@ static void threads_that_free_each_others_blocks_leave_no_ghosts(void **state) {
     expect_blocks(N_THREADS * N_PER_THREAD, 1);
 }
 
-/* Waits until the writer has looked at all threads some twenty times. */
+/* Waits for 20 ticks of the writer, at most 10 seconds. */
 static void rest(void) {
     enum { TICKS = 20, PATIENCE_US = 10 * 1000 * 1000, STEP_US = 500 };
     const uint64_t from = atomic_load(&session->header->tick);
@@ -936,7 +936,7 @@ static void a_snapshot_shows_one_moment(void **state) {
     }
     for (uint64_t n = 0; n < 2 * (uint64_t)COUNT; n++) {
         assert_int_equal(contents.allocs[n], n < n_begun);
-        /* the copy may lie between an allocation and its free */
+        /* the moment of the snapshot may lie between an allocation and its free */
         assert_in_range(contents.frees[n], n + 1 < n_begun, n < n_begun);
     }
     const uint64_t most = (CHUNK_AT_THE_LOOK * AG_CHUNK_WORDS + WORDS_AT_THE_LOOK) / 3;

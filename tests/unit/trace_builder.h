@@ -9,8 +9,8 @@
 
 #include "format/encode.h"
 
-/* Events, for TRACE_EVENTS. `by` is the node of the stack; `as` is the node of the stack with the
- * type. */
+/* Events, for TRACE_EVENTS. `by` is the node of the stack that allocated; `as` is the node to which
+ * the block then belongs, usually a child of `by` that has the block's type instead of a frame. */
 #define STAMP(ns) \
     { .kind = AG_RECORD_STAMP, .size = (ns) }
 #define ALLOC(where, bytes, by) \
@@ -22,15 +22,15 @@
 
 struct trace_builder {
     char path[64];
-    int fd; /* a second descriptor of the file; `writer` has another */
+    int fd; /* a descriptor of the file; `writer` has one of its own */
     struct ag_trace_writer *writer;
     struct ag_event_encoder *encoder;
     uint64_t sequences[64]; /* by stream */
 };
 
-/* Begins a trace of process 4711 that began START_NS after its session (the recording), with heap 0
- * "malloc" and vias (allocation functions) 0 malloc, 1 realloc. After trace_end the file is
- * gone. */
+/* Begins the trace of process 4711, which begins START_NS after its session (the recording). The
+ * trace has heap 0, "malloc", and the vias (allocation functions) 0, malloc, and 1, realloc. Its
+ * file is in memory, and disappears at trace_end. */
 void trace_begin(struct trace_builder *builder, uint64_t start_ns);
 void trace_record(struct trace_builder *builder, const struct ag_record *record);
 void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, size_t count);

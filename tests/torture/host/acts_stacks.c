@@ -1,7 +1,7 @@
 /* acts_stacks.c: acts (steps of torture programs; an act may contain inner acts, see nodes.h)
  * that run on stacks which the program makes itself, with ucontext and with hand-written
  * coroutines. The memory of these stacks is reused, divided into another number of stacks,
- * protected and unmapped. A profiler that caches stacks may not notice these changes. */
+ * protected and unmapped. A profiler that caches stacks can miss these changes. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

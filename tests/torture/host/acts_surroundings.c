@@ -1,6 +1,6 @@
 /* acts_surroundings.c: acts (steps of torture programs; an act may contain inner acts, see
  * nodes.h) that change the environment of a process: namespaces, another user, filters of system
- * calls, limits. Each changes only a child of its own. */
+ * calls, limits. Each act changes only a child process that it creates. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -251,9 +251,9 @@ uint64_t act_cancel(const struct node *node, uint64_t seed) {
 }
 
 /* exiting(seed, n): starts n short-lived threads, one after the other. Some of the threads are
- * detached. A detached thread that still ends takes a lock of the thread library, so the act waits
- * until it has gone: a child that the next act makes by _Fork would find the lock taken for
- * ever. */
+ * detached. A thread takes a lock of the thread library while it ends, so the act waits until the
+ * detached threads have ended: otherwise the next act may create a child by _Fork in which this
+ * lock is held forever. */
 static void *come_and_go(void *argument) {
     block_free(block_make(7, 60));
     if (argument != NULL) {

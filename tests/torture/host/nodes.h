@@ -19,7 +19,7 @@ struct node;
 typedef uint64_t act_function(const struct node *node, uint64_t seed);
 
 struct node {
-    const char *text, *end; /* begin and end of the act in the text of the program */
+    const char *text, *end; /* start and end of the act in the text of the program */
     act_function *act;
     int64_t numbers[NODE_NUMBERS];
     int n_children;
