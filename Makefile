@@ -3,7 +3,7 @@
 #
 #     make            build allogram: build/allogram         make fmt       format the C files
 #     make check      the most important tests, in minutes   make lint      check the rules of CONTRIBUTING.md
-#     make test       every test, with a count at the end    make install   [DESTDIR=...] [PREFIX=/usr/local]
+#     make test       nearly every test, with a count        make install   [DESTDIR=...] [PREFIX=/usr/local]
 #     make demo       profile jq: a report and a page        make uninstall remove what make install installed
 #     make bench      measure the figures of overhead.md     make clean     remove build/
 #     make soak       the long tests, at full length         make fuzz      [SECONDS_EACH=60] every fuzz target

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run_check.sh BUILD: `make check`, the tests to run before each commit: lint, units, goldens, the command line, and the conformance tests
 # that find most errors in a short time. There is one build, without sanitizers; long tests run a reduced number of times, or are left out.
-# `make test` runs every test.
+# `make test` runs nearly every test (see run_tests.sh).
 set -u
 build=$1
 export AG_TEST_SCALE=brief

@@ -24,8 +24,8 @@ fuzz() { # TARGET, as a path below BUILD/fuzz
     result=passed
     "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
         -artifact_prefix="$build/fuzz/$name-" "$@" >"$build/fuzz/$name.log" 2>&1 || result=failed
-    # libFuzzer measures an input by the wall clock, which goes on while the machine gives this process no CPU time. An input that is slow
-    # itself is slow again.
+    # libFuzzer measures an input by the wall clock, which goes on while the machine gives this process no CPU time. So an input over the
+    # time limit is run once more: if the input is the reason, it exceeds the limit again.
     slow=$(sed -n 's/.*Test unit written to \(.*-timeout-[0-9a-f]*\)$/\1/p' "$build/fuzz/$name.log")
     if [ -n "$slow" ] && "$target" -timeout=10 "$slow" >>"$build/fuzz/$name.log" 2>&1; then
         echo "fuzz: $name: $slow took more than 10 s once, and less when it was repeated"

@@ -3,7 +3,7 @@
 # every command that reads them, processes that fork quickly, random orders of threads, 15,000 attachments and detachments, and the fuzz
 # targets. It also runs the conformance tests, random programs (tests/torture) whose numbers follow the last one in bench/results/torture.log,
 # up to 20,000, other projects' own test suites under the agent, browsers in their sandboxes, servers and tools of other projects
-# (tests/systems), and builds of allogram without each of the runtimes.
+# (tests/systems), and, for each runtime, a build of allogram without it.
 #
 # bench/results/soak.log is the output of the last run: the commit, the machine, a line per test with its time, the count.
 # The script continues after a failure; its exit status is 1 if there was a failure.

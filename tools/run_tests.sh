@@ -1,6 +1,6 @@
 #!/bin/sh
-# run_tests.sh BUILD: `make test`, which runs every test and prints one line of counts. Long tests run a reduced number of times;
-# run_soak.sh runs them in full.
+# run_tests.sh BUILD: `make test`, which runs every suite except upstream, browsers and systems, and prints one line of counts.
+# Long tests run a reduced number of times; run_soak.sh runs them in full.
 #
 # The root folders of other Debian releases are fetched while the other tests are built and run. Many tests mostly wait; meanwhile
 # `run_tests.sh BUILD beside` builds, with the lowest priority, what the later steps need. The script continues after a failure; its exit

@@ -1,7 +1,8 @@
 """Compares allogram's tracer of Erlang nodes with the emulator's own profilers, on the same programs: many calls of small functions, and the
 compiler on a large module with every function traced. fprof takes a minute or more, so it runs only once, and only on the installed Erlang.
-workloads/erlang_bench.erl measures the time in the node; each run has a new node. On OTP 27 and newer, three more programs (a server, a parser,
-a recursion) are compared with tprof, also with allogram:run without callers, which reads the emulator's own counters.
+workloads/erlang_bench.erl measures the time in the node; each run has a new node. On OTP 27 and newer, allogram is also compared with tprof on
+three more programs (a server, a parser, a recursion), with and without callers (without callers, allogram:run reads the emulator's own
+counters).
 
 The method empty_tracer is a tracer that gets the events of allogram's tracer and does nothing: its time is the emulator's own part of the cost.
 

@@ -1,6 +1,6 @@
 /* factor.c: a benchmark program that does little but allocate. It expands sqrt(N) as a continued
  * fraction and divides small primes out of the values, as CFRAC (a method of factoring integers)
- * does. Numbers are blocks of 20 to 110 bytes; every operation allocates its result, and its
+ * does. Numbers are blocks of 6 to 134 bytes; every operation allocates its result, and its
  * operands are freed. The program makes about 20 million pairs of malloc and free per second, at a
  * depth of about 8 frames, and nearly every block is freed before the next allocation.
  *

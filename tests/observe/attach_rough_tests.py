@@ -87,8 +87,8 @@ def attach_to_a_coroutine_on_memory_of_malloc():
 
 @test
 def attach_while_an_allocator_of_the_program_holds_its_lock():
-    """In half of the moments, the thread is in a function that malloc or free has jumped to, and which holds the allocator's lock. A call
-    of dlopen would wait for ever."""
+    """Half of the time, the thread is in a function to which malloc or free has jumped, and which holds the allocator's lock. A call of
+    dlopen would then wait for ever."""
     with Target(os.path.join(PROGRAMS, "locked_malloc")) as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         for _ in range(100 if IS_FULL else 10):
@@ -452,7 +452,7 @@ def an_ignored_hangup_ends_no_recording():
         finally:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
         attached.process.send_signal(signal.SIGHUP)
-        time.sleep(0.5) # for which a recording that ends would take less
+        time.sleep(0.5) # within this time, SIGHUP would have ended the recording
         assert attached.process.poll() is None and target.ask("go") == f"{ROUNDS} OK"
         attached.detach()
         assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)

@@ -23,8 +23,8 @@ HAMMER_CYCLES = 10000 if IS_FULL else 30
 
 
 def hammer(niceness=0, program="hammer"):
-    """Starts the program hammer, or many_hammers. With NICENESS above 0, it leaves the CPU to allogram, so that attach and detach take a
-    fifth of the time."""
+    """Starts the program hammer, or many_hammers. With NICENESS above 0, the program leaves the CPU to allogram, so that attach and
+    detach take a fifth of the time."""
     target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, program))
     assert target.answer() == "ready"
     return target

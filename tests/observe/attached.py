@@ -15,7 +15,7 @@ from cases import ALLOGRAM
 
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 OTHER_CYCLES = 1000 if IS_FULL else 5
-MOST_REFUSED = 0.01 # the share of cycles in which `attach` may fail to attach; it may not fail in fewer than 100 cycles
+MOST_REFUSED = 0.01 # the share of cycles in which `attach` may fail to attach; with fewer than 100 cycles, it may never fail
 MOST_TO_LEAVE_S = 40 # seconds that the detach after a signal may take, in the background
 
 

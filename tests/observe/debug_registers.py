@@ -10,8 +10,8 @@ PERF_TYPE_BREAKPOINT, HW_BREAKPOINT_W, EXCLUDE_KERNEL_AND_HV = 5, 2, 3 << 5  # l
 
 def notice_writes():
     word = ctypes.c_uint64(0)
-    # struct perf_event_attr in its second version of 72 bytes: type, size, config, period, sample_type, read_format, flags, wakeup_events,
-    # bp_type, bp_addr, bp_len
+    # struct perf_event_attr in its second version, which has 72 bytes: type, size, config, period, sample_type, read_format, flags,
+    # wakeup_events, bp_type, bp_addr, bp_len
     attributes = struct.pack("=IIQQQQQIIQQ", PERF_TYPE_BREAKPOINT, 72, 0, 0, 0, 0, EXCLUDE_KERNEL_AND_HV, 0, HW_BREAKPOINT_W,
                              ctypes.addressof(word), 8)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,12 +1,13 @@
 /* hammer.c: a program that allocates as fast as it can in HAMMERS threads, while allogram attaches
- * to it and detaches. It counts the blocks and bytes of the function counted_round.
+ * to it and detaches. The program counts the blocks and bytes that the function counted_round
+ * allocates.
  *
  *     usage: hammer [quiet]
  *
- * quiet: the program has no other threads, and allocates only on command (not by `burst`).
+ * quiet: only the first thread runs. It allocates only on command; `burst` must not be used.
  *
- * It prints "ready" when all threads run. Each line of its input is a command, answered by one
- * line:
+ * The program prints "ready" when all threads run. Each line of its input is a command, which the
+ * program answers by one line:
  *
  *     burst N    each of the HAMMERS threads calls counted_round N times. Answer: "burst BLOCKS
  *                BYTES", what the threads together allocated in these calls
@@ -163,7 +164,7 @@ static void *hammer_on(void *argument) {
     return NULL;
 }
 
-/* ---- waits that must not end ---- */
+/* ---- waits that a stop must not end early ---- */
 
 static int pipes[WAITERS][2];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

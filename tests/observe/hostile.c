@@ -168,8 +168,8 @@ static void *allocate_always(void *own_count) {
     return NULL;
 }
 
-/* The number of all blocks. Sets *ret_is_stuck if a thread has allocated nothing since the last
- * call. */
+/* Returns the number of blocks that all threads have allocated. Sets *ret_is_stuck if a thread has
+ * allocated nothing since the last call. */
 static uint64_t count_blocks(bool *ret_is_stuck) {
     uint64_t n_blocks = 0;
     for (int i = 0; i < allocating.n; i++) {

@@ -1,8 +1,8 @@
-(* late_ocaml.ml: an OCaml program, to which allogram attaches and from which it detaches. The program makes `keep 1000` (see below)
-   and prints "ready". Each line of its input is a command, which the program answers with the same line:
+(* late_ocaml.ml: an OCaml program, to which allogram attaches and from which it detaches. The program runs the command `keep 1000`
+   (see below), and prints "ready". Each line of its input is a command, which the program answers with the same line:
 
      make N     allocates N blocks (OCaml's `ref`) in make_one, and does not keep them
-     keep N     allocates N blocks in keep_one, and keeps them in a list, which has N more blocks
+     keep N     allocates N blocks in keep_one, and keeps them in a list, whose N cells are blocks, too
      drop       empties this list, and runs a full collection
      minor      runs a minor collection
      churn N    allocates for N seconds of CPU time, in different functions

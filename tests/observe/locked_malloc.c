@@ -1,7 +1,8 @@
-/* locked_malloc.c: a program with an own allocator, which takes a mutex. The functions of malloc
- * end with jumps to functions that hold the mutex (tail calls), so a thread in these has no frame
- * of malloc. The first thread allocates until a line arrives at standard input. Then another thread
- * calls dlopen, which allocates, too, and the program prints "done". */
+/* locked_malloc.c: a program with an allocator of its own, which takes a mutex. malloc and free end
+ * with jumps (tail calls) to functions that hold the mutex, so the stack of a thread in these
+ * functions has no frame of malloc or free. The first thread allocates until a line arrives at
+ * standard input. Then another thread calls dlopen, which allocates, too, and the program prints
+ * "done". */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>

@@ -91,7 +91,7 @@ blue(N) -> spin(N * 2000), blue.
 spin(0) -> ok;
 spin(N) -> spin(N - 1).
 
-%% Makes lists of small integers, two words for each integer, in big/1, medium/1 and small/1. The function and the length are random, so
+%% Makes lists of small integers, two words for each integer, in big/2, medium/2 and small/2. The function and the length are random, so
 %% that the collections are not periodic. Returns the words of each function.
 feed(Rounds) ->
     rand:seed(exsss, 7),

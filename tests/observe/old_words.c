@@ -41,7 +41,8 @@ static void answer(const char *line) {
     (void)!write(STDOUT_FILENO, line, strlen(line));
 }
 
-/* Returns the address after the first call of a function between LOW and HIGH in code there. */
+/* Returns the address after the first call instruction between LOW and HIGH whose target is also
+ * there; 0: there is none. */
 static uintptr_t after_call(uintptr_t low, uintptr_t high) {
     for (uintptr_t at = low; at + 5 <= high; at++) {
         unsigned char bytes[5];

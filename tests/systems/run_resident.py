@@ -109,7 +109,7 @@ def explained(tools, folder, failures):
     for trace in recorded.traces_in(folder):
         outcome = recorded.run([tools.allogram, "report", trace, "--view=rss", "--json"], timeout=600)
         if outcome.status != 0:
-            continue  # a forked child, or too small
+            continue  # no look at the resident memory: a forked child, or too little memory
         peak = json.loads(outcome.stdout)
         for view in [peak, peak["end"]] if peak["end"] else [peak]:
             sizes = {row["class"]: row["bytes"] for row in view["classes"] if row["bytes"] > 0}

@@ -2,10 +2,10 @@
 """run_systems.py --build BUILD [SYSTEM...]: runs large programs that other people wrote under `allogram run`, and compares the numbers with those
 that are counted independently of allogram in the same run.
 
-    rabbitmq   A broker declares 300 queues. Every function of nine of its modules must have at least the calls that the emulator counts
-               (call_count, one of the emulator's own kinds of tracing), and three of four functions exactly these.
-    mix        Elixir's build tool compiles a project and runs its test. The calls of the project's function must be those of the test, and
-               the messages those of a plain run (without allogram).
+    rabbitmq   A broker declares 300 queues. Each function of nine of its modules must have at least as many recorded calls as the emulator
+               counts (call_count, one of the emulator's own kinds of tracing); three quarters of the functions must have exactly as many.
+    mix        Elixir's build tool compiles a project and runs its test. The number of recorded calls of the project's function must be
+               the number that the test makes, and standard error must be that of a plain run (without allogram).
     neovim     An editor whose scripts run in LuaJIT. The bytes in use of LuaJIT's heap must be those that collectgarbage("count") gives, to
                within 1024, and the file that it writes must be that of a plain run.
 
@@ -77,8 +77,8 @@ class Node:
 
 def compare_calls(node, modules, work, work_value, failures):
     """Evaluates WORK in the node, between two dumps. The emulator counts the calls of all functions of MODULES during WORK; the dumps contain these
-    calls, and calls that the server makes between a dump and WORK. So the difference must be at least the emulator's count, and for three of four
-    functions it must be equal to this count."""
+    calls, and calls that the server makes between a dump and WORK. So the difference between the dumps must be at least the emulator's count, and
+    equal to it for three quarters of the functions."""
     names = "[" + ",".join(modules) + "]"
     node.value("[code:ensure_loaded(M) || M <- %s]." % names)
     pattern = "[erlang:trace_pattern({M,'_','_'}, %s, [call_count, local]) || M <- " + names + "]."

@@ -4,8 +4,9 @@
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
  * A field that a line leaves out is 0 or empty. A stamp (a record of the time) is added wherever
- * the time of a stream (a thread) changes. Lines whose SECONDS are "-" are records of the index; if
- * there is no such line, the index is computed from the events, as `allogram run` computes it. */
+ * the time of a stream (a thread) changes. A line whose STREAM is "-" is a record of no stream; if
+ * its SECONDS are "-", too, it belongs to the index. If no line belongs to the index, the index is
+ * computed from the events, as `allogram run` computes it. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>

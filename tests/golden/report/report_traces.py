@@ -123,7 +123,8 @@ def define_jq(trace):
 
 
 def jq():
-    """Temporary strings, a vector that doubles and holds half of the peak, two outsized tables, a free of an unknown block, a mapping, a count of a heap's memory."""
+    """Temporary strings, a vector that doubles and holds half of the peak, two outsized tables, a free of an unknown block, a mapping, the sizes of a
+    heap's memory."""
     trace = Trace("jq")
     define_jq(trace)
     trace.record("profiler", rss_bytes=9 * MIB, cpu_ns=400000000, target_cpu_ns=1500000000)
