@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attaches to a program and detaches, many times; the program must run as without allogram. The program does one of four things: it waits
-while an ignored signal arrives; makes calls that end by a timeout; writes to a full pipe; or starts children that run in its memory
-(clone with CLONE_VM)."""
+while an ignored signal arrives; makes calls that end by a timeout; writes more than its pipe has room for; or starts children that run in
+its memory (clone with CLONE_VM)."""
 
 import os
 import subprocess

@@ -369,7 +369,7 @@ def max_size(case, folder):
 
 def closed_descriptors(case, folder):
     """allogram starts with descriptors 0, 1 and 2 closed. The program runs with the same descriptors as without allogram, and `run` ends with
-    its exit status."""
+    the program's exit status."""
     script = 'exec 0<&- 1>&- 2>&-; exec "$@"'
     seen = []
     for words in ([], [case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--"]):

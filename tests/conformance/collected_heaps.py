@@ -70,7 +70,7 @@ def entries(tools, program):
         failures.require("the program printed the counts of all functions", len(counts) == 23)
         compare(failures, tools, traces[0], counts)
         covers(failures, tools, traces[0])
-        listed = counts["by_many"][0]  # GC_generic_malloc_many returns lists of one block
+        listed = counts["by_many"][0]  # not those of by_inline_refill: under allogram, GC_generic_malloc_many returns lists of one block
         failures.require("the report says how many blocks were given to the program in lists", runtime(tools, traces[0])["note"].startswith("%d blocks were given to the program in lists" % listed))
         is_clean(failures, tools, traces[0])
         text = recorded.run([tools.allogram, "report", traces[0], "--limit=0"]).stdout

@@ -72,7 +72,7 @@ class Programs:
         return self.build("wild", source, env={"CRYSTAL_PATH": "%s:%s" % (path, self.where.path(""))})
 
     def __getitem__(self, name):
-        """Waits for the build NAME. Returns the path of the program, and the table of its type numbers that the compiler printed."""
+        """Waits for the build NAME. Returns the path of the program, and the table of its type numbers, which the compiler printed."""
         return self.built[name].result()
 
 
@@ -209,12 +209,12 @@ def release(programs, where):
     with recorded.Folder() as folder:
         _, trace = where.record([program, str(N)], folder, options=["--mode=sample", "--interval=4K", "--seed=5"])
         types = types_of(where, trace, "--crystal-types=" + numbers)
-        # Nodes stay in use, points are freed at once. In both cases allogram must read the type number in time, that is before a free.
+        # Nodes stay in use, most points are freed soon. In both cases allogram must read the type number in time, that is before a free.
         for name in ("Node(Int64)", "Point"):
             low, high = types[name]["allocated_blocks_ci95"]
             failures.require("sampled %s: %d between %d and %d" % (name, EXACT[name], low, high), 0.85 * low <= EXACT[name] <= 1.15 * high)
     if where.root:
-        return failures  # the path of the file differs: `run` is outside of the root, the preloaded library inside
+        return failures  # `run` is outside of the root and the preloaded library inside, so the file has two different paths
     with recorded.Folder() as folder:
         judge(failures, where, program, folder, wanted, [str(N)], options=["--crystal-types=" + where.path("types.txt")])
     return failures

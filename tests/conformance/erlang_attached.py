@@ -687,7 +687,7 @@ class Observed:
         wait_until(self.is_asleep, 60)
 
     def is_asleep(self):
-        """Whether the command is between its two looks: only there it sleeps (system call 35, nanosleep, or 230, clock_nanosleep)."""
+        """Whether the command is between its two looks: it sleeps only then (system call 35, nanosleep, or 230, clock_nanosleep)."""
         with open("/proc/%d/syscall" % self.process.pid, encoding="ascii") as file:
             return file.read().split()[0] in ("35", "230") or self.process.poll() is not None
 
@@ -742,7 +742,7 @@ def memory_is_explained(place):
             failures.require("%s: %d is within %g %% of %d" % (what, number, 100 * share, wanted), abs(number - wanted) <= share * wanted)
 
         def between(what, number, key, share=0.01):
-            """Compares a number that was read from outside with what the node reported before and after that, because the number changes meanwhile."""
+            """Compares a number that `observe` read with the numbers that the node reported before and after that, because the number changes."""
             least, most = sorted((earlier[key], memory[key]))
             failures.require("%s: %d is between %d and %d, or within %g %%" % (what, number, least, most, 100 * share),
                              least - share * memory[key] <= number <= most + share * memory[key])

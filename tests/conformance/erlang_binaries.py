@@ -84,8 +84,8 @@ def creators_are_known(erlang):
 
 
 def stacks_are_complete(erlang):
-    """The native frames of a stack end at the machine code that the emulator generated; the frames outside of these are Erlang functions. A stack is
-    complete if it has all of them, down to the first function of the process. All stacks of two processes must be complete: of the worker, which is
+    """The innermost frames of a stack are native, up to the machine code that the emulator generated; all outer frames are Erlang functions. A stack
+    is complete if it goes down to the first Erlang function of the process. All stacks of two processes must be complete: of the worker, which is
     traced from its start, and of the process of -eval, whose outer functions (of the module init) were called before the tracing began."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:

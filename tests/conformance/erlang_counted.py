@@ -61,7 +61,7 @@ class Erlang:
 
 
 def wanted_table(n, release):
-    """Own words and calls of the functions of hand_counted:main(n)."""
+    """{function: (calls, own words)} of the functions that hand_counted:main(n) calls."""
     # words of a closure with one variable: the header has 5 words before OTP 26, 3 words before OTP 29, and 2 words in OTP 29 (28 was not run)
     closure = 6 if release < 26 else 4 if release < 29 else 3
     return {
@@ -191,9 +191,10 @@ TINY_MOST = 0.2  # share of the time that the call takes with the tracer; 0.09 t
 
 def times_are_right(erlang):
     """Runs nodes beside an endless loop on each core. For three calls that take some 10 ms of CPU time each, the trace must have the time that the
-    program's own clock shows for all three. A function that does nothing must have nearly no time: a small share of what the program's clock shows
-    for a hundred calls, which is the time of the tracer. If the kernel preempts a scheduler in one of these calls, the wait counts as time of the
-    function, so half of the runs may have more. If more than half of the first LEAST_RUNS runs have more, further runs are made."""
+    program's own clock shows for all three. A function that does nothing must have nearly no time: at most the share TINY_MOST of the time that the
+    program's clock shows for a hundred calls, which is nearly all time of the tracer. If the kernel preempts a scheduler in one of these calls, the
+    wait counts as time of the function, so half of the runs may exceed TINY_MOST. If more than half of the first LEAST_RUNS runs do, further runs
+    are made."""
     failures = tap.Failures()
     n_warned, tiny = 0, []
     for i in range(MOST_RUNS):
@@ -304,7 +305,7 @@ other(N) -> {N}.
 
 def functions_are_selected(erlang):
     """With --trace only the selected functions are counted, also those of a module that the node can load only later. Their callers are
-    known although they are not traced. What a function that is not selected allocates counts in the selected function that called it."""
+    known although they are not traced. Words of a function that is not selected count for the selected function that called it."""
     failures, tools = tap.Failures(), erlang.tools
     later = os.path.join(erlang.folder, "later")
     os.makedirs(later, exist_ok=True)

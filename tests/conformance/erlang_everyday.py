@@ -55,9 +55,9 @@ end || Queue <- [off_heap, on_heap]]"""
 
 
 def own_messages_are_no_words(erlang):
-    """The messages DOWN, EXIT and spawn_reply are made by the process that receives them, on its heap if its message queue is there. The
-    functions of the process must have the same words whether its queue is on the heap or not, and these must be the words that were counted
-    by hand: a cons has 2 words."""
+    """The messages DOWN, EXIT and spawn_reply are made by the process that receives them, on the heap of the process if its message queue is on
+    the heap. The functions of the process must have the same words whether the queue is on the heap or not: the words that were counted by
+    hand (a cons has 2 words)."""
     failures = tap.Failures()
     lines = [line.split() for line in erlang.evaluate(TOLD % N).splitlines()]
     off_heap, on_heap = ({name: (int(calls), int(words)) for name, calls, words in lines[at:at + 6]} for at in (0, 6))

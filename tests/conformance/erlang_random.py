@@ -4,7 +4,7 @@ A program is a module of some functions with one argument N. A function calls on
 of statements: terms of known size (passed to keep/1, so that the compiler cannot leave them out), calls, messages that the process sends
 to itself, and exceptions that are caught. The last statement may be a tail call of a later function with N, or a call of the function
 itself with N - 1, as a tail call or as the tail of a list. Each term contains a number that occurs only once in the program, so that the
-compiler cannot use a term twice, and contains N (a list, as its last element), so that no part of it is a literal."""
+compiler cannot use a term twice. Each term also contains N (a list contains N at its end), so that no part of the term is a literal."""
 
 import collections
 import os

@@ -37,7 +37,7 @@ def own_frames(frames):
 
 
 def stacks_of(tools, trace, sizes=(100, 1, 2, 3)):
-    """The stacks of the blocks that the program itself allocates; these blocks are known by their sizes."""
+    """The stacks of the blocks that the program itself allocates; these blocks are recognized by their sizes."""
     found = recorded.report(tools, trace, "--view=leaks", "--limit=0")["stacks"]
     return [(row["in_use_blocks"], own_frames(row["frames"])) for row in found
             if row["in_use_bytes"] / max(row["in_use_blocks"], 1) in sizes]

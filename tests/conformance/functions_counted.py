@@ -183,8 +183,8 @@ FOLDED = {("g",): (1, 10), ("g", "f"): (510, 507), ("g", "f", "g"): (499, 4990),
 
 
 def folded_paths(tools):
-    """Two functions call each other a thousand levels deep. The report merges these calls into three call paths, and the sums of each
-    function do not change."""
+    """Two functions call each other a thousand levels deep. With ALLOGRAM_FOLD_RECURSION these calls are counted in three call paths,
+    and the sums of each function do not change."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = recorded.record(tools, [tools.program("function_counters"), "folded"], folder)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Guile 3.0: the Scheme procedures and lines in the stacks of blocks, in Guile's bytecode interpreter, in compiled code (JIT) and in its
 evaluator of source code. The program prints the stacks that Guile itself shows (make-stack), and the recorded stacks of the blocks that the
-program allocates at these moments must be the same. Guile takes small blocks from the collector in lists. The test also checks that each small
-block has the stack of its own allocation, not that of its list, by the number of blocks of each procedure. tests/roots runs the same test with a newer release of Guile."""
+program allocates at these moments must be the same. Guile takes small blocks from the collector in lists. The numbers of blocks of the procedures
+show that each small block has the stack of its own allocation, and not the stack of the call that made the list. tests/roots runs the same test
+with a newer release of Guile."""
 
 import os
 import sys
@@ -178,7 +179,8 @@ OWN_MODULE = """(define-module (web own) #:export (kept))
 
 
 def own_module(where):
-    """A module of the program is in a folder `web`, as modules of Guile's library are. Its blocks must be attributed to it, as to any other part of the program."""
+    """A module of the program is in a folder `web`, as modules of Guile's library are. Blocks of the module must be attributed to the module, as to
+    any other part of the program."""
     failures = tap.Failures()
     os.makedirs(os.path.join(where.folder, "web"), exist_ok=True)
     for name, text in (("web/own.scm", OWN_MODULE), ("main.scm", "(use-modules (web own))\n(let loop ((i 0)) (when (< i 300) (kept 100) (loop (+ i 1))))\n")):

@@ -17,7 +17,7 @@ import tap
 
 ADAPTERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters")
 SYMBOL = re.compile(r"(?:lua|luaL|luaV|luaG|GC|i?jl|ios|caml|erts|erl|beam|moz|mi|je|_rjem|tc|scalable|rp)_?\w*\Z")
-# Names of the C library, C++ or the loader. A program may not define these names with another meaning.
+# Names of the C library, of C++ or of the loader, which a program may not define with another meaning.
 STANDARD = re.compile(r"_Z|mmap|munmap|mremap|s?brk\Z|fork|vfork|_Fork|_?_?[eE]xit|quick_exit|clone|f?exec|posix_spawn|system\Z|popen\Z|dl\w+\Z|pthread|str|mem(?!align)|"
                       r"(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|reallocarray)\Z")
 # Functions that allogram calls to recognize a runtime. allogram calls GC_get_version if six other names of the collector are defined.

@@ -221,7 +221,7 @@ def killed(tools, folder):
     os.kill(live.terminal.pid, signal.SIGKILL)
     failures.expect("status of the killed command", live.terminal.finish(), -signal.SIGKILL)
     end = time.monotonic() + SECONDS
-    while not live.terminal.is_restored() and time.monotonic() < end: # by the screen, which ends after the command
+    while not live.terminal.is_restored() and time.monotonic() < end: # the process of the screen restores it, after the command has ended
         live.terminal.read(0.05)
     failures.require("the terminal is restored after the command was killed", live.terminal.is_restored())
     os.close(live.writes)

@@ -28,7 +28,8 @@ class TooLate(Exception):
 
 
 def repeated(case, times=8):
-    """Repeats the case while it is too late. The last time counts, so a command that never shows a line fails."""
+    """Runs the case until it does not raise TooLate, at most TIMES times. If it raises TooLate each time, as when a command never shows a line, the
+    test fails."""
     def repeat():
         for left in reversed(range(times)):
             try:
@@ -41,7 +42,7 @@ def repeated(case, times=8):
 
 
 class Terminal:
-    """A pseudo terminal. The command writes to one end. It writes so little that the test can read the other end afterwards."""
+    """A pseudo terminal. The command writes to one end, and so little that the test can read the other end afterwards."""
 
     def __init__(self, columns=80):
         self.ours, self.theirs = pty.openpty()
@@ -83,8 +84,8 @@ def opened(command, path):
 
 
 def run_slowly(arguments, trace, failures, folder, columns=80, stderr=None, stdout=subprocess.DEVNULL):
-    """Runs the command, and stops it for a time after it has opened the trace. Its standard error is a pseudo terminal, unless STDERR is given.
-    Returns the status and what the terminal got."""
+    """Runs the command, and stops it for 1.2 s after it has opened the trace. The command's standard error is a pseudo terminal, unless STDERR is
+    given. Returns the status and the bytes that the terminal got."""
     terminal = Terminal(columns)
     command = subprocess.Popen(arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr or terminal.theirs)
     failures.require("%s opens the trace" % arguments[1], wait_until(lambda: opened(command, trace), command))

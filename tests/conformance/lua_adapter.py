@@ -17,7 +17,7 @@ SCRIPT = adapter_kit.SCRIPT
 
 class Lua:
     """A version of Lua. hand_counted: the blocks of each function of the case hand_counted, {type: (blocks, bytes)}; guest: lua_guest
-    with the shared library of this version; table_words: the size of a table without elements."""
+    with the shared library of this version; table_words: the size of a table without elements, in words."""
 
     runtime, heap, source = "lua", "lua", None
 
@@ -260,7 +260,8 @@ def coverage_is_reported(tools, lua):
     return failures
 
 
-# function: calls, own words (None: the words vary, because Lua allocates a CallInfo when it extends its list of calls). For make, the tables instead of their words.
+# function: calls, own words (None: the words vary, because Lua allocates a CallInfo when it extends its list of calls). For `make`: the number
+# of tables, in place of their words.
 MADE = 50 + 50 + 10 + 4 + 5 * 2 + 3
 CALLS = {"fib": (177, 0), "make": (19, MADE), "twice": (1, 0), "thrower": (10, None),
          "tail": (10, 0), "passes": (1, 0), "each": (1, None), "calls_and_words": (1, None)}
@@ -339,7 +340,7 @@ def finalizers_have_words_without_calls(tools, lua):
 
 
 def samples_stand_for_all(tools, lua):
-    """Compares the estimates of each type with the exact recording of the same script. Lua allocates the same blocks in each run."""
+    """Compares the estimates for each type with the exact recording of the same script. Lua allocates the same blocks in each run."""
     failures = tap.Failures()
     metrics, seeds = ("allocated_bytes", "allocated_blocks", "freed_bytes"), 20
 
@@ -402,7 +403,7 @@ def a_plugin(tools, lua):
     return failures
 
 
-# a coroutine that yields in pcall, and a table with a finalizer
+# Lua 5.1 has neither coroutines that yield in pcall nor tables with finalizers.
 NOT_IN_5_1 = (yielded_calls_have_frames, finalizers_have_words_without_calls)
 
 

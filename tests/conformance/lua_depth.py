@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of the memos of the adapters of Lua (lua_call_memo.c) and LuaJIT (luajit_frames.c), which keep the last stack of a thread,
-so that the next walk (a reading of Lua's calls) reads only the calls that have changed. Lua 5.1 has no memo. The cost of a block must not depend on the depth
-of a recursion, and the stacks must be those that a walk of all calls finds."""
+"""Tests of the memos of the adapters of Lua (lua_call_memo.c) and LuaJIT (luajit_frames.c). A memo keeps the last stack of a thread, so that the
+next walk (a reading of Lua's calls) reads only the calls that have changed. Lua 5.1 has no memo. The cost of a block must not depend on the
+depth of a recursion, and the stacks must be those that a walk of all calls finds."""
 
 import os
 import sys

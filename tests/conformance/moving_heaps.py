@@ -81,8 +81,8 @@ def a_moved_block_stays_itself(tools):
 
 
 def threads_that_stop_are_in_order(tools):
-    """After each collection, threads reuse addresses from which other threads' blocks moved. The program stops its threads during the
-    collection, so the recorded order of events must need no repair."""
+    """After each collection, threads allocate again at the addresses from which the collecting thread moved their blocks. The program stops
+    its threads during the collection, so the recorded order of events must need no repair."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder)

@@ -77,7 +77,7 @@ def reloaded(tools, numbers, n_rounds, threads):
 
 
 def kept(tools, n_plugins):
-    """Keeps N_PLUGINS plugins loaded. Each plugin is a copy of one file, because the loader would load one file only once."""
+    """Keeps N_PLUGINS plugins loaded. Each plugin is a copy of the same file, because the loader loads a file only once."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         original = plugin_files(tools, [0])[0]

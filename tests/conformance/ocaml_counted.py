@@ -174,7 +174,7 @@ def compare_with_runtime(tools, folder, chain, name, libraries):
 
 
 def between(tools, folder, chain):
-    """An OCaml function calls C, and C calls another OCaml function. The blocks that each of the three allocates have complete stacks."""
+    """OCaml code calls C, C calls an OCaml function, and this function calls C again. The blocks of the innermost functions have complete stacks."""
     failures = tap.Failures()
     program = chain.program(folder, "between", ["between_stubs.c", "between.ml"])
     _, traces = recorded.record(tools, [program], folder)

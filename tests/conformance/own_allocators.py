@@ -3,10 +3,10 @@
 results must be the same without allogram and in each kind of recording: exact, sampled, and with the stacks of frees. Every block must
 be counted.
 
-The compiler sees which registers and which part of the stack such an allocator changes, and the code of the callers relies on the rest.
-So the recorder must not change more than the allocator does. Further cases: allocators whose functions have other names, in a library or
-in the program (other_entries.c); a library that calls its own malloc; an allocator that signals interrupt; glibc's debugging of malloc; and
-a free_sized that calls free."""
+The compiler sees which registers and which part of the stack such an allocator changes, so the code of the callers may rely on all other
+registers and the rest of the stack. The recorder must therefore not change more than the allocator does. Further cases: allocators whose
+functions have other names, in a library or in the program (other_entries.c); a library that calls its own malloc; an allocator that
+signals interrupt; glibc's debugging of malloc; and a free_sized that calls free."""
 
 import os
 import re
@@ -194,7 +194,7 @@ def interrupted(tools, mode):
 
 
 def at_the_end_of_a_stack(tools):
-    """A child allocates in its first function, on a stack after which another thread maps and unmaps memory. Each child lives to its end."""
+    """A child allocates in its first function, on a stack after which another thread maps and unmaps memory. No child may crash."""
     failures, rounds = tap.Failures(), 5000
     with recorded.Folder() as folder:
         program = os.path.join(folder, "program")
@@ -205,9 +205,10 @@ def at_the_end_of_a_stack(tools):
     return failures
 
 
-# Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (malloc; each block is then reallocated to 4444) and 6464 (aligned). Then
-# fills a block and the byte behind it with ones and frees the block, which only glibc's debugging of malloc notices. It searches backwards for a byte that it
-# computed from the block's address, never 1, and takes each byte before as the distance to the next: another value could by chance be what it searches.
+# Allocates and frees 100 blocks each of 1111 bytes (malloc), 2222 (calloc), 3333 (malloc; each block is then reallocated to 4444) and 6464
+# (aligned). Then it fills a block and the byte after the block with the value 1, and frees the block. Only glibc's debugging of malloc notices the
+# overwritten byte: from the end of the memory it searches backwards for a mark, a byte that is computed from the block's address and is never 1.
+# A byte that is not the mark is the distance to the next byte to examine. A value other than 1 could by chance be the mark.
 DEBUGGED = r"""
 #include <stdlib.h>
 int main(void) {

@@ -153,7 +153,7 @@ def noted_patiently(*arguments, **expected):
 
 
 def without_line(tools, folder):
-    """(name, command) of programs that use malloc, and of programs that map memory without touching it, or map a file and read it."""
+    """[(name, command)] of programs that use malloc, and of programs that map memory without touching it, or map a file and read it."""
     source = os.path.join(folder, "big.c")
     with open(source, "w", encoding="ascii") as file:
         for i in range(300):

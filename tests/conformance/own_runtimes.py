@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runtimes that are compiled together with the program, so the compiler sees which registers and which part of the stack the runtime's
-functions change, and the code of their callers relies on the rest. The program's results must be the same with and without allogram, and
-every block must be counted.
+"""Runtimes that are compiled together with the program. The compiler sees which registers and which part of the stack the runtime's
+functions change, so the code of their callers may rely on all other registers and the rest of the stack. The program's results must be the
+same with and without allogram, and every block must be counted.
 
 The programs are own_collector.c, built in many ways, and own_lua.c, linked with Lua's static library."""
 

@@ -37,7 +37,7 @@ def usual_stamps(tools, truth):
 
 
 def stamp_at_every_event(tools, truth):
-    """A thread may lose the CPU between an event and its time stamp, so only the best run shows the resolution."""
+    """A thread may lose the CPU between an event and its time stamp, so of the time resolutions of all runs only the best is checked."""
     failures = tap.Failures()
     resolutions = []
     for peak, (low, high), trace in ranges(tools, {"ALLOGRAM_STAMP_EVERY": "1"}):

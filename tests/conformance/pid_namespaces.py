@@ -93,7 +93,7 @@ def chosen(tools):
 
 
 def cousins(tools):
-    """Short-lived processes with pid 1, in four namespaces at a time. Each must have a trace of its own, although all have the same pid."""
+    """Short-lived processes with pid 1, in two namespaces at a time. Each must have a trace of its own, although all have the same pid."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("cousins")], folder)
@@ -104,8 +104,9 @@ def cousins(tools):
 
 
 def tree_of_namespaces(tools):
-    """Three namespaces at the same time, in which processes have the same pids: `unshare` forks a child, which executes a shell (pid 1), which
-    starts another shell, which starts a program with an argument of its own. Each must be below the right parent."""
+    """Three namespaces at the same time, in which processes have the same pids. For each, `unshare` forks a child, which executes a shell (pid 1).
+    This shell starts another shell, and that shell starts a program; the argument of the program is the number of the namespace. In the process
+    tree, each process must be below the right parent."""
     failures = tap.Failures()
     inner = 'sh -c "/bin/ls / $N >/dev/null 2>&1; true" $N; true'
     script = "for N in 1 2 3; do export N; (unshare -p -f --mount-proc sh -c '%s' $N; true) & done; wait; true" % inner

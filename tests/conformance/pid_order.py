@@ -16,7 +16,7 @@ def first(pids, pid_max=None):
 
 
 def sort(items, pid_and_image):
-    """Sorts ITEMS by the order in which their pids were assigned. Items of one pid are sorted by image number (1, 2 after an exec, ...).
+    """Sorts ITEMS by the order in which their pids were assigned. Items of one pid are sorted by image number, which increases with each exec.
 
     pid_and_image: a function that returns (pid, image number) of an item."""
     if not items:

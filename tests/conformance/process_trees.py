@@ -13,7 +13,7 @@ import time
 import recorded
 import tap
 
-# The shell forks a subshell for each "( )"; `exec` replaces the program of the (sub)shell. /proc/self/stat shows a subshell its own pid.
+# A shell forks a subshell for each "( )"; `exec` replaces the program of the shell or subshell. From /proc/self/stat, a subshell reads its own pid.
 LOG = 'log() { read -r pid name state parent rest </proc/self/stat; echo "$1 $pid $parent" >>"$LOG"; }; '
 METRICS = ("allocated_bytes", "allocated_blocks", "freed_bytes", "freed_blocks", "peak_bytes", "peak_blocks", "temporary_blocks")
 

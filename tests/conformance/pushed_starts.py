@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A return address usually follows a call, so it belongs to the function of the byte before it. This test has an exception: a coroutine whose first
-function returns to the first byte of `starts_here`, as makecontext arranges it. The byte before belongs to `ends_before`, which contains no call. So
-no call pushed this return address, and the stack must end with `starts_here` and be complete. If a signal interrupts the last instruction of
-`ends_before`, the stack must continue to the callers of `ends_before`."""
+"""A return address usually follows a call, so it belongs to the function that contains the byte before it. This test has an exception: a
+coroutine whose first function returns to the first byte of `starts_here`, as makecontext arranges it. The byte before it belongs to
+`ends_before`, which contains no call. So no call pushed this return address, and the stack must end with `starts_here` and be complete. If
+a signal interrupts the last instruction of `ends_before`, the stack must continue to the callers of `ends_before`."""
 
 import json
 import os

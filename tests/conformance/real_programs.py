@@ -100,7 +100,7 @@ git log --stat --format='%H %s'; git repack -q -a -d; git fsck --strict; git dif
 
 
 class Program:
-    """A program to record. prepare(folder) writes the input; the command runs in this folder; `files` are compared as output."""
+    """A program to record. prepare(folder) writes the input; the command runs in this folder; files: names of files that are compared like output."""
 
     def __init__(self, name, command, prepare=None, files=(), stdin=None, deterministic=False, needs=None, env=None):
         self.name, self.command, self.prepare, self.files = name, command, prepare, files

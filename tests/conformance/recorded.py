@@ -77,8 +77,8 @@ CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
 def hide_debug_files():
     """Hides the debug files of the machine's libraries from this test and from the commands that it runs: they get a mount namespace with an
-    empty /usr/lib/debug. Otherwise each report decompresses all debug information of libc, which takes most of its time. For tests that
-    make many reports and compare no function or line of a library. Without the right to mount, nothing is hidden."""
+    empty /usr/lib/debug. Otherwise each report decompresses all debug information of libc, which takes most of its time. Tests call this
+    if they make many reports and compare no function or line of a library. Without the right to mount, nothing is hidden."""
     libc = ctypes.CDLL(None)
     if libc.unshare(CLONE_NEWNS) == 0:
         libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None)

@@ -54,8 +54,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-# Values of LD_LIBRARY_PATH that mean the working directory, by compiler. The loader names the libraries ./library.so and library.so. musl
-# ignores an empty entry.
+# (compiler, an entry of LD_LIBRARY_PATH that means the working directory). The loader names the library ./library.so if the entry is ".", and
+# library.so if the entry is empty. musl ignores an empty entry.
 SEARCHED = [("gcc", "."), ("gcc", ""), ("musl-gcc", ".")]
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""--view=rss: fragmented.c has known blocks in use, free memory that these blocks pin, free memory that malloc_trim gives back, and a mapping
-of its own. The program itself measures its resident memory, and what malloc_trim gives back."""
+"""Tests --view=rss with fragmented.c, which has known blocks in use, free memory that these blocks pin, free memory that malloc_trim gives
+back, and a mapping of its own. The program itself measures its resident memory, and how much malloc_trim gives back."""
 
 import glob
 import json
@@ -58,7 +58,8 @@ def divided(tools):
 
 
 def of_library(tools, library):
-    """An allocator in a library maps its memory itself. This memory counts as malloc's, and only that of map_some as the program's."""
+    """An allocator in a library maps its memory itself. This memory counts as memory of malloc; only the mapping of map_some counts as
+    the program's."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, view, _ = look_after_frees(tools, folder, 2, env={"LD_PRELOAD": library})

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""--view=rss on nine patterns of resident memory (eight of resident_patterns.c, and a Lua script with a managed heap), with four allocators: the
-classes add up to the Rss that the program itself reads in smaps_rollup, within 1 % or 256 KiB; at most 1 % is unknown; the pattern is in the
-class, and at the line, where it was planted; and with glibc, the effect of malloc_trim(0) is predicted within 3 % or 1 MiB."""
+"""Tests --view=rss with nine patterns of resident memory (eight of resident_patterns.c, and a Lua script with a managed heap) and with four
+allocators. The classes must add up to the Rss that the program itself reads in smaps_rollup, within 1 % or 256 KiB. At most 1 % may be unknown.
+The pattern must be in the class, and at the line, where it was planted. With glibc, the effect of malloc_trim(0) must be predicted within 3 % or
+1 MiB."""
 
 import glob
 import json

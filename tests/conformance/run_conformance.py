@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs each program of tests/programs alone, with the judge, with allogram, and with both; all counts must be equal.
+"""Runs programs of tests/programs (table CASES) alone, with the judge, with allogram, and with both; all counts must be equal.
 
 The judge is tests/programs/counting_preload.c, which counts independently of allogram. Four questions for each program:
  1. Are standard output, standard error and exit status the same with and without allogram?

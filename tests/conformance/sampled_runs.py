@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Sampled recordings of a program that prints the true sums of its allocations. Over many seeds, the estimates for each function of the
-program must have no bias, and nearly all of their confidence intervals must contain the true value. Realloc, aligned blocks, threads, signal handlers and
-children are sampled, too. If samples cannot answer what a command of allogram is asked for, the command says so in one line and fails.
+program must have no bias, and nearly all of their confidence intervals must contain the true value. Realloc, aligned blocks, threads,
+signal handlers and children are sampled, too. If samples cannot answer what a command of allogram is asked for, the command must say so in
+one line and fail.
 
 Seeds are fixed, and the program allocates the same blocks in every run, so each run of a case has the same result."""
 
@@ -86,7 +87,7 @@ def covered(row, truth):
 
 
 def intervals_include_small_blocks_next_to_a_huge_one(tools):
-    """One block of a function is so large that it is always a sample. Of the function's small blocks 0.4 samples are expected, so usually
+    """One block of a function is so large that it is always a sample. 0.4 of the function's 2000 small blocks are expected to be samples, so usually
     none of them is a sample. The interval must contain the true value also in this case."""
     failures = tap.Failures()
     with recorded.Folder() as folder:

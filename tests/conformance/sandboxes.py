@@ -26,8 +26,8 @@ TRUTH = {
     "silent": [10],
 }
 LATE_BLOCKS = 6000000  # blocks that the program allocates while the writer is stopped
-# The agent makes some system calls only in certain situations. This table has, for each such case, the number of the system call that the agent must
-# make in it. Otherwise the case would not test that the filter allows the call.
+# The agent makes some system calls only in certain situations. For each case with such a situation, this table has the number of the system call
+# that the agent must make. If the agent did not make the call, the case would not test that the filter allows the call.
 RARE = {"jump": 131, "raw": 39, "silent": 39}  # sigaltstack, getpid, getpid
 THREAD_BLOCKS = 4  # blocks of the C library, at most: it allocates one for each thread for which it cannot reuse the stack of an ended thread
 MAPPINGS = 200  # events of mappings and unmappings, at most; these events may be lost, too
@@ -168,7 +168,8 @@ def rare(tools, how):
 
 
 def names(tools, *before):
-    """The names of threads are in the trace. The filter does not hinder this, because the writer reads the names, not the agent."""
+    """The names of threads are in the trace. No filter could prevent this, because the writer reads the names, not the agent. The program runs
+    without a filter here, because it calls prctl itself."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [*before, tools.program("strict_sandbox"), "none", "named"], folder)

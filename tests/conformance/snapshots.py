@@ -98,7 +98,7 @@ def every_so_many_bytes(tools):
         seen = own(tools, first)
         failures.require("the first dump has the blocks at its limit: %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
         failures.expect("end of the first dump", recorded.report(tools, first)["trace"]["end"], "detached")
-        commanded.do("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); all bytes allocated count, freed or not
+        commanded.do("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); freed bytes count, too
         commanded.do("alloc 9 %d" % MIB)
         commanded.dump(2)
         failures.expect("status", commanded.finish(), 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A program with more stacks than 24 bits can number: each block must have the stack that allocated it. The size of a block is a hash of
-its call path (programs/stacks/random_paths.c), so the size shows which stack is right. If there is no memory for more stacks, the report
-must begin with the number of blocks whose stacks are not kept, and must not attribute these blocks to a function."""
+"""A program whose stacks have more nodes (frames) than 24 bits can number: each block must have the stack that allocated it. The size of a
+block is a hash of its call path (programs/stacks/random_paths.c), so the size shows which stack is right. If there is no memory for more
+stacks, the report must begin with the number of blocks whose stacks are not kept, and must not attribute these blocks to a function."""
 
 import os
 import re

@@ -2,8 +2,8 @@
 """Runs a signal handler after each single instruction of a few calls (programs/allocators/stepped.c). The handler allocates, leaves by
 siglongjmp, or forks. The calls are those of an allocator in the program, whose functions have detours (jumps to allogram's code); of an
 allocator in a library, whose functions are interposed (the dynamic loader finds allogram's functions of the same names first); of mmap; and
-of Lua. Every block
-must be recorded once, no free may be a ghost free (the free of a block whose allocation is not in the trace), and nothing may hang."""
+of Lua. Every block must be recorded once, no free may be a ghost free (the free of a block whose allocation is not in the trace), and nothing
+may hang."""
 
 import collections
 import os
@@ -17,7 +17,7 @@ EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["-
 OWN, LIBRARY, LUA = "stepped", "stepped_library", "stepped_lua"
 TAKE = "take_new_chunk"  # a function of allogram's library that is called once in 2700 rounds of stepped
 ACTS = ("malloc", "family", "operators", "mappings")
-# Each fork makes a trace. All instructions of an allocation together make 6,000 traces in a minute of CPU time.
+# Each fork makes a trace. Forks at all instructions of an allocation make 6,000 traces, which takes a minute of CPU time.
 FORK_STRIDE = ("1", "1") if os.environ.get("AG_TEST_SCALE") == "full" else ("3", "7")
 CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
          [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +

@@ -162,7 +162,7 @@ class Terminal:
         self.set_size(rows, columns)
 
     def read(self, seconds):
-        """Reads what the program writes, for at most SECONDS if it writes nothing."""
+        """Waits at most SECONDS for output of the program, and reads it. Returns whether there was output."""
         if select.select([self.fd], [], [], seconds)[0]:
             self.screen.feed(os.read(self.fd, 1 << 16))
             return True
@@ -172,7 +172,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def wait_for(self, what, holds):
-        """Reads until HOLDS() of the screen's text is true."""
+        """Reads until HOLDS(text of the screen) is true."""
         end = time.monotonic() + SECONDS
         while not holds(self.screen.text()):
             if time.monotonic() > end:
@@ -180,7 +180,7 @@ class Terminal:
             self.read(0.05)
 
     def settle(self):
-        """Reads until the program has written nothing for 0.3 s: what it draws may arrive in parts."""
+        """Reads until the program has written nothing for 0.3 s, because its output may arrive in parts."""
         while self.read(0.3):
             pass
 

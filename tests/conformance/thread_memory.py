@@ -13,8 +13,8 @@ import recorded
 import tap
 
 THREADS = 20000
-WRITER_MOST_KIB = 100 * 1024  # 5 KiB for each thread; without the release it would be 8 KiB for each thread
-SHARED_MOST_KIB = 300 * 1024  # the soft limit for buffers of events in the live file; without the release it would be nearly a GiB
+WRITER_MOST_KIB = 100 * 1024  # 5 KiB for each thread; without the release, the writer would need 8 KiB for each thread
+SHARED_MOST_KIB = 300 * 1024  # the soft limit for buffers of events in the live file; without the release, the shared memory would be nearly a GiB
 
 
 def read(path):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""--view=mappings: how much of what the program mapped is resident, how much is not, and how much more was mapped at the end than half-way.
-touched_mappings.c prints these numbers of its own mappings. For python3 and node the test reads them in /proc/PID/smaps and pagemap, for the pages
-that the program mapped according to the records of the trace. The mappings of an allocator whose blocks are recorded are not in the view."""
+"""Tests --view=mappings: how much of the memory that the program mapped is resident, how much is not, and how much more was mapped at the
+end than half-way. touched_mappings.c prints these numbers of its own mappings. For python3 and node the test reads the numbers in
+/proc/PID/smaps and pagemap, for the pages that the program mapped according to the records of the trace. The mappings of an allocator whose
+blocks are recorded are not in the view."""
 
 import bisect
 import glob
@@ -24,7 +25,7 @@ KEYS = "mapped_bytes resident_bytes untouched_bytes growth_bytes".split()
 
 
 def sums_of(view):
-    """{function that called mmap: the sums of its rows}; a sum is null if one of its numbers is null"""
+    """{function that called mmap: the sums of its rows}; a sum is None if one of its numbers is None"""
     found = {}
     for row in view["mappings"]:
         sums = found.setdefault(row["frames"][0]["function"], dict.fromkeys(KEYS, 0))
@@ -74,7 +75,7 @@ def time_of_last(tools, trace):
 
 
 def views(tools, trace):
-    """The text, time windows, and conditions of --fail-if."""
+    """Tests the text of the view, time windows, and conditions of --fail-if."""
     failures = tap.Failures()
     text = recorded.run([tools.allogram, "report", trace, "--view=mappings"]).stdout.decode()
     failures.require("the text has the columns: %s" % text, re.search(r"resident MiB +untouched MiB", text) is not None)
@@ -149,7 +150,7 @@ def mapped_by_kernel(smaps):
 
 
 def overlaps(ranges, kernel):
-    """Yields each part of a range that is mapped, with the kernel's mapping."""
+    """Yields (low, high, mapping) for each part of the ranges that lies in a mapping of the kernel's list."""
     at = 0
     for low, high in ranges:
         while at > 0 and kernel[at - 1][1] > low:
@@ -162,7 +163,7 @@ def overlaps(ranges, kernel):
 
 
 def read_state(pid):
-    """The program runs and waits. Returns its mappings, and a copy of its pagemap's file."""
+    """Reads the state of a program that waits. Returns the result of mapped_by_kernel, and {(low, high): bytes of pagemap} of resident mappings."""
     with open("/proc/%d/smaps" % pid, encoding="utf-8", errors="replace") as file:
         kernel = mapped_by_kernel(file.read())
     with open("/proc/%d/pagemap" % pid, "rb") as pagemap:
@@ -184,8 +185,8 @@ def resident_in(part, present):
 
 
 def like_the_kernel(tools, command):
-    """The program prints a line when it has its memory. The writer looks at the memory, then the program is killed, so that its mappings at
-    the end are those that the kernel showed."""
+    """The program prints its pid when it has its memory. The test waits until the writer has looked at the memory, reads the kernel's numbers, and
+    kills the program, so that the program's mappings at the end are those that the kernel showed."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         run = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", *command],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs in C++ and Rust. A comment in each program has the number of blocks of each type, and of blocks without a type; the report must
-have the same numbers. The programs are built with and without optimization; with optimization, all functions from whose names the type is
-known are inlined."""
+have the same numbers. Reports derive the types from the names of functions of the standard library. The programs are built with and without
+optimization; with optimization, these functions are inlined."""
 
 import os
 import re

@@ -112,8 +112,9 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-# Starts the program in its arguments 20 times, each time in a child that ends at once, so that this process becomes the parent of the program. For
-# this it is a subreaper; with the argument "init" it first creates a child that is the first process of a PID namespace, and the child does all this.
+# Starts the program in its arguments 20 times, each time from a child that ends at once, so that this process becomes the parent of the program.
+# For this it becomes a subreaper. With the argument "init" it first creates a child that is the first process of a PID namespace; then the child
+# does all this.
 ADOPTER = r"""
 #define _GNU_SOURCE
 #include <sched.h>
@@ -261,7 +262,7 @@ def counted_however_short(tools):
 
 def without_the_agents_file(tools):
     """The program makes a mount namespace in which the agent's file does not exist. The programs that it executes get an LD_PRELOAD without
-    the agent, so the loader prints no error. The loader still prints one for each of the four shells that system and popen start, and one
+    the agent, so the loader prints no error. The loader still prints an error for each of the four shells that system and popen start, and
     for each of the three programs that these shells execute. The 10 other programs and the four shells count as not recorded."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -382,7 +383,7 @@ def maps_of(pid):
 
 
 def executed_at_the_end(tools):
-    """The program starts another one by system calls of its own and ends before the other one begins to record."""
+    """The program starts another program by system calls of its own, and ends before the recording of that program begins."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         plain, source, starter = build(folder), os.path.join(folder, "late.c"), os.path.join(folder, "late")
@@ -460,7 +461,7 @@ def deep_binding(tools):
     return failures
 
 
-# Allocates by glibc's inner names. With -DWRAPPER, the program's own functions named malloc and free do, and the program calls these.
+# Allocates by glibc's inner names. With -DWRAPPER, the program calls functions of its own named malloc and free, which call the inner names.
 INNER_NAMES = r"""
 #include <stddef.h>
 extern void *__libc_malloc(size_t size);
@@ -568,8 +569,8 @@ def linux_version():
 
 
 def statuses(tools, is_patient):
-    """The traces of processes that are not direct children of `run` contain the exit status. Linux gives the status of a process whose parent
-    has taken it from 6.15 on (src/writer/process_watch.h)."""
+    """The traces of processes that are not direct children of `run` contain the exit status. If the parent of a process has taken the status
+    already, Linux still gives it from version 6.15 on (src/writer/process_watch.h)."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         command = ["bash", "-c", 'sh -c "sleep 0.05; exit 3"; sh -c "sleep 0.05; kill -9 \\$\\$"; true']

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs and plugins whose linker wrote no sorted table of their functions (.eh_frame_hdr), as musl-gcc does by default. Each stack must
-reach main. Files that say something wrong about their tables must not disturb the program."""
+"""Programs and plugins without a sorted table of their functions (.eh_frame_hdr), which musl-gcc does not make by default. Each stack must
+reach main. Files with wrong statements about their tables must not disturb the program."""
 
 import os
 import shutil
@@ -113,7 +113,7 @@ def section_headers(image):
 
 
 def wrong_files(path):
-    """Copies of a plugin whose file says something wrong about .eh_frame: {what: the bytes}."""
+    """{what is wrong: the bytes of the file}: copies of a plugin with wrong statements about .eh_frame."""
     with open(path, "rb") as file:
         good = file.read()
     header = next(at for at, name in section_headers(good) if name == b".eh_frame")

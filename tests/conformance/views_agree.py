@@ -59,7 +59,7 @@ def blocks_agree(failures, view, sums):
 
 
 def stacks_agree(failures, tools, trace, view):
-    """The heading of a list of stacks counts the stacks that were recorded, however many frames are shown."""
+    """The heading of a list of stacks has the number of recorded stacks, which does not depend on the number of frames that are shown."""
     rows = view("sites", "--by=stack")["sites"]
     for name, metric in (("leaks", "in_use_blocks"), ("peak", "peak_blocks"), ("temporary", "temporary_blocks")):
         wanted = sum(row["own"][metric] != 0 for row in rows)

@@ -2,11 +2,12 @@
  * allocates and frees. Tests compare allogram's counts with these, and call this library the judge.
  *
  * It is preloaded instead of the profiler, or after the profiler in the same process, and shares no
- * code with the profiler. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so
- * they survive every end of the program (exec, _exit, SIGKILL). The rest of the state is in memory
- * that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts from zero. Only the
- * set of the addresses of all blocks is copied to the child, so that it knows the blocks that it
- * has inherited. A child of vfork shares its parent's memory and is counted as its parent.
+ * code with the profiler. The counters are in a file mapped shared, $COUNTING_FOLDER/PID.N.count
+ * (N: the number of earlier execs of the process, in three digits), so they survive every end of
+ * the program (exec, _exit, SIGKILL). The rest of the state is in memory that the kernel clears in
+ * a forked child (MADV_WIPEONFORK), so a child starts from zero. Only the set of the addresses of
+ * all blocks is copied to the child, so that the child knows which blocks it has inherited. A child
+ * of vfork shares its parent's memory and is counted as its parent.
  *
  * One spin lock, taken with all signals blocked, protects everything: slow, but easy to verify. */
 #include <dlfcn.h>
@@ -36,8 +37,8 @@ enum {
 struct counters { /* tests/conformance/counted.py reads this layout: change both together */
     uint64_t magic, pid;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
-    /* frees of blocks that are in no table: of those that a parent process had allocated before the
-     * fork, and of all others */
+    /* frees of blocks that are not in the table: blocks that a parent process had allocated before
+     * the fork (inherited), and all others (ghost) */
     uint64_t inherited_frees, ghost_frees;
     uint64_t in_use_blocks, in_use_bytes, peak_blocks, peak_bytes, temporary_blocks, threads;
     uint64_t overflow; /* 1: the table of blocks was too small, and the numbers are wrong */

@@ -179,8 +179,8 @@ static APART void dies_large(void) {
     dies(6000, DYING);
 }
 
-/* A block with a finalizer lives until the finalizer has run; what the finalizer allocates belongs
- * to the program. */
+/* A block with a finalizer lives until the finalizer has run. Blocks that the finalizer allocates
+ * are recorded like other blocks of the program. */
 static int n_finalized;
 
 static APART void in_finalizer(void *block, void *unused) {

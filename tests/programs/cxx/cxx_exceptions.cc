@@ -1,7 +1,7 @@
 /* cxx_exceptions.cc: throws 500 exceptions through 1 to 25 frames, each frame with an object that
  * owns a block of 77 bytes. Each frame except the innermost rethrows the exception, and every tenth
- * exception is kept by an exception_ptr. The judge (counting_preload.c) counts the C++ runtime's
- * own blocks. Exception number r (0 to 499) passes r % 25 + 1 frames: 20 * 325 frames in all.
+ * exception is kept by an exception_ptr. Exception number r (0 to 499) passes r % 25 + 1 frames:
+ * 20 * 325 frames in all.
  *
  * In the counts below, `runtime` stands for further blocks that the C library or the language's runtime allocates; the
  * judge (counting_preload.c) counts them.

@@ -1,5 +1,5 @@
 %% attached_node.erl: a node for tests of `allogram attach` and `allogram observe`. It evaluates each line that it reads and prints the result.
-%% Some of its functions start processes that compute known results, or whose memory is known; others list what a tracer has left in the node.
+%% Some functions of this module start processes with known results or known memory; others list what a tracer has left in the node.
 -module(attached_node).
 -export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1, request_rate/1, many/1, accept/0, answer/2, plant/0, grow/1, keep_binaries/0, ask_memory/0]).
 

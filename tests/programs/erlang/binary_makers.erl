@@ -41,7 +41,7 @@ answer(Worker, Command) ->
     Worker ! {self(), Command},
     receive {Worker, Answer} -> Answer end.
 
-%% Waits until each scheduler has freed those of its blocks whose free another scheduler requested.
+%% Waits until all requested frees are done: a block that another scheduler frees is freed a little later, by the scheduler that owns it.
 settle() ->
     erlang:garbage_collect(),
     timer:sleep(200).

@@ -1,5 +1,5 @@
 # julia_guest.jl LIBRARY CASE: the Julia program that the tests of adapters record (tests/conformance/adapter_kit.py). CASE is the function to
-# run. It counts the blocks that it allocates, by type; `tell` prints the counts for the test. LIBRARY is built from julia_mixed.c.
+# run. The program counts the blocks that it allocates, by type; `tell` prints the counts for the test. LIBRARY is built from julia_mixed.c.
 const library, case = ARGS
 
 mutable struct Small

@@ -2,7 +2,7 @@
  *
  *   constructor of priority 101     3 x 101        atexit handler                  5 x 105
  *   constructor of priority 200     2 x 102        thread-specific destructor      6 x 106
- *   constructor                     1 x 103        the value it frees              1 x 107
+ *   constructor                     1 x 103        the value that this frees       1 x 107
  *   main                            4 x 104        destructor                      7 x 108
  *
  * Two of the atexit handler's blocks are freed.

@@ -1,10 +1,10 @@
 /* faults.c: without an argument, a program without a fault. An argument names a fault to plant;
  * `report` must find that fault, and nothing else.
  *
- * The program keeps 64 blocks of 4, 5 and 6 KiB, each size allocated on a source line of its own,
- * and replaces the oldest of them in each of 20000 rounds. So no block is temporary (freed before
- * the next allocation), no line has half of the peak (960 KiB), and all blocks are freed in the
- * end. These arguments plant no fault:
+ * The program keeps 64 blocks of each of three sizes: 4, 5 and 6 KiB. Each size is allocated on a
+ * source line of its own. In each of 20000 rounds the oldest block of each size is replaced. So no
+ * block is temporary (freed before the next allocation), no line has half of the peak (960 KiB),
+ * and all blocks are freed in the end. These arguments plant no fault:
  *
  *   cache      2000 blocks of 64 bytes are allocated before the first round
  *   newest     one block of 64 bytes each round, of which the newest 10000 are kept
@@ -14,7 +14,7 @@
  *
  *   leak       each round loses 48 bytes: 20000 blocks, 960000 bytes
  *   pairs      each round loses 48 bytes on one line of a function, and 32 on another
- *   sometimes  each round makes 48 bytes and loses those of every tenth: 2000 blocks, 96000 bytes
+ *   sometimes  each round makes a block of 48 bytes; every tenth is lost: 2000 blocks, 96000 bytes
  *   storm      each round makes three blocks and frees each at once: 60000 blocks
  *   peak       half-way, 64 blocks of 64 KiB are in use together: 4 MiB
  *   foreign    a thread frees what main makes, 200 batches of 200: 40000 blocks, 1920000 bytes

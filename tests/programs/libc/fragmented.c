@@ -4,7 +4,8 @@
  * giving them back by itself. keep_large makes a large block that lives on. map_some maps memory
  * without malloc.
  *
- * It waits SECONDS, and then prints by how much malloc_trim(0) decreases its resident memory. */
+ * The program waits SECONDS, and then prints by how much malloc_trim(0) decreases its resident
+ * memory. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * blocks are freed, half of them by a free that dlvsym finds. Then maps 300 pages by the libc's
  * mmap and unmaps 100. With an argument, it makes no strings and no blocks. In a recorded program,
  * a function has to have the same address, however it was looked up. The agent also exports the
- * operators of C++, which this program does not have: there they return NULL if they cannot
- * allocate. */
+ * operators of C++, which this program does not have: in this program they return NULL if they
+ * cannot allocate. */
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>

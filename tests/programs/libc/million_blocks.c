@@ -1,7 +1,7 @@
 /* million_blocks.c: allocates a million blocks of 16 + i % 64 bytes, frees every second one, then
- * allocates 100000 of 1000 bytes. The peak is after that: 47.5 MB - 23.5 MB + 100 MB is more than
- * 47.5 MB. At the end the blocks with odd i are in use. The array of pointers (1 block of 1100000 *
- * 8 bytes) is in use, too; only the lines with @ count it.
+ * allocates 100000 of 1000 bytes and frees these. The peak is before the last frees: 47.5 MB - 23.5
+ * MB + 100 MB is more than 47.5 MB. At the end the blocks with odd i are in use. The array of
+ * pointers (1 block of 1100000 * 8 bytes) is in use, too; only the lines with @ count it.
  *
  * The sum over a million of 16 + i % 64 is 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000 bytes;
  * that of the even i is 500000 * 16 + 15625 * 992 = 23500000, that of the odd i 24000000.

@@ -6,10 +6,10 @@
  * the mappings that are left.
  *
  * Without threads, memory from mmap and mremap is counted page by page: a table has the mapping to
- * which each page belongs. Each call changes it as mmap(2), munmap(2) and mremap(2) describe, and
- * at the end it is compared with /proc/self/maps. Memory from sbrk is counted in bytes, and is not
- * compared. Prints a line of JSON for each function, and then a line with the result of the
- * comparison. */
+ * which each page belongs. Each call changes the table as mmap(2), munmap(2) and mremap(2)
+ * describe, and at the end the table is compared with /proc/self/maps. Memory from sbrk is counted
+ * in bytes, and is not compared. Prints a line of JSON for each function, and then a line with the
+ * result of the comparison. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -127,8 +127,8 @@ static uint32_t note_mapping(enum owner owner, uint64_t bytes) {
     return n_mappings;
 }
 
-/* Whether each page of a range is a mapping of this program, or not mapped: other memory, such as
- * that of a library, must stay as it is. */
+/* Whether each page of a range belongs to a mapping of this program, or is not mapped: other
+ * memory, such as that of a library, must stay as it is. */
 static bool is_ours(char *address, size_t bytes) {
     unsigned char is_resident;
     for (char *page = address; page < address + bytes; page += PAGE) {
@@ -269,8 +269,8 @@ static void one_step(char *arena, struct place *places, int fd) {
             note_unmap(in_arena, bytes);
         }
         break;
-    case 5: { /* from within a mapping, maybe beyond its end; then an unaligned address, which must
-               * fail */
+    case 5: { /* a range that begins in a mapping or at its end, and may go beyond it; then an
+               * unaligned address, which must fail */
         char *at = place->address + below(&state, 1 + place->bytes / PAGE) * PAGE;
         if (place->bytes > 0 && is_ours(at, bytes) && munmap(at, bytes) == 0) {
             note_unmap(at, bytes);

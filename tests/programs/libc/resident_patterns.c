@@ -11,8 +11,8 @@
  *              thread-local storage of PLUGIN
  *   files      a private mapping of a file, part of which is changed
  *
- * When the pattern is there, it waits SECONDS, prints its resident memory as smaps_rollup has it,
- * and by how much malloc_trim(0) decreases it. */
+ * When the pattern is there, the program waits SECONDS. Then it prints its resident memory, as in
+ * smaps_rollup, and by how much malloc_trim(0) decreases this memory. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>

@@ -3,7 +3,7 @@
  * sampled MODE. Each of the first four modes allocates from functions of its own and frees half of
  * the blocks: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn),
  * `heavy` (many small and few very large blocks: size = 64 / u^(1/1.5) with a random u), `huge`
- * (one of 50 MB, after a while 2000 of 100 bytes from the same function). The others: `odd`
+ * (one of 50 MB, after a pause 2000 of 100 bytes from the same function). Other modes: `odd`
  * (realloc, calloc, aligned, size 0, usable size), `threads` (one allocates, another frees),
  * `handler` (allocates in a signal handler), `fork` (a child frees blocks of its parent and
  * allocates), `stopped` (a child, which is not recorded with --follow=none, uses and frees the

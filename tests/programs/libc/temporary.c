@@ -6,8 +6,8 @@
  *   500 blocks resized at once (the old one dies) and freed at once    1000
  *   10 blocks freed at the end, oldest first: only the last made          1
  *
- * If one allocation between a block's allocation and its free is tolerated (@within), the first
- * block of each pair (2000) and one more of the ten count too.
+ * If one other allocation may lie between the allocation and the free of a block (@within), the
+ * first block of each pair (2000) and one more of the ten count, too.
  *
  * @allocated_blocks 1000 + 2000 + 2000 + 1000 + 10
  * @freed_blocks     6010

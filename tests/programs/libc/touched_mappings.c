@@ -1,8 +1,8 @@
-/* touched_mappings.c: maps memory in different ways, touches a part of it, and prints for each of
- * its functions how many bytes are mapped at the end, resident, not resident, and how many more are
- * mapped at the end than in the middle of its run: a line of JSON for each. A child that it forks
- * maps memory of its own, and prints its line with "of": "child". The memory stays as it is for a
- * while before the program ends, so that the writer looks at it. */
+/* touched_mappings.c: maps memory in different ways, touches a part of it, and prints a line of
+ * JSON for each of its functions: how many bytes are mapped at the end, how many of these are
+ * resident and not resident, and how many more are mapped at the end than in the middle of the
+ * run. A forked child maps memory of its own, and prints its line with "of": "child". The memory
+ * stays as it is for a while before the program ends, so that the writer looks at it. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define KEPT __attribute__((noinline, noclone))
 enum { PAGE = 4096 };
-enum { BEFORE_MS = 4000, AFTER_MS = 1500 }; /* the middle of the run is in the first part */
+enum { BEFORE_MS = 4000, AFTER_MS = 1500 }; /* the middle of the run is in the first pause */
 
 static char *checked(char *p) {
     if (p == MAP_FAILED) {

@@ -1,8 +1,8 @@
 -- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one function
 -- each. The tests find lines by their text, and contain the expected numbers of blocks.
 
--- Lua's table of strings grows here, and not in one of the cases. The cases make other strings than these: if one of these strings is dead
--- and not yet collected, Lua would use it again, and a case would allocate no block.
+-- Lua's table of strings grows here, and not in one of the cases. The cases make other strings than these, because Lua would use an existing
+-- string again, and then the case would allocate no block.
 strings_of_the_script = {}
 for i = 1, 1000 do strings_of_the_script[i] = string.char(1 + i % 26, 1 + math.floor(i / 26)) end
 
@@ -144,7 +144,7 @@ end
 -- a callback raises an error while an array or a stack is reallocated. The frames that the adapter read for the reallocation must not be
 -- used for later stacks.
 function left_while_it_moves()
-  collectgarbage("stop") -- during the reallocation neither the old array nor the new one may be read
+  collectgarbage("stop") -- a collection would read the array, which is not possible during its reallocation
   local t = {}
   for i = 1, 64 do t[i] = i end
   raise_at(_VERSION == "Lua 5.5" and 4 + 9 * 128 or 16 * 128) -- the size of an array of 128 values
@@ -156,7 +156,7 @@ function left_while_it_moves()
 end
 
 -- constructors, for which Lua saves no program counter. After --= is the number of blocks allocated at this line, counted by hand. A
--- table is one block; its array and its fields are one each, when there are any; `...` is put into the array at the line of the
+-- table is one block; its array is another one, and so are its fields, if there are any; `...` is put into the array at the line of the
 -- closing brace.
 local function in_a_loop()
   for i = 1, 100 do

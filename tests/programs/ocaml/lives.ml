@@ -1,5 +1,5 @@
-(* Known numbers of blocks: a compaction moves blocks of one word, or they die in the major heap; other blocks are in a minor heap
-   that is resized. Then a recursion allocates until the stack is full. *)
+(* Known numbers of blocks: blocks of one word, which a compaction moves or which die in the major heap, and blocks in a minor heap that
+   is resized. Then a recursion allocates until the stack is full. *)
 let kept = ref []
 let moved i = ref i [@@inline never]
 let resized i = ref i [@@inline never]

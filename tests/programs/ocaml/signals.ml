@@ -1,4 +1,4 @@
-(* The handler of a timer allocates eighty words each time, at any point of the program. *)
+(* The handler of a timer allocates eighty words (with headers) each time, at any point of the program. *)
 let handled = ref 0
 let rec build n acc = if n = 0 then acc else build (n - 1) ((n, string_of_int n) :: acc)
 

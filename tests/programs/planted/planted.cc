@@ -1,4 +1,4 @@
-/* planted.cc: small programs with one memory bug each, as planted.c.
+/* planted.cc: small programs with one memory bug each, as in planted.c.
  *
  *   leak       a base class has no virtual destructor, so the members of the derived class are lost
  *   temporary  a function takes its vector by value

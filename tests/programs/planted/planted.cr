@@ -1,4 +1,4 @@
-# planted.cr: small programs with one memory bug each, as planted.c.
+# planted.cr: small programs with one memory bug each, as in planted.c.
 #
 #   cache  results are remembered in a class variable that is never cleaned
 #   peak   all rows are made before the first is used

@@ -1,4 +1,4 @@
-%% planted.erl: small programs with one memory bug each, as planted.c.
+%% planted.erl: small programs with one memory bug each, as in planted.c.
 %%
 %%   leak  a process adds each event to its state, and never removes one
 -module(planted).

@@ -1,4 +1,4 @@
--- planted.lua: small programs with one memory bug each, as planted.c.
+-- planted.lua: small programs with one memory bug each, as in planted.c.
 --
 --   cache  results are remembered in a table that is never cleaned
 --   peak   the lines of a report are collected before they are counted

@@ -1,4 +1,4 @@
-(* planted.ml: small programs with one memory bug each, as planted.c.
+(* planted.ml: small programs with one memory bug each, as in planted.c.
 
    cache  results are remembered in a table that is never cleaned
    leak   each connection adds a handler to a list, and none removes it *)

@@ -1,4 +1,4 @@
-/* planted.rs: small programs with one memory bug each, as planted.c.
+/* planted.rs: small programs with one memory bug each, as in planted.c.
  *
  *   leak       parent and child have counted references to each other
  *   temporary  a comparison makes lower-case copies of both names

@@ -5,14 +5,14 @@
  *                                          the wait must not end with EINTR
  *     attached_meanwhile calls SECONDS     calls on sockets with a timeout, and io_uring_enter:
  *                                          they must end by their timeout, and not with EINTR
- *     attached_meanwhile writes SECONDS    writes to a full pipe, which last 20 ms and more: a
- *                                          write must write all bytes, unless it lasts longer
- *                                          than PROTECTED_MS
+ *     attached_meanwhile writes SECONDS    writes of more bytes than the pipe has room for, to a
+ *                                          slow reader: a write must write all bytes, unless it
+ *                                          lasts longer than PROTECTED_MS
  *     attached_meanwhile clones SECONDS    children of clone with CLONE_VM allocate in the memory
  *                                          of this process: each must exit with MEANT_STATUS
  *
- * Prints the number of rounds and how many of them were disturbed. The exit status is 1 if a round
- * was disturbed. */
+ * Prints the number of rounds (`calls`: of calls) and how many of them were disturbed. The exit
+ * status is 1 if any was disturbed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>

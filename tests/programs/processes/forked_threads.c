@@ -3,12 +3,12 @@
  *
  *     forked_threads HOW CHILDREN THREADS
  *
- * HOW is `fork`, or `raw`: a child of the raw system call, which starts its threads before anything
- * else.
+ * HOW is `fork`, or `raw`: the raw system call makes the child, which starts its threads before it
+ * does anything else.
  *
  * The process itself and each of its children, one after the other, has THREADS threads that wait
- * for each other. Then each thread, and the main thread when they have ended, allocates 10 blocks
- * of 60 bytes and frees them. So every process has (THREADS + 1) * 10 blocks of that size. */
+ * for each other. Then each of them allocates 10 blocks of 60 bytes and frees them; so does the
+ * main thread when they have ended. So every process has (THREADS + 1) * 10 blocks of that size. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -71,8 +71,8 @@ int main(int argc, char **argv) {
         int status = 0;
         if (child == 0) {
             /* Threads of a raw child run on the stacks that the C library kept, for which it
-             * allocates nothing. Threads of a forked child have new, larger stacks, so that none
-             * lies where its parent had a stack. */
+             * allocates nothing. Threads of a forked child have new, larger stacks, so that no
+             * stack lies where the parent had one. */
             run_threads(n_threads, is_raw ? STACK_BYTES : 4 * STACK_BYTES);
             _exit(0);
         }

@@ -1,7 +1,7 @@
-/* hostile_host.c: between two batches of 500 blocks of 12 bytes (the first is freed at the end) the
- * program changes its own process in a way that could break a recorder; the argument says how.
- * Right after the change the program allocates and frees 20000 blocks of 10 bytes, which are more
- * events than fit into the recorder's current buffer. The arguments:
+/* hostile_host.c: between two batches of 500 blocks of 12 bytes (the first batch is freed at the
+ * end) the program changes its own process in a way that could break a recorder; the argument says
+ * how. Right after the change the program allocates and frees 20000 blocks of 10 bytes, which are
+ * more events than fit into the recorder's current buffer. The arguments:
  *
  *   descriptors  closes every descriptor from 3 on
  *   standard     closes every descriptor and opens /dev/null as 0 to 19

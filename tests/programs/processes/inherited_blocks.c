@@ -1,8 +1,8 @@
 /* inherited_blocks.c: allocates 60 blocks of 48 bytes and forks. The child frees 10 of them, gives
  * 10 others to realloc (5 of which grow to 4096 bytes and 5 of which keep their size), fails to
  * realloc 3 more, and frees 2 of these. It allocates 20 x 48 bytes and frees 5 of them. It forks a
- * grandchild, which frees 4 blocks of the first process and 6 of its parent's, and reallocates one
- * of each. So the second generation inherits blocks of two processes.
+ * grandchild, which inherits blocks of both processes: it frees 4 blocks of the first process and 6
+ * of the child, and reallocates one block of each.
  *
  * @process          parent
  * @allocated_blocks 60

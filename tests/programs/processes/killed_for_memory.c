@@ -1,6 +1,6 @@
 /* killed_for_memory.c: grows until the kernel kills it for lack of memory. It counts its
  * allocations in a file mapped shared, $PROGRESS, which survives the kill: those begun (written
- * before the call) and those done (written after the memory was touched). One of four blocks is
+ * before the call) and those done (written after the memory was touched). Every fourth block is
  * allocated by grow_little, the others by grow_much.
  *
  * Arguments: a file, which is mapped and read, so that it is resident; its size in KiB; the size of

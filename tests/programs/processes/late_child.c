@@ -55,7 +55,8 @@ static void wait_for_byte(int fd) {
     }
 }
 
-/* go: a byte arrives here when C may go on; done: closed when C ends. */
+/* go: C continues when it has read a byte from this pipe. done: the write end of a pipe that B and
+ * C keep open, so that A and D notice when C has ended. */
 static int be_b(int go, int done) {
     early();
     if (syscall(SYS_fork) == 0) {

@@ -1,7 +1,7 @@
 /* shared_children.c: children that share their parent's memory. Their blocks lie in their parent's
  * heap and count as their parent's. Three threads that never allocated before, one after the other,
  * each make such a child: by vfork, by clone with CLONE_VM and CLONE_VFORK, and by clone with
- * CLONE_VM alone, after which the parent waits for the child. A child allocates 3 x 33 bytes and
+ * CLONE_VM alone (then the parent waits for the child). A child allocates 3 x 33 bytes and
  * frees one block, maps and unmaps a page, and raises a signal whose handler allocates 1 x 7 bytes.
  * Then its parent, in the same thread, allocates and frees 50000 x 16 bytes, and keeps 1 x 5 bytes.
  * While the first of these threads runs, main allocates and frees 50000 x 24 bytes. In the end main

@@ -1,8 +1,8 @@
 /* spawned.c: children made by vfork and exec, posix_spawn, system and popen. With a number as its
- * argument the program is such a child and allocates that many blocks of 3 bytes. The shells of
- * system and popen are other programs, so the judge (counting_preload.c) counts them. Before its
- * exec, a vfork child shares its parent's memory, so the block that it allocates counts for the
- * parent.
+ * argument the program is such a child and allocates that many blocks of 3 bytes. The counts of the
+ * shells of system and popen are not known here; only the judge (counting_preload.c) counts them.
+ * Before its exec, a vfork child shares its parent's memory, so the block that it allocates counts
+ * for the parent.
  *
  * In the counts below, `runtime` stands for further blocks that the C library or the language's
  * runtime allocates; the judge (counting_preload.c) counts them.

@@ -25,7 +25,7 @@
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
  *   named    a thread that names itself "painter" and lives for 60 ms (without a filter only)
  *   kept     700000 blocks of 16 that are never freed
- *   late     6000000 blocks of 16, freed: over 64 MiB of events if the trace's writer is stopped
+ *   late     6000000 blocks of 16, freed: over 64 MiB of events, while the test stops the writer
  *   jump     200 times, a handler leaves a loop of mmap and munmap by longjmp, and 10 blocks of 20
  *            follow
  *   raw      a child made by a raw system call, with 3000 blocks of 30; its parent has 10

@@ -1,5 +1,5 @@
 /* rust_vectors.rs: a Rust program: vectors that grow, strings, boxes, a map, a thread, an over-aligned type
- * and a caught panic. The judge (counting_preload.c) gives the exact counts.
+ * and a caught panic.
  *
  * In the counts below, `runtime` stands for further blocks that the C library or the language's runtime allocates; the
  * judge (counting_preload.c) counts them.

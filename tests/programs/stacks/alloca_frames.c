@@ -1,6 +1,6 @@
 /* alloca_frames.c: frames whose size the compiler does not know: alloca, arrays of variable length,
- * over-aligned locals (whose frames are found through a saved pointer). 3000 rounds of three
- * functions, each with one block of 30, 31, 32 bytes.
+ * over-aligned locals (whose frames are found through a saved pointer). Each of 3000 rounds calls
+ * three functions, which allocate one block each, of 30, 31 and 32 bytes.
  *
  * @allocated_blocks 9000
  * @allocated_bytes  3000 * (30 + 31 + 32)

@@ -1,6 +1,6 @@
-/* longjmp_deep.c: leaves frames up to 60 deep by longjmp, 2000 times. Each frame has allocated one
- * block of 16 bytes; the blocks form a chain, which the frame that caught the jump frees, newest
- * first. The depth of round r is r % 60 + 1.
+/* longjmp_deep.c: leaves up to 60 frames at once by longjmp, 2000 times. Each frame has allocated
+ * one block of 16 bytes; the blocks form a chain, which the function that called setjmp frees,
+ * newest first. The depth of round r is r % 60 + 1.
  *
  * @allocated_blocks 33 * 1830 + 20 * 21 / 2
  * @allocated_bytes  16 * (33 * 1830 + 20 * 21 / 2)

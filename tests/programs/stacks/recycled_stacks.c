@@ -1,7 +1,7 @@
-/* recycled_stacks.c: coroutines whose stacks are cut from one pool, anew in each round, at another
- * place and with another size; the rest of the pool is inaccessible. So the memory above a stack,
- * in which an earlier round had the outer frames of another stack, is not readable. Each round
- * allocates and frees three blocks at a depth of its own.
+/* recycled_stacks.c: in each round, a coroutine runs on a stack that is cut from one pool of
+ * memory, at another place and with another size; the rest of the pool is inaccessible. So the
+ * memory above a stack, in which an earlier round had the outer frames of another stack, is not
+ * readable. Each round allocates and frees three blocks at a depth of its own.
  *
  * @allocated_blocks 3 * 12000
  * @allocated_bytes  300 * 12000

@@ -1,5 +1,5 @@
 /* thread_turns.c: two threads take strict turns, so that the peak is known although two threads
- * make it. A allocates 1000 bytes, B frees them and allocates 500, A frees those, 20000 times.
+ * make it. 20000 times, A allocates 1000 bytes, B frees them and allocates 500, and A frees these.
  * Once, in the middle, B allocates 100 x 40 bytes before it frees A's block. If allogram orders the
  * threads' events wrongly, the peak that it reports is another one.
  *
