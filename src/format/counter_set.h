@@ -82,8 +82,9 @@ struct ag_counter_set {
      * changes when nodes are removed. So a reader that finds the same version before and after its
      * reads has read a consistent state. */
     _Atomic uint32_t version;
-    /* tree: number of the set in the trace. is_clocked: the times of nodes are raw clock values
-     * (segment.h, section 5), not ns */
+    /* tree: number of the set in the trace. word_bytes: size of a word, in which the runtime counts
+     * allocations. is_clocked: the times of nodes are raw clock values (segment.h, section 5), not
+     * ns */
     uint32_t tree, word_bytes, thread_id, is_clocked;
     /* number of the last snapshot of the set that the program itself recorded; 0: none */
     _Atomic uint32_t snapshot;

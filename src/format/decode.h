@@ -58,10 +58,11 @@ const char *ag_decode_code_text(enum ag_decode_code code); /* "cut short", for m
 struct ag_trace_file; /* the file, open read-only, with its list of chunks and its damage */
 
 /* Opens PATH, which must be a regular file. Returns 0, or a negative errno with the reason in
- * *ret_error. A file without a valid index is read from chunk to chunk: its readable part is
- * opened, and ag_trace_file_damage returns the first damaged place or, if all chunks are whole, why
- * there is no valid index. The caller closes *ret_file. The file is read with pread, never mapped:
- * a file that shrinks meanwhile gives an error, not a SIGBUS. */
+ * *ret_error. If the file has no valid index, its chunks are listed by reading one chunk header
+ * after the other, up to the first damage. Then ag_trace_file_damage returns the first damaged
+ * place or, if all chunks are whole, why there is no valid index. The caller closes *ret_file. The
+ * file is read with pread, never mapped: a file that shrinks meanwhile gives an error, not a
+ * SIGBUS. */
 int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
                        struct ag_decode_error *ret_error);
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */
@@ -99,17 +100,16 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
  * it. Returns 0, or a negative errno with *ret_error. No chunk is started afterwards. */
 int ag_chunk_decoder_check(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
-/* Moves the started chunk to a new, small decoder, which cannot start another chunk. Then DECODER
- * can start the next chunk. For readers that decode many chunks at the same time. NULL: no
- * memory. */
+/* Moves the started chunk to a new decoder without a decompressor, which cannot start another
+ * chunk. Then DECODER can start the next chunk. For readers that decode many chunks at the same
+ * time. NULL: no memory. */
 struct ag_chunk_decoder *ag_chunk_decoder_split(struct ag_chunk_decoder *decoder);
 /* Decodes up to `capacity` events (capacity >= 1) of an EVENTS chunk, or one record that is not an
- * event; for such a record, *ret_record is filled (kind != 0), and the next call continues after
- * it. Returns the number of events; 0 with a record; 0 with kind 0 at the end of the chunk. At
- * damage it returns a negative errno, after earlier calls have returned everything before the
- * damage. The records MOVE, PROMOTE, COLLECT, BLOCK_TYPE and RESET among events are returned as
- * events. RECORDS and INDEX chunks yield only records. Records and chunks of unknown kinds are
- * skipped. */
+ * event. For a record, fills *ret_record (kind != 0); the next call continues after the record.
+ * Returns the number of events; 0 with a record; 0 with kind 0 at the end of the chunk. At damage
+ * it returns a negative errno, after earlier calls have returned everything before the damage. The
+ * records MOVE, PROMOTE, COLLECT, BLOCK_TYPE and RESET among events are returned as events. RECORDS
+ * and INDEX chunks yield only records. Records and chunks of unknown kinds are skipped. */
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error);

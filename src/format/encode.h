@@ -78,13 +78,13 @@ int ag_trace_header_write(int fd, const struct ag_trace_header *header);
  * success the trace writer owns fd. */
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
-/* Continues a trace whose writer was killed: checks the bytes of the chunks, and removes everything
- * from the first chunk on that is incomplete, damaged or of the index. Later chunks are written in
- * its place. fd is opened as for ag_trace_writer_new. -EBADMSG: there is no whole file header;
- * -ENOTSUP: the header is of a newer version. */
+/* Continues a trace whose writer was killed: checks the bytes of the chunks, and removes the first
+ * chunk that is incomplete, damaged or part of the index, and everything after it. New chunks are
+ * written in its place. fd is opened as for ag_trace_writer_new. -EBADMSG: the file header is
+ * missing, incomplete or damaged; -ENOTSUP: the header is of a newer version. */
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
-/* Continues in another file, FD, to which the caller has copied all bytes of the first file. Closes
- * the first file; the trace writer owns FD. */
+/* Continues in another file, FD, to which the caller has copied all bytes of the current file.
+ * Closes the current file; the trace writer owns FD. */
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 /* The events of a chunk of the file come from `sequences` chunks of the live segment.

@@ -1,6 +1,6 @@
 /* encode_fast.h: encodes the events of one stream (one thread) to the body of a chunk, one at a
- * time, at a few nanoseconds each. encode_events.c uses it, and so does the writer's loop that
- * encodes and counts each event while the event is in registers (writer/one_pass.c).
+ * time, at a few nanoseconds each. Used by encode_events.c, and by the writer's loop that encodes
+ * and counts each event while the event is in registers (writer/one_pass.c).
  *
  * Size. Most allocations get the address of a recent free, and most frees are of a recent
  * allocation. Consecutive frees often refer to consecutive allocations: a loop over an array frees

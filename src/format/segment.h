@@ -66,9 +66,9 @@
  * 6. Identity and liveness
  *
  * A process is identified by slot.identity. It is a random number that its recorder makes when it
- * starts, or, in a forked child, a hash of the parent's identity and of the child's use of its
- * slot. Its pid is only a hint: pids mean different things in different PID namespaces, and the
- * kernel does not let every process translate them.
+ * starts, or, in a forked child, a hash of the parent's identity and of the number and generation
+ * of the child's slot. Its pid is only a hint: pids mean different things in different PID
+ * namespaces, and the kernel does not let every process translate them.
  *
  * A process holds a file lock while it lives. The kernel releases the lock when the memory of the
  * process is unmapped: at exit, exec or SIGKILL. The lock is an open file description lock, which
@@ -313,7 +313,8 @@ struct ag_process_slot {
     uint64_t start_raw;         /* raw clock value when the process filled the slot */
     _Atomic uint32_t n_streams; /* streams [0, n_streams) exist */
     _Atomic uint32_t exiting;   /* enum ag_slot_exiting */
-    /* the status of wait(2): set by `allogram run`, or by the writer if the kernel reports it */
+    /* the status of wait(2): set by `allogram run`, or by the writer if it can determine the
+     * status */
     _Atomic uint32_t wait_status;
     _Atomic uint32_t wait_status_known;
     /* Number of image ids that the processes sharing this slot's tree have assigned; used only in

@@ -2,10 +2,10 @@
  * ledger.h), and contains the steps for rare events; apply_fast.h applies a single event to the
  * totals (the counts and bytes of all blocks).
  *
- * An event accesses up to three cache lines. They contain the slot of its address in the live
- * table; for an alloc, the entry of its stack and via (allocation function) in the index of sums;
- * and the sum, which counts the blocks of one stack and via. The accesses are random. If the tables
- * do not fit into the CPU's L2 cache, the three lines are prefetched some events ahead. */
+ * An event accesses up to three cache lines: that of the slot of its address in the live table; for
+ * an alloc, that of the entry of its stack and via (allocation function) in the index of sums; and
+ * that of the sum, which counts the blocks of one stack and via. The accesses are random. If the
+ * tables do not fit into the CPU's L2 cache, the three lines are prefetched some events ahead. */
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
@@ -244,8 +244,8 @@ AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event 
     __builtin_prefetch(&ledger->sums[(of_stack & is_alloc) | (of_block & ~is_alloc)], 1);
 }
 
-/* Whether EVENT and the next event are the two halves of a failed realloc, which together have no
- * effect. */
+/* Whether EVENT and the next event are the realloc_free and the undo_free of a failed realloc,
+ * which together have no effect. */
 AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_event *end) {
     return event->kind == AG_RECORD_REALLOC_FREE && event + 1 < end &&
            event[1].kind == AG_RECORD_UNDO_FREE && event[1].address == event->address;

@@ -10,8 +10,8 @@
  * is 1 plus the number of times that the total (the bytes in use) has left its highest value. Each
  * sum has a peak_version, too. If it is lower than that of the total, the sum has not changed since
  * the total last left its highest value, so the sum's live bytes are its share of the peak. The
- * first change of a sum after the peak stores this share (take_share_fast). ag_ledger_close
- * (ledger.h) stores the shares of the sums that did not change.
+ * first change of a sum after the peak stores this share (ag_ledger_take_share_fast).
+ * ag_ledger_close (ledger.h) stores the shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far, then a free
  *     peak_version     1   1   1   2   2   2   3        incremented by the free after a *

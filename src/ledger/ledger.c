@@ -134,8 +134,8 @@ void ag_ledger_expect_inherited(struct ag_ledger *ledger) {
     ledger->expects_inherited = true;
 }
 
-/* Returns the number of frees at ADDRESS that found no block. NULL: the process was not forked, or
- * there is no memory; then the free counts as a ghost. */
+/* Returns the address of the counter of the frees at ADDRESS that found no block. NULL: the process
+ * was not forked, or there is no memory; then the free counts as a ghost. */
 static uint32_t *unseen_frees_at(struct ag_ledger *ledger, uint64_t address) {
     uint32_t at;
     if (!ledger->expects_inherited) {
@@ -438,8 +438,8 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
  * tool, a reader needs the births and deaths themselves, in the order from which the peak is
  * computed. The ledger computes the peak in the order in which it applies the events, so it
  * notifies the visitor at the moment when it counts a birth or a death. The visitor is also
- * notified when a repair undoes a step. A reader that needs a final history holds steps back until
- * no open window could change them (as model/pass/replay.c does). */
+ * notified when a repair undoes a step. A reader that needs a history without undone steps holds
+ * steps back before it uses them (as model/pass/replay.c does). */
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
     ledger->step_visit = visit;

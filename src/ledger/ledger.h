@@ -8,13 +8,13 @@
  *
  * Apply a single stream (the events of one thread) directly, and several streams through merge.h.
  * For one stream all results are exact. For several, the number and bytes of allocations do not
- * depend on the order between threads. Where two threads raced for an address, the order is
- * restored by alternation: an alloc of a live address waits for the free of the block there; a free
- * of an unknown address waits for an alloc whose window (the time between two stamps, which are
- * clock values among the events of a stream) overlaps that of the free. A free that finds no such
- * alloc is a ghost: the free of a block whose allocation is not in the trace. Repairs are counted.
- * order_repair.c and order_bounds.c describe which orders remain unknown, and how large the error
- * is.
+ * depend on the order between threads. If two threads raced for an address, the events at this
+ * address are reordered so that allocs and frees alternate. An alloc of a live address waits for
+ * the free of the block there. A free of an unknown address waits for an alloc whose window
+ * overlaps that of the free. (A window is the time between two stamps, which are clock values among
+ * the events of a stream.) A free that finds no such alloc is a ghost: the free of a block whose
+ * allocation is not in the trace. Repairs are counted. order_repair.c and order_bounds.c describe
+ * which orders remain unknown, and how large the error is.
  *
  * Threads: a ledger belongs to one thread. Memory: about 200 bytes per stack, and 32 bytes per slot
  * of the table of live blocks. A small table is at most 1/4 full, a large table at most 3/4
@@ -106,8 +106,8 @@ size_t ag_ledger_timeline(const struct ag_ledger *ledger,
                           const struct ag_timeline_point **ret_points); /* at most 4096 */
 size_t ag_ledger_thread_sums(const struct ag_ledger *ledger, const struct ag_thread_sum **ret_sums);
 size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
-                              /* one row for each pair of a thread and another thread that freed
-                               * blocks of the first */
+                              /* one row for each pair of threads of which one freed blocks of the
+                               * other */
                               const struct ag_thread_pair **ret_pairs);
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 

@@ -32,7 +32,8 @@ enum { AG_VIAS = 256 };
 struct ag_sum { /* counts of one stack and allocation function, in one cache line */
     AG_CACHE_ALIGNED uint64_t allocated_blocks;
     uint64_t allocated_bytes, freed_blocks, freed_bytes; /* live = allocated - freed */
-    /* live blocks and bytes at the peak with the number peak_version (apply_fast.h) */
+    /* the sum's share of the last peak that the total has left: live blocks and bytes; valid if
+     * peak_version equals that of the tally (apply_fast.h) */
     uint64_t peak_blocks, peak_bytes;
     uint64_t temporary_blocks;
     uint64_t peak_version;
@@ -68,8 +69,8 @@ struct ag_stream {
     uint32_t n_indexed;
     bool is_listed;                       /* whether the stream is in open_deaths.unindexed */
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
-    uint32_t pair_with, pair;             /* cache: the pair of threads used last (index of the
-                                           * other stream, index in ledger.pairs) */
+    uint32_t pair_with, pair;             /* cache of the pair of threads used last: index of the
+                                           * allocating stream, and index in ledger.pairs */
     struct ag_thread_sum base;            /* values at the start of the reader's time window */
     /* the last realloc_free (free of a realloc); an undo_free undoes it if the realloc failed */
     struct ag_death undo;
@@ -82,7 +83,8 @@ struct ag_stream {
 /* For order_repair.c: an event that waits for its partner. Items refer to each other by their
  * indexes in the arrays of ag_repair; index 0 means none. */
 struct ag_waiting {
-    /* deadline_ns: end of the event's window; 0: the window is still open */
+    /* serial: number of blocks that the stream had allocated (for an alloc: with this block).
+     * deadline_ns: end of the event's window; 0: the window is still open */
     uint64_t address, size, time_ns, serial, deadline_ns;
     /* position in the queue of an address: an event that is added at the end gets the highest
      * number so far, an event that is added in front gets the lowest */
@@ -199,10 +201,10 @@ struct ag_ledger {
     /* resident sizes that were measured after now_ns, and so are not in `timeline` yet */
     struct ag_residents residents;
     uint64_t events, ghost_frees, inherited_frees;
-    /* Only in a forked process: the addresses of the frees that found no block. unseen_frees: for
-     * each of them, the number of these frees. The first is the free of an inherited block, the
-     * others are ghosts. The memory is in proportion to the number of inherited blocks that the
-     * process frees. */
+    /* Only in a forked process: the addresses of the frees that found no block (unseen_index), and
+     * for each address the number of these frees (unseen_frees). The first free at an address is
+     * that of an inherited block, the others are ghosts. The memory is in proportion to the number
+     * of inherited blocks that the process frees. */
     bool expects_inherited;
     struct ag_index_map unseen_index;
     uint32_t *unseen_frees;

@@ -37,17 +37,18 @@
  *
  * 4. The minimum over the steps of a window
  *
- * Windows end in any order, so the minimum may be needed from any past step up to now. To find this
- * minimum, the code keeps an array of floors. A floor has a step and a low, and both rise from
- * floor to floor: the low is the least sum of lows in the steps after the previous floor, up to the
- * floor's own step. A new sum of lows first removes the floors whose low is not lower than the new
- * sum. A search finds the first floor at or after the window's first step. When the array is full,
- * each pair of neighbors becomes one floor with the lower low, which can only lower peak_low.
+ * Windows end in any order, so the minimum over the steps from any past step up to now may be
+ * needed. To find this minimum, the code keeps an array of floors. A floor has a step and a low,
+ * and both rise from floor to floor: the low is the least sum of lows in the steps after the
+ * previous floor, up to the floor's own step. Before a new sum of lows is added as a floor, the
+ * floors whose low is not lower than the new sum are removed. A search finds the first floor at or
+ * after the window's first step. When the array is full, each pair of neighbors becomes one floor
+ * with the lower low, which can only lower peak_low.
  *
  * 5. Late events
  *
- * A free that is applied before the alloc it belongs to (their windows overlap and start in the
- * wrong order) has an unknown size until that alloc comes; an alloc of an address that is still
+ * A free may be applied before its alloc, if their windows overlap and start in the wrong order.
+ * The size of such a free is unknown until the alloc comes. An alloc of an address that is still
  * live waits for the free of the block there. Such an event changes nothing until its partner
  * comes. At that time the event's stream is still in the window of the event, and
  * ag_order_bounds_late adds the event to that window. The late event happened after its partner,

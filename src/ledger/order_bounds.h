@@ -15,7 +15,8 @@ struct ag_bounds_stream { /* running sum of the bytes of one stream's events; ma
     int64_t net;          /* the change over the whole window */
     /* extremes inside the window, with its late events (ag_order_bounds_late) */
     int64_t high, low;
-    /* `low` when the window started, as the oldest floors of the window contain it */
+    /* `low` when the window started, before late events; the floors from that time contain this
+     * value */
     int64_t first_low;
     int64_t attained; /* a value that the sum certainly reached inside the window; <= high */
     uint64_t step;    /* the step in which the window started */

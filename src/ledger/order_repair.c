@@ -78,22 +78,22 @@
  *
  * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
  * 64 events; blocks of 1 to 200 bytes; the recording ends while all threads run): with 100 blocks
- * per thread and a fifth of the frees by another thread, no ghost and no wrong count of blocks in
- * 1.8 million events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread and 95 %
- * of the frees by other threads, one ghost in 11,000 events. With two threads that pass single
- * blocks back and forth, no ghost, but temporary blocks are counted up to twice too often. Shorter
- * windows make all of these errors rarer.
+ * per thread and a fifth of the frees by another thread, there was no ghost and no wrong count of
+ * blocks in 1.8 million events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread
+ * and 95 % of the frees by other threads, there was one ghost in 11,000 events. With two threads
+ * that pass single blocks back and forth, there was no ghost, but temporary blocks were counted up
+ * to twice too often. Shorter windows make all of these errors rarer.
  *
  * 6. Cost
  *
  * Waiting events are kept in lines (queues): each stream has one line at each address where it
  * waits, in the order of the stream. Addresses and lines are found by a hash, so an event joins or
  * leaves at constant cost, and only the first event of each line can be the next that is applied.
- * Three limits, which no allocator comes near, keep the cost of any input near-linear: if there are
+ * Three limits, which no allocator comes near, keep the cost of any input near-linear. If there are
  * more than LINES_LOOKED_AT lines at one address, the events in the lines beyond this limit wait
- * until they expire; at most PASSED_ON_MOST events displace each other in sequence; and when
- * TAKEN_MOST events are kept, all waiting events are forced, as if their windows had ended.
- * open_deaths.c finds the deaths that can be undone.
+ * until they expire. At most PASSED_ON_MOST events displace each other in sequence. When TAKEN_MOST
+ * events are kept, all waiting events are forced, as if their windows had ended. open_deaths.c
+ * finds the deaths that can be undone.
  *
  * A thread's allocations are counted when they arrive, in the order of its stream; everything else
  * is counted when an event is applied. At that time order_bounds.c gets the waiting event, as a

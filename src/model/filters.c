@@ -19,8 +19,8 @@
 
 #include "format/segment.h"
 
-/* native_name: what users call the stacks that belong to no runtime, and what a heap or a function
- * without a runtime is called. libc_name: the runtime of malloc's heaps, whose blocks are
+/* native_name: the argument of --runtime for the stacks that belong to no runtime; also the runtime
+ * of heaps and functions that have none. libc_name: the runtime of malloc's heaps, whose blocks are
  * native. */
 static const char native_name[] = "c", libc_name[] = "libc";
 

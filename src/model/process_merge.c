@@ -523,7 +523,7 @@ static void make_identity(struct ag_profile *merged) {
     for (size_t p = 1; p < merged->n_parts; p++) {
         const struct ag_profile *own = merged->parts[p].profile;
         merged->identity.file_bytes += own->identity.file_bytes;
-        /* the kill of the first process that the kernel killed */
+        /* shows the kill of the first process that the kernel killed */
         if (merged->identity.kernel_kill.certainty == 0) {
             merged->identity.kernel_kill = own->identity.kernel_kill;
         }

@@ -6,11 +6,11 @@
  * Definitions are the records that describe threads, stacks, heaps and images. The index at the end
  * of a trace contains the sums of all events. These sums are enough for queries that do not select
  * events. A time window, one thread, --within (the limit for temporary blocks) and --tail (which
- * leaves out the newest blocks) need a pass over the events themselves. So do a recording that was
- * reset, a sampled trace, whose index counts samples, a profile of mappings, and a trace that was
- * not sealed (completed) and so has no index. Times in profile.h count from the start of the
- * recording of the process. Times in definitions and passes (session times) count from the start of
- * the session, the recording of all processes. */
+ * leaves out the newest blocks) need a pass over the events themselves. Such a pass is also needed
+ * for a recording that was reset, a sampled trace (whose index counts samples), a profile of
+ * mappings, and a trace that was not sealed (completed) and so has no index. Times in profile.h
+ * count from the start of the recording of the process. Times in definitions and passes (session
+ * times) count from the start of the session, the recording of all processes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

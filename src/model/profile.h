@@ -31,7 +31,7 @@ enum ag_call_group {
     AG_CALLS_BY_INITIAL_CALL,
 };
 struct ag_profile_options {
-    size_t size;
+    size_t size; /* sizeof(struct ag_profile_options) where the caller was compiled */
     /* time window, since the start of the recording; to_ns 0: until the end of the recording */
     uint64_t from_ns, to_ns;
     int64_t thread; /* kernel tid; -1: all threads */
@@ -70,6 +70,8 @@ struct ag_profile_options {
     const struct ag_progress *progress;
 };
 struct ag_profile;
+/* Opens the trace PATH. OPTIONS NULL: defaults. Returns 0, or a negative errno with the reason in
+ * ret_message. */
 int ag_profile_open(const char *path, const struct ag_profile_options *options,
                     struct ag_profile **ret_profile, char ret_message[512]);
 struct ag_profile *ag_profile_close(struct ag_profile *profile);
@@ -185,7 +187,8 @@ struct ag_profile_identity {
     const char *const *undecided;
     size_t n_undecided;
     /* how the recording ended: "exit", "signal", "detached" or "cut" (the recording was stopped, or
-     * the end of the file is missing); "running": the trace contains no end */
+     * the trace is damaged and contains no end); "running": the trace contains no end, and is not
+     * damaged */
     const char *end;
     /* true: the end of the process was not observed, so it is only assumed that `end` is "exit" */
     bool is_end_unseen;

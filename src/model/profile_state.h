@@ -188,8 +188,8 @@ uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
 
 /* ---- process_merge.c ---- */
 void ag_profile_close_parts(struct ag_profile *merged);
-/* The functions ..._of_parts make the query ... (ag_profile_blocks for example) for a merged
- * profile, by making it for each process. */
+/* Each function NAME_of_parts makes the query NAME (such as ag_profile_blocks) for a merged
+ * profile, by calling NAME for each process. */
 int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
                                ag_block_row_visit *visit, void *context);
 /* sets sites[AG_BY_THREAD]; 0 or a negative errno */

@@ -30,8 +30,8 @@ struct ag_resident_mapping {
     uint64_t rss_bytes;       /* Rss in /proc/PID/smaps */
     uint64_t anonymous_bytes; /* the part of rss_bytes that is not shared with a file */
     uint32_t flags;           /* enum ag_resident_flags */
-    const char *path;         /* "" for anonymous memory; may be a name such as "[vdso]"; of static
-                              * data, the path of its file */
+    const char *path;         /* "" for anonymous memory; may be a name such as "[vdso]"; for static
+                               * data, the path of the file to which the data belongs */
     /* which pages are resident, encoded as in the field `pages` of the record resident_mapping
      * (record_fields.def); NULL: not known */
     const uint8_t *pages;

@@ -47,9 +47,9 @@ int ag_json_read(struct ag_json_document *document);
 const struct ag_json_value *ag_json_member(const struct ag_json_document *document,
                                            const struct ag_json_value *object, const char *key);
 /* Copies a string to TO, with a terminator. Returns false if VALUE is NULL or not a string, if the
- * string contains U+0000, or if it is too long: a string of at most CAPACITY - 4 bytes always fits,
- * and of CAPACITY - 1 if it contains no escape.
- * Half of a surrogate pair, without the other half, becomes U+FFFD. */
+ * string contains U+0000, or if it may be too long. A string of at most CAPACITY - 4 bytes always
+ * fits; a string without escapes fits if it has at most CAPACITY - 1 bytes. Half of a surrogate
+ * pair, without the other half, becomes U+FFFD. */
 bool ag_json_copy_text(const struct ag_json_document *document, const struct ag_json_value *value,
                        char *to, size_t capacity);
 /* Returns false if VALUE is NULL, or is not an integer that fits into 64 bits. */

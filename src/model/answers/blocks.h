@@ -41,9 +41,9 @@ struct ag_block_row { /* times are since the start of the recording */
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
 
 /* Visits the blocks in the states STATES (flags) that the profile's filters select: first closed
- * blocks in the order of their frees, then open blocks in the order of their addresses, then unseen
- * blocks in the order of their frees; of a merged profile, one process after the other. 0 or a
- * negative errno. */
+ * blocks, about in the order of their frees, then open blocks in the order of their addresses, then
+ * unseen blocks in the order of their frees. The processes of a merged profile are visited one
+ * after the other. Returns 0 or a negative errno. */
 int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_visit *visit,
                       void *context);
 

@@ -87,20 +87,20 @@
  *
  * Blocks in collected heaps are in use until a collection finds them dead. So for a line whose
  * bytes in use mostly belong to collected heaps, only those blocks count that were made before the
- * last collection of these heaps began, and the recording is assumed to end at that time; but the
- * last quarter by the clock, in which 5 % of all left bytes must be made, is that of the whole
- * recording. The maximum of the bytes in use is not compared, because it includes garbage. Minor
- * collections do not count, because they do not examine old blocks. A heap is collected if its kind
- * is that of a collector, if the trace has collections of its runtime, or if its runtime counts its
- * allocations itself.
+ * last collection of these heaps began, and the recording is assumed to end at that time. In
+ * addition, 5 % of all left bytes must be made in the last quarter of the whole recording. The
+ * maximum of the bytes in use is not compared, because it includes garbage. Minor collections do
+ * not count, because they do not examine old blocks. A heap is collected if its kind is that of a
+ * collector, if the trace has collections of its runtime, or if its runtime counts its allocations
+ * itself.
  *
  * Many programs free all their memory before they end: destructors of global objects in C++, an
  * interpreter that closes its state. So the same conditions are also applied to the blocks that
  * were in use when the program made its last block ("growth"). A program that builds a structure
  * until its end and then frees it meets the conditions, too. So the finding is not called a leak,
- * its limits are higher, it comes last, and a line is left out if it makes three quarters of all
- * blocks that the program makes from the line's first left block to the end, because the program
- * then probably only builds a structure.
+ * its limits are higher, and it comes last. A line is left out if its left blocks are three
+ * quarters of all blocks that the program makes from the line's first left block to the end,
+ * because the program then probably only builds a structure.
  *
  * 4. If the events are not read, growth can only be derived from the timeline of the process. A
  * line never has more bytes in use than the process. If the line has B bytes in use at the end, and

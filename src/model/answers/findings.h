@@ -39,11 +39,11 @@ struct ag_finding {
     /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
      * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
      * Leak: in use at the end; if is_collected, those of them that survived the last collection.
-     * Growth: the same at the time of the last allocation.
-     * Steps: reallocated. Outsized: the outsized blocks. Temporary: the temporary blocks. Resident:
-     * those of the line that keeps most free bytes resident. Foreign frees: freed by another
-     * thread. Peak: in use at the peak. bytes is 0 for unseen, unseen frees and temporary. Mapped:
-     * `bytes` are mapped by this line at the peak of the mappings, `blocks` is 0. */
+     * Growth: as for a leak, but at the time of the last allocation. Steps: reallocated. Outsized:
+     * the outsized blocks. Temporary: the temporary blocks. Resident: those of the line that keeps
+     * most free bytes resident. Foreign frees: freed by another thread. Peak: in use at the peak.
+     * bytes is 0 for unseen, unseen frees and temporary. Mapped: `bytes` are mapped by this line at
+     * the peak of the mappings, `blocks` is 0. */
     uint64_t blocks, bytes;
     /* Leak, temporary: other lines whose findings have the same cause, because they are in the same
      * function, or (leak) in functions that it calls: their number and their sums. The members

@@ -3,8 +3,8 @@
  * outline is a shortened call tree; a group contains the stacks of one of its nodes (see
  * outline.h). ag_history_make makes one pass over the events.
  *
- * Slices have equal length. The exact time of an event is unknown: a trace contains time stamps,
- * and between two stamps the events of a thread. An event belongs to the slice that contains the
+ * Slices have equal length. The exact time of an event is unknown, because a trace contains stamps
+ * (times) only between some events of a thread. An event belongs to the slice that contains the
  * stamp before it. */
 #ifndef AG_HISTORY_H
 #define AG_HISTORY_H

@@ -1,10 +1,11 @@
 /* known_blocks.c: finds the stacks whose blocks the C or C++ runtime keeps until the process ends
  * (known_blocks.h).
  *
- * Only the innermost frames of a stack that are all in images of the runtime are compared with the
- * names of an entry. So a function of the program with the same name does not match, and a block
- * that the program allocates is never hidden. The names of most entries are not in the dynamic
- * symbol table of the C library, so they are known only if its debug symbols are installed. */
+ * The frames of a stack are compared with the names of an entry from the innermost frame outward,
+ * only up to the first frame that is not in an image of the runtime. So a function of the program
+ * with the same name does not match, and a block that the program allocates is never hidden. The
+ * names of most entries are not in the dynamic symbol table of the C library, so they are known
+ * only if its debug symbols are installed. */
 #include "model/answers/known_blocks.h"
 
 #include <errno.h>

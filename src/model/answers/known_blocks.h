@@ -1,5 +1,5 @@
 /* known_blocks.h: blocks that the C and C++ runtime has in use when a correct program ends, such as
- * the buffer of stdout. They are no leaks. known_blocks.def lists them with reasons. */
+ * the buffer of stdout. They are not leaks. known_blocks.def lists them with reasons. */
 #ifndef AG_KNOWN_BLOCKS_H
 #define AG_KNOWN_BLOCKS_H
 

@@ -15,9 +15,9 @@ struct ag_lifetime {
     uint64_t ended, ended_bytes;
     uint64_t min_ns, mean_ns, max_ns;
     /* Percentiles by nearest rank. Lifetimes are counted in 16 steps between two powers of two, so
-     * the error of a percentile is up to 3.2 %; min_ns and max_ns are exact. In a sampled trace
-     * these are percentiles of all blocks, including those in use at the end; AG_LIFETIME_UNKNOWN:
-     * too few blocks were freed. */
+     * the error of a percentile is at most 1/32 of its value; min_ns and max_ns are exact. In a
+     * sampled trace these are percentiles of all blocks, including those in use at the end;
+     * AG_LIFETIME_UNKNOWN: too few blocks were freed. */
     uint64_t p50_ns, p90_ns, p99_ns;
     /* Of a sampled trace: the numbers of blocks above, as allocated and freed, with their
      * variances; and intervals of the percentiles, from [0] to [1], that contain the true

@@ -53,6 +53,8 @@ struct cutting {
     double limit;
     /* place << 32 | frame -> place; the frame has the bit LEFT_OUT if folding leaves it out */
     struct ag_index_map by_step;
+    /* The next four maps find the group of a row. One key cannot contain all properties of a group,
+     * so each map adds one property to the number that the previous map has for the row. */
     struct ag_index_map by_via; /* place << VIA_BITS | via (allocation function) -> a number */
     /* (number that by_via has for the row) << 32 | frame of the blamed line -> another number; the
      * frame has the bit IS_KNOWN if the group is of known blocks */

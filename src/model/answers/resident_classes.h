@@ -11,7 +11,8 @@ enum ag_resident_class {
     AG_CLASS_LIVE,             /* blocks in use, as requested */
     AG_CLASS_ROUNDING,         /* what the allocator adds to a block: headers, rounding */
     AG_CLASS_PINNED_FREE,      /* free bytes on pages on which there are blocks in use */
-    AG_CLASS_RETURNABLE,       /* pages of malloc without a block: it could give them back */
+    AG_CLASS_RETURNABLE,       /* pages without a block, which malloc could give back to the
+                                * kernel */
     AG_CLASS_PROGRAM_MAPPINGS, /* mapped by the program itself */
     AG_CLASS_MANAGED_IN_USE,   /* blocks of heaps with a garbage collector */
     AG_CLASS_MANAGED_FREE,     /* the rest of these heaps */

@@ -6,11 +6,11 @@
  *    had mapped itself.
  *
  * 2. Pages. Of each resident page, the bytes of blocks are `live` (or managed_in_use). What the
- *    allocator adds to a block is `rounding`: the bytes up to the next block, if their number is at
- *    most 16 plus a quarter of the block's size, because no common allocator has size classes that
- *    are further apart; otherwise the bytes that glibc would add. The rest of a page with blocks is
+ *    allocator adds to a block is `rounding`: the bytes up to the next block, or, if these are more
+ *    than 16 plus a quarter of the block's size, the bytes that glibc would add. (No common
+ *    allocator has size classes that are further apart.) The rest of a page with blocks is
  *    `pinned_free`, and is charged to the blocks on this page in proportion to their bytes; if most
- *    bytes of the blocks are managed_in_use, it is managed_free. A page without a block is
+ *    bytes of the blocks are managed_in_use, the rest is managed_free. A page without a block is
  *    `returnable` if it is in a heap of malloc: the allocator could give it back to the kernel, as
  *    malloc_trim does. Thread storage, which the look lists, has a class of its own, also if it is
  *    in a block.
@@ -71,9 +71,10 @@ struct division {
     /* by row of the profile of mappings; used are live_bytes, live_blocks (the number of mappings)
      * and has_blocks */
     struct share *range_shares;
-    /* an address in the current mapping; malloc_trim gives back no page above it */
+    /* malloc_trim gives back no page of the current mapping at or above this address */
     uint64_t trim_end;
-    /* the first that end after the start of the current page */
+    /* indexes of the first block, container and range that end after the start of the current
+     * page */
     size_t next_block, next_container, next_range;
     int error;
 };

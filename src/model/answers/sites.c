@@ -7,8 +7,8 @@
  * node, its sum is complete. The total of a function is the sum over its nodes. If a path contains
  * the function several times, only the outermost of these nodes counts, because its sum includes
  * those of the other nodes. For each function (in general: each key of a site), a counter shows how
- * often it is on the current path. The walk needs one step per node, regardless of the number and
- * depth of stacks. The walk keeps one sum for each depth, not one for each node. */
+ * often the function is on the current path. The walk needs one step per node, regardless of the
+ * number and depth of stacks. The walk keeps one sum for each depth, not one for each node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,6 +21,7 @@ struct ag_call_row {
     uint64_t calls, own_words, own_ns;
 };
 struct ag_call_snapshot {
+    /* the first members are those of the record FUNCTIONS (docs/reference/trace-format.md) */
     uint32_t snapshot, epoch, n_calls, word_bytes, thread_id;
     uint32_t runtime, process, initial_call; /* ids of texts */
     uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;

@@ -268,7 +268,7 @@ static int by_sample_time(const void *a, const void *b) {
     return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
 }
 
-/* Adds the last sample of the memory, and the growth before it, to the kill. */
+/* Adds to the kill the last sample of the memory, and the growth in the 5 seconds before it. */
 static void complete_kill(struct ag_definitions *definitions) {
     const uint64_t most_ns = UINT64_C(5000000000);
     struct ag_profile_kill *kill = &definitions->kernel_kill;

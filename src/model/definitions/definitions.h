@@ -20,7 +20,7 @@ enum { AG_MODEL_VIAS = 256 };
 
 struct ag_model_look {
     struct ag_resident_look look;
-    uint64_t time_ns; /* in session time */
+    uint64_t time_ns; /* since the start of the session (session time) */
 };
 struct ag_model_image {
     uint32_t image;
@@ -84,7 +84,7 @@ struct ag_model_sums { /* read from the index of the trace, or computed from the
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
     /* In a profile of mappings: an element for each of `stacks` (pass/mapped_memory.h). NULL: this
      * is a profile of blocks. has_half_way: half_way_bytes is known; has_residency: resident_bytes
-     * and untouched_bytes are. */
+     * and untouched_bytes are known. */
     struct ag_mapped_sum *mapped;
     bool has_half_way, has_residency;
 };
@@ -98,7 +98,7 @@ struct ag_definitions {
     bool has_process, has_end;
     uint32_t pid, parent_pid, mode, n_arguments;
     uint64_t session; /* the random number of the recording that the trace is a part of */
-    /* as in the record PROCESS; 0: unknown, and in traces of older versions */
+    /* as in the record PROCESS; 0: unknown; always 0 in traces of older versions */
     uint64_t process_identity, parent_identity;
     uint32_t origin; /* enum ag_process_origin */
     /* of the record TITLE; NULL: not in the trace */
@@ -124,8 +124,9 @@ struct ag_definitions {
     struct ag_profile_kill kernel_kill;
     struct ag_memory_sample *memory_samples; /* sorted by time, which is that of the session */
     uint64_t lost[AG_LOST_CAUSES];
-    /* What the resident memory consisted of when it was largest, and at the end. Without mappings:
-     * not in the trace. If both looks were at the same time, last_look has no mappings. */
+    /* What the resident memory consisted of: the look with the most resident memory, and the latest
+     * look. Without mappings: not in the trace. If both looks were at the same time, last_look has
+     * no mappings. */
     struct ag_model_look peak_look, last_look;
     struct ag_model_look new_look; /* the look whose mappings are being read */
     struct ag_profile_cost cost;

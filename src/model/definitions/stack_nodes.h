@@ -46,9 +46,9 @@ struct ag_stack_leaf {
     uint32_t node;        /* the innermost node of the stack, or AG_NODE_ROOT(...) */
     uint32_t type, label; /* numbers in the trace, 0: none */
 };
-/* Maps the ids of nodes in the trace to numbers in this tree. This hash table is like
- * table/index_map.h, but smaller, because a trace may have millions of nodes: keys have 32 bits, a
- * slot has 8 bytes, and up to 3/4 of the slots are used. */
+/* Maps the ids of nodes in the trace to numbers in this tree. A trace may have millions of nodes,
+ * so this hash table is smaller than that of table/index_map.h: keys have 32 bits, a slot has 8
+ * bytes, and up to 3/4 of the slots are used. */
 struct ag_node_ids { /* zero-initialize */
     uint64_t *slots; /* id << 32 | (node + 1); 0: empty */
     uint32_t bits;   /* log2 of the number of slots */

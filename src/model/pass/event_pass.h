@@ -41,8 +41,8 @@ struct ag_pass_options {
     bool counts_older;
     ag_block_visit *visit_block; /* NULL: the ledger does not report single blocks */
     ag_ghost_visit *visit_ghost;
-    /* called for each MAP and UNMAP record up to the end of the window, in the order of time;
-     * without counts_older not for those before the window; NULL: none */
+    /* Called for each MAP and UNMAP record up to the end of the window, in the order of time; for
+     * records before the window only if counts_older is set. NULL: none. */
     void (*visit_map)(void *context, const struct ag_feed_map *map);
     void *visit_context;
     /* For a sampled trace: groups of samples with equal weight (see weights.h), which the ledger

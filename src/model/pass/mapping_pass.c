@@ -2,20 +2,21 @@
  * of mapped_memory.h.
  *
  * 1. Which mappings count. The heaps of allocators that allogram records have mappings, too. Other
- * views show their memory, as blocks, and no byte may count twice. Each record of a mapping names a
- * heap. Only mappings of a heap whose blocks contain other heaps (is_backing) count as the
- * program's own. A mapping of another heap, such as the Boehm collector's, only ends what was
- * mapped at its addresses before.
+ * views show their memory, as blocks, and no byte may count twice. Each record of a mapping
+ * contains a via (the called function), which belongs to a heap. Only mappings of a heap whose
+ * blocks contain other heaps (is_backing) count as the program's own. A mapping of another heap,
+ * such as the Boehm collector's, only ends what was mapped at its addresses before.
  *
  * An allocator in a library (jemalloc, mimalloc, tcmalloc) or in the program calls mmap as any
- * other code does. It is recognized by its blocks: at three times (in the middle of the reported
- * time, when the writer read the resident memory, and at the end), each block in use that lies in a
- * mapped range shows that the stack that mapped the range belongs to an allocator. If the block is
- * one of malloc, all other stacks on which the same library called mmap belong to the allocator,
- * too, because the mappings of an allocator's own tables contain no block. This rule is not applied
- * to the program's own file, because it contains more than an allocator. If such stacks are found,
- * the pass is made again without their mappings. The search is made only at these moments, because
- * only then are the events of blocks and the records of mappings applied up to the same time.
+ * other code does. It is recognized by its blocks: if a block in use lies in a mapped range at one
+ * of three times, the stack that mapped the range belongs to an allocator. These times are the
+ * middle of the reported time, the time when the writer read the resident memory, and the end. If
+ * the block is one of malloc, all other stacks on which the same library called mmap belong to the
+ * allocator, too, because the mappings of an allocator's own tables contain no block. This rule is
+ * not applied to the program's own file, because it contains more than an allocator. If such stacks
+ * are found, the pass is made again without their mappings. The search is made only at these
+ * moments, because at other moments the events of blocks and the records of mappings are not
+ * applied up to the same time.
  *
  * 2. Kinds. A file that is mapped, and addresses that are only reserved (PROT_NONE), are not memory
  * that the program uses like that of malloc. They get vias (allocation functions) of their own, so

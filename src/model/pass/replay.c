@@ -1,5 +1,6 @@
 /* replay.c: converts the steps of a ledger (births and deaths of blocks) to a history for exporters
- * and views. The ledger may undo steps; the history does not contain the steps that were undone.
+ * and views. The ledger may undo steps; steps that are undone soon are left out of the history
+ * (section 1).
  *
  * 1. Steps wait in a ring of a quarter of a million entries. When the ledger undoes a step, the
  *    newest equal step in the ring is found by a hash of its contents and removed. The oldest step
@@ -50,7 +51,7 @@ struct replay {
     uint64_t now_ns;
 };
 
-/* ---- delivering steps that can no longer change ---- */
+/* ---- delivering steps ---- */
 
 /* Sets `bytes` and `block_parts` of RET_SITE. In a sampled trace, replaces the group and the
  * estimate in STEP by the stack and the size of the block. */

@@ -4,13 +4,14 @@
  * process.
  *
  * A step is a birth or a death. The ledger, which computes the live blocks, may undo a step (after
- * a failed realloc, or when two threads raced for an address). The history does not contain undone
- * steps, because a step is held back until it can no longer be undone. But if the type of a block
- * becomes known long after its birth, the history may contain a death of the block without its type
- * and then a birth of the block with its type. The death of a block comes after its birth. If
- * threads raced for an address, the lives of two blocks at this address may overlap by the
- * resolution of the clock. A replay is one pass over the events; its memory is bounded by the
- * largest number of blocks in use. Merged processes are replayed one after the other.
+ * a failed realloc, or when two threads raced for an address). Steps are held back for a while, and
+ * a step that is undone in this time is left out of the history. If a step is undone later, the
+ * history contains a step of the opposite kind. For example, if the type of a block becomes known
+ * long after its birth, the history contains a death of the block without its type and then a birth
+ * of the block with its type. The death of a block comes after its birth. If threads raced for an
+ * address, the lives of two blocks at this address may overlap by the resolution of the clock. A
+ * replay is one pass over the events; its memory is bounded by the largest number of blocks in use.
+ * Merged processes are replayed one after the other.
  *
  * For a sampled trace the blocks are the samples, each with the numbers of blocks and bytes that it
  * represents. */

@@ -32,6 +32,7 @@
 enum { MOMENTS = 1 << 16 };
 
 struct estimate {
+    /* index: metric - AG_METRIC_FIRST. heaviest, portion_bytes: see struct ag_metrics */
     double value[AG_METRICS], variance[AG_METRICS], heaviest, portion_bytes;
 };
 struct pair_estimate {
@@ -234,9 +235,9 @@ static int take_step(void *context, const struct ag_step *step) {
 /* Finds the moment that belongs to a point of the ledger's timeline. Returns 1 + index of the
  * moment; 0: nothing had been sampled at this time. FIRST is the result for the previous point;
  * moments after UNTIL_NS are not considered. The point and its moment may have different times, but
- * have equal bytes in use. So the last moment at or before the point that has the bytes of the
- * point is returned; if there is none, the first later one. If no moment has these bytes, the last
- * moment that is not later than the point is returned. */
+ * have equal bytes in use. So of the moments that have the bytes of the point, the last at or
+ * before the point is returned; if there is none, the first after the point. If no moment has these
+ * bytes, the last moment that is not later than the point is returned. */
 static size_t moment_of(const struct sampling *sampling, const struct ag_timeline_point *point,
                         uint64_t until_ns, size_t first) {
     const struct moment *moments = sampling->moments;
