@@ -4,8 +4,8 @@
  * mallinfo2 (glibc 2.33 and later; the older mallinfo counts in 32 bits) takes the lock of each
  * arena. If another thread holds such a lock, the call only waits. The calling thread itself holds
  * such a lock only if a signal handler interrupted malloc and called exit: mallinfo2 would then
- * wait forever. A thread that runs a signal handler has a signal blocked, so mallinfo2 is not
- * called if any signal is blocked.
+ * wait forever. While a signal handler runs, its signal is blocked (unless the handler was
+ * installed with SA_NODEFER). So mallinfo2 is not called if any signal is blocked.
  *
  * glibc does not count the address space that it reserves for its further arenas. So the record has
  * the same number for reserved and committed bytes. glibc's count of free memory does not include

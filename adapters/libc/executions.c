@@ -6,10 +6,10 @@
  *
  * The call is counted before it is made, because a successful exec does not return. If the call
  * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.
- * Calls inside of the C library, such as that of execve in system, do not pass through the hooks.
- * A program that cannot load the agent is executed without it (executed_environment.c), except by
- * system and popen. A library that the user preloads may replace such a function by one
- * that calls another of them; the call inside of a counted call is not counted
+ * Calls inside of the C library, such as that of execve in system, do not pass through the hooks. A
+ * program that cannot load the agent is executed without it (executed_environment.c), except by
+ * system and popen. A library that the user preloads may replace one of these functions by a
+ * function that calls another of them; a call inside of a counted call is not counted
  * (record/call_marks.h). */
 #include <alloca.h>
 #include <errno.h>

@@ -131,8 +131,8 @@ struct family {
 
 /* Whether the code calls or jumps to a function of the family. Calls between functions of the
  * family do not count: they are parts of one allocation. The search does not know where
- * instructions begin, so other bytes may look like a call by chance (about 1 of 2^32 for each byte
- * of the code); then the library is hooked needlessly. */
+ * instructions begin, so other bytes may look like a call by chance (with a probability below 2^-32
+ * for each byte of the code). Then the library is hooked needlessly. */
 static bool code_calls(const struct family *family, const uint8_t *code, size_t n_bytes) {
     enum { CALL = 0xe8, JUMP = 0xe9, BYTES = 5 };
     for (size_t at = 0; at + BYTES <= n_bytes; at++) {

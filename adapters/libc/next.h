@@ -47,9 +47,10 @@ extern struct ag_program_functions ag_program AG_HIDDEN;
  * nothing in the attached agent. */
 void ag_libc_start(void);
 
-/* Called when the process ends by exit, or, if ag_libc_has_last_words, by _exit, _Exit or
- * quick_exit: notes that the process exits, and records what runtimes counted themselves. Only the
- * first call in a process records that. Callable from any thread and signal handler. */
+/* Called when the process ends by exit and, if ag_libc_has_last_words returns true, when it ends by
+ * _exit, _Exit or quick_exit. Notes that the process exits, and records what the runtimes counted
+ * themselves; only the first call in a process records this. Callable from any thread and signal
+ * handler. */
 void ag_libc_end(void);
 /* Whether ag_libc_end has anything to write. */
 bool ag_libc_has_last_words(void);

@@ -189,8 +189,9 @@ static void start_recording(void) {
     const void *earlier_malloc = malloc_before_agent();
     ag_static_allocator_hook(earlier_malloc ? earlier_malloc : directly_called_malloc, own);
     const bool is_interposed = directly_called_malloc && !earlier_malloc && !ag_program.malloc;
-    /* n_program > 0: note_own_allocator sets is_hooked at the first call, or some calls reach the
-     * agent without a detour; < 0: it stays false */
+    /* n_program > 0: is_hooked is true if some calls reach the agent without a detour; otherwise
+     * note_own_allocator sets it at the first call of a detour. n_program < 0: is_hooked is
+     * false. */
     runtime.is_hooked = own->n_program == 0 || (own->n_program > 0 && is_interposed);
     if (own->n_program == 0) { /* the program does not define malloc */
         ag_libc_arenas_find();

@@ -28,9 +28,8 @@
  * foreign_allocator.c also marks the calls that the agent passes on to a library's allocator
  * (through ag_next, the table of the functions that the agent replaced). The functions of the C
  * library and the C++ operators that the program defines are hooked only if the program also
- * defines malloc.
- * Otherwise a function with such a name is another function (remove_namesakes), and the operators
- * are those of a static libstdc++, whose calls of malloc are recorded anyway. */
+ * defines malloc. Otherwise a function with such a name is another function (remove_namesakes), and
+ * the operators are those of a static libstdc++, whose calls of malloc are recorded anyway. */
 #include "static_allocator.h"
 
 #include <link.h>

@@ -5,9 +5,10 @@
  * A user who presses Ctrl-C gets the prompt back within a second, whatever the target does. For
  * example, its threads may never reach a point at which they can load the agent, or may be blocked
  * in the kernel. Every loop in this directory that waits for the target calls ag_attach_end_is_due,
- * except two waits: a thread that executes a function for us is not interrupted, because it may
- * hold locks, and a thread that was asked to stop is resumed only after it has stopped. They may
- * take longer than a second; the command then goes on in the background (cli/foreground.h). */
+ * except in two cases: a thread that executes a function for us is not interrupted, because it may
+ * hold locks; and a thread that was asked to stop can be resumed only after it has stopped. These
+ * two waits may take longer than a second; the command then continues in the background
+ * (cli/foreground.h). */
 #ifndef AG_ATTACH_END_H
 #define AG_ATTACH_END_H
 

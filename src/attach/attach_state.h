@@ -40,11 +40,11 @@ struct ag_attach {
     bool was_on;                     /* the jumps were written: threads may be inside the agent */
     bool is_learnt;                  /* a stack of the target was once found safe for loading the
                                       * agent (attaching.c, section 1) */
-    /* threads that had to leave code when they were checked last (leave_all in stop_the_world.c):
-     * how many, and one of them; 0: none */
+    /* result of the last check in leave_all (stop_the_world.c): the number of threads inside the
+     * code that they have to leave, and one of these threads; 0: none */
     size_t n_inside;
     pid_t insider;
-    bool is_stuck; /* none of them moved, so the last try was in vain */
+    bool is_stuck; /* at the last try, none of these threads moved */
     struct ag_attach_help help;
     uint32_t random; /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;

@@ -217,7 +217,8 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     const long call = strtol(text, NULL, 10);
     const bool is_steady = call == SYS_futex || call == SYS_read || call == SYS_poll ||
                            call == SYS_nanosleep || call == SYS_clock_nanosleep;
-    /* the thread is blocked outside of a system call, or until its child of vfork has exited */
+    /* the thread is blocked outside of a system call, or until its child of vfork has exited or
+     * executed a program */
     const bool is_uninterruptible = call < 0 || call == SYS_vfork;
     return is_uninterruptible ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }

@@ -22,10 +22,11 @@ static bool is_jump_through_word(const struct ag_instruction *instruction, const
            opcode[0] == 0xff && opcode[1] == 0x25;
 }
 
-/* An instruction of the target, after an endbr64. */
+/* An instruction of the target. An endbr64 at the address that was asked for is skipped. */
 struct decoded {
     uint64_t address;
-    uint8_t bytes[AG_LANDING_BYTES + 2 * AG_INSTRUCTION_BYTES]; /* of ADDRESS, and what follows */
+    /* the instruction, and the bytes after it */
+    uint8_t bytes[AG_LANDING_BYTES + 2 * AG_INSTRUCTION_BYTES];
     struct ag_instruction instruction;
 };
 

@@ -1,10 +1,10 @@
 /* stopped_threads.c: stops one thread or all threads of a process (the target), for `attach`.
  *
  * 1. A thread that is asked to stop does so when it has a CPU, but not while it is in an
- * uninterruptible wait in the kernel (a disk, the end of a child by vfork). The kernel has no way
- * to withdraw the request. So a thread that does not stop in time is remembered as late: when it
- * finally stops, it has to be resumed. A new request would be refused, because we trace the thread
- * already.
+ * uninterruptible wait in the kernel (for a disk, or for a child of vfork that has neither exited
+ * nor executed a program). The kernel has no way to withdraw the request. So a thread that does not
+ * stop in time is remembered as late: when it finally stops, it has to be resumed. A new request
+ * would be refused, because we trace the thread already.
  *
  * 2. The wait for a single thread may be long. The wait for all threads must be short, because the
  * threads that have stopped already wait with us. When a thread is late, all others are resumed,
@@ -199,10 +199,11 @@ static void remember_late(struct ag_stopped_threads *threads,
     }
 }
 
-/* Waits for a late thread, the last time before this process may end. The kernel then withdraws the
- * request to stop, but a thread that it has already taken out of a system call would see EINTR.
- * Such a thread needs nothing but a CPU to stop. Only a thread in an uninterruptible wait sees
- * nothing: the wait for it is shorter, and ends early when the end of the attach is due. */
+/* Waits for a late thread for the last time: this process may end next. When it ends, the kernel
+ * withdraws its request to stop the thread. But a thread that the kernel has already taken out of a
+ * system call for the stop would then see EINTR. Such a thread stops as soon as it gets a CPU, so
+ * this function waits for it. A thread in an uninterruptible wait would not see EINTR: the wait for
+ * it is shorter, and ends early when the end of the attach is due. */
 static int finish_late_stop(const struct ag_stopped_threads *threads,
                             struct ag_traced_thread *thread, struct patience *patience,
                             uint64_t last_ns) {

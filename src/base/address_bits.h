@@ -14,7 +14,7 @@ struct ag_address_slot;
 struct ag_address_bits {
     struct ag_address_slot *slots;
     _Atomic uint32_t *listed; /* index of each used slot (a slot has the bits of one region), plus
-                               * 1; 0: nothing */
+                               * 1; 0: the element is unused */
     _Atomic uint32_t n_listed;
     uint32_t n_sets;
     bool forgets_on_fork;

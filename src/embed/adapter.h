@@ -5,10 +5,10 @@
  * base/runtimes.h) that is compiled into the agents, from the runtime's folder in adapters/. When a
  * program starts under `allogram run`, or when `allogram attach` has loaded the agent into it, the
  * agent calls each adapter that --adapters selects. The adapter checks whether its runtime is in
- * the process. If the runtime is there, the adapter hooks it (hook/detour.h, the runtime's own
- * callbacks) and reports events (heaps, types, blocks, collections, frames) through the functions
- * of allogram.h and, if a stack has to begin at another frame than the adapter's, through those of
- * host_events.h and record/.
+ * the process. If the runtime is there, the adapter hooks it (by detours, hook/detour.h, or by the
+ * runtime's own callbacks) and reports events (heaps, types, blocks, collections, frames) through
+ * the functions of allogram.h and, if a stack has to begin at another frame than the adapter's,
+ * through those of host_events.h and record/.
  *
  * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host (the
  * program with its runtime) can hold, no dlsym after the start, errno unchanged. An adapter refuses
@@ -28,12 +28,11 @@ enum ag_adapter_answer {
 };
 
 struct ag_adapter {
-    /* Called once, with no lock held, by the thread that starts the agent: before the program's
-     * first line, when all objects that the program is linked with are in memory and relocated.
-     * Other parts of the program may not be initialized. The name in ret_runtime is set already;
-     * the function fills in version and note ("": none), with strings of static lifetime. If the
-     * runtime is absent, the function should read as little as possible, since it delays the start
-     * of every program. */
+    /* Called once, with no lock held, by the thread that starts the agent: before main, when all
+     * objects that the program is linked with are in memory and relocated. Other parts of the
+     * program may not be initialized. The name in ret_runtime is set already; the function fills in
+     * version and note ("": none), with strings of static lifetime. If the runtime is absent, the
+     * function should read as little as possible, since it delays the start of every program. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
     /* May be NULL. If attach returned ACTS, this function is called when exit has begun, or when
      * _exit, _Exit or quick_exit was called. _exit may be called anywhere: in a signal handler,

@@ -5,8 +5,9 @@
  * 1. The page has to be within 2 GiB of the target (the function), for jmp rel32 and for
  * rip-relative operands of the copied instructions. The nearest gap below the target's image (the
  * loaded file with the target) is used, because the program's heap grows above the image. Each
- * detour has a page of its own (except in section 3), so a page whose code a thread may be
- * executing need never become writable again. The kernel merges neighboring pages into one mapping.
+ * detour has a page of its own (except the prepared detours of section 3), so a page whose code a
+ * thread may be executing need never become writable again. The kernel merges neighboring pages
+ * into one mapping.
  *
  * 2. The protection of the target's pages is read from the kernel, changed to writable, and
  * restored. The pages stay executable meanwhile if the system permits pages that are writable and

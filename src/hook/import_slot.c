@@ -109,7 +109,8 @@ static const char *name_of(const struct import *import) {
     return import->tables->strings + symbol_of(import)->st_name;
 }
 
-/* Calls VISIT for each import of the object, until it returns true. Returns whether it did. */
+/* Calls VISIT for each import of the object until VISIT returns true. Returns whether VISIT
+ * returned true. */
 static bool imports_visit(const struct dl_phdr_info *info, const struct tables *tables,
                           bool (*visit)(void *context, const struct import *import),
                           void *context) {

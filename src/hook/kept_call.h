@@ -54,9 +54,9 @@ extern const unsigned char ag_kept_call_two[] AG_HIDDEN;
 
 /* Calls call->original with the caller's general registers and the current vector registers. Stores
  * rax and rdx as results, even if the function returns nothing; entry code of an adapter may return
- * these to the caller. The three entry codes above overwrite them: by the results of the datum
- * (ag_kept_call_two: rax and rdx; ag_kept_call: rax), and by the caller's registers. Returns the
- * first result. */
+ * these to the caller. The three entry codes above return other values: the results of the datum
+ * (ag_kept_call_two: rax and rdx; ag_kept_call: rax) and, in a register that has no result, the
+ * caller's value. Returns the first result. */
 uintptr_t ag_kept_original(struct ag_kept_call *call) AG_HIDDEN;
 
 /* For a function that one of the three entry codes above called. AG_KEPT_CALLER_SP: the address of

@@ -36,12 +36,13 @@ extern struct ag_block_choice ag_block_choice AG_HIDDEN;
  * segment, the memory that the process shares with the writer of its trace. -EINVAL: the filter is
  * damaged; -ENOMEM: no memory for the table. */
 int ag_block_choice_start(const struct ag_segment_header *header);
-/* Called before the heaps and vias of an adapter are announced. */
+/* Applies the filter to the heaps of an adapter. Called before its heaps and vias are announced. */
 void ag_block_choice_announce(const struct ag_announcement *announcement);
 /* Sets whether only the calling thread is recorded (true), or all threads. Called before the
  * recording begins. */
 void ag_block_choice_follow_thread(bool is_this_alone);
-/* Called in a forked child, which has its own trace, before the child announces its heaps. */
+/* Resets the counts of vias and the reports of unknown types. Called in a forked child, which has
+ * its own trace, before the child announces its heaps. */
 void ag_block_choice_forked(void);
 
 /* Whether a heap that the program registered is selected. */

@@ -1,7 +1,6 @@
 /* process.c: how a process joins a session (one recording, of one or several processes), and how a
- * forked child begins its own recording. To join, a process maps the live segment, the file that
- * the processes of the session share with the writer process, and claims a slot (an entry for the
- * process) in it.
+ * forked child begins its own recording. To join, a process maps the live file, which the processes
+ * of the session share with the writer process, and claims a slot (an entry for the process) in it.
  *
  * 1. Joining. The live file is opened by its path, mapped in three parts (header with slots and
  * controls; the base of the slot's stack tree; the first window, 64 MiB, of the chunks for events)
@@ -31,10 +30,11 @@
  *
  * 3. Leaving a session and starting again (only in a program that embeds the recorder). Other
  * threads may be in the middle of an event. Leaving does not wait for them, so the memory that they
- * use stays mapped. Of this memory, the next recording reuses only the thread states; each thread
- * resets its own state. A thread knows that it has to do this because a new start closes the gate
- * of each state (the word that shows whether the thread may record). If a thread that was in an
- * event opens its gate again, the recording number in the state shows that the state is old.
+ * use stays mapped. The next recording reuses the thread states and the tables of images, and maps
+ * its own live file. Each thread resets its own state. It knows that it has to, because a new start
+ * closes the gate of each state (the word that shows whether the thread may record). If a thread
+ * that was in an event opens its gate again, the recording number in the state shows that the state
+ * is old.
  *
  * 4. exec. The kernel releases the locks of the process, so the writer learns that the recording of
  * the previous program has ended. The new program joins like any process. If it knows its PID
@@ -821,7 +821,7 @@ enum child_thread {
 /* Detaches the child from the chunks and thread states that it inherited: the chunks belong to the
  * parent, and an interrupted hook (the code that records a call) in the child may still write to
  * them. Returns false if the child cannot be recorded: there is no memory, or another thread was
- * inside a hook. */
+ * inside a hook or suspended. */
 static bool detach_from_parent(struct ag_thread *thread, enum child_thread which) {
     if (ag_thread_is_inside(thread)) {
         return ag_forked_hook_part(thread);

@@ -47,7 +47,8 @@ AG_FAST uintptr_t ag_process_life(void) {
     return atomic_load_explicit(&ag_life_page.life, memory_order_relaxed);
 }
 
-/* Whether this process is a forked child whose recording has not begun. */
+/* Whether this process is a forked child whose recording has not begun. Also true before the
+ * recorder is started, and in a child that is not recorded. */
 AG_FAST bool ag_process_is_forked(void) {
     return ag_process_life() != AG_LIFE_BEGUN;
 }

@@ -2,12 +2,13 @@
  * recorded process. Adapters (an adapter is the code for one runtime or allocator) call its
  * functions. Each process has one recorder.
  *
- * Life: an adapter calls ag_recorder_start with the path of the live segment, the memory that the
- * processes of a session (a recording) share with the writer of the traces. The adapter announces
- * its heaps and vias (the allocation functions), and then reports events through event_fast.h. From
- * then on the recorder allocates no memory of the host (the recorded program), takes no lock that
- * the host may hold, does not change errno, and keeps no descriptor open. A forked child begins its
- * own recording (process.c). This module knows no runtime. */
+ * Life: an adapter calls ag_recorder_start with the path of the live file. The file contains the
+ * live segment, the memory that the processes of a session (a recording) share with the writer of
+ * the traces. The adapter announces its heaps and vias (the allocation functions), and then reports
+ * events through event_fast.h. From then on the recorder allocates no memory of the host (the
+ * recorded program), takes no lock that the host may hold, does not change errno, and keeps no
+ * descriptor open. A forked child begins its own recording (process.c). This module knows no
+ * runtime. */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
 
@@ -148,8 +149,8 @@ int ag_recorder_start(const char *session_path);
 
 /* Ends the recording of this process in the session; the writer seals (completes) its trace. Events
  * that other threads are recording at this moment use memory that stays mapped. This memory takes
- * about half a GiB of address space permanently, but little physical memory. Afterward the recorder
- * may be started again. */
+ * about half a GiB of address space, but little physical memory, until ag_recorder_forget_left or
+ * ag_recorder_unmap unmaps it. Afterward the recorder may be started again. */
 void ag_recorder_leave(void);
 
 /* Unmaps all memory of a recorder that has left, or could not start; the recorder must not be

@@ -574,8 +574,8 @@ void ag_recorder_pause(enum ag_pause pause) {
 }
 
 /* The control block of the thread that called _exit. A child of vfork has the same control block as
- * the thread that made it, and the two cannot be distinguished without a system call; so it may be
- * the child that called _exit. 0: none. */
+ * the thread that made it, and the two cannot be distinguished without a system call; so the caller
+ * of _exit may be the child. 0: none. */
 static _Atomic uintptr_t exiting_block;
 
 /* The caller of _exit may be a child that shares its parent's memory and has no thread-local

@@ -139,8 +139,9 @@ struct ag_thread *ag_thread_ready(void);
  * the parent. */
 void ag_thread_abandon(struct ag_thread *thread);
 /* Called in a forked child whose recording is begun by a thread without a state: every thread that
- * has a state begins a new state at its next event. Returns false if a thread is inside a hook,
- * where this is impossible; then this process must not be recorded. */
+ * has a state begins a new state at its next event. Returns false if a thread is inside a hook or
+ * suspended (AG_GATE_SUSPENDED), where this is impossible; then this process must not be
+ * recorded. */
 bool ag_threads_leave_behind(void);
 /* Makes a further state, with a stream of its own, for the signal handlers of the calling
  * thread. */

@@ -6,12 +6,12 @@
  *
  * Before that jump, the entries of the often called functions decide whether the call has to be
  * recorded. If the recorder (the code of the agent that records) records everything, the entry
- * continues in C. If the recorder is off, the entry compares its state and jumps to the function of
- * the host (the profiled program with its libraries). If the recorder samples, the entry also looks
- * for a sample: an allocation subtracts its size, plus 1, from the bytes that the thread skips
- * before its next sample, and a free looks its block up in the filter of the sampled blocks. If the block is
- * no sample, the entry jumps to the host's function (operator new calls it), and no conditional
- * branch was taken.
+ * continues in C. If the recorder is off, the entry only compares the recorder's state, and jumps
+ * to the function of the host (the profiled program with its libraries). If the recorder samples,
+ * the entry also looks for a sample: an allocation subtracts its size, plus 1, from the bytes that
+ * the thread skips before its next sample, and a free looks its block up in the filter of the
+ * sampled blocks. If the block is no sample, the entry jumps to the host's function (operator new
+ * calls it), and no conditional branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, the table of the host's functions (asserted in start.c);
@@ -62,8 +62,9 @@ ag_entry_\name: /* a second name, which only the agent has, for attached.c, fore
     .endm
 
     /* Subtracts SIZE + 1 (each block counts one byte more, see skip.h) from the bytes that the
-     * thread skips before its next sample. If a sample is due, changes nothing and jumps to label 1. The C function ag_skip_take_fast does the same. rax and r11 are free
-     * here. A thread that the recorder does not know yet has no bytes left to skip. */
+     * thread skips before its next sample. If a sample is due, changes nothing and jumps to label
+     * 1. The C function ag_skip_take_fast does the same. rax and r11 are free here. A thread that
+     * the recorder does not know yet has no bytes left to skip. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r11

@@ -13,8 +13,8 @@ enum {
     AG_KEPT_FRAME_BYTES = 41, /* the code that ag_write_kept_frame writes */
     AG_LANDING_BYTES = 4,     /* endbr64, which CET requires at the target of an indirect branch */
     AG_RELOCATED_BYTES =
-        96 /* enough for the copies of the instructions that begin in AG_JUMP_BYTES bytes, in their
-            * longest form, and a jump */
+        96 /* enough for the copies of the instructions that begin within the first AG_JUMP_BYTES
+            * bytes of the function, in their longest form, and a jump */
 };
 struct ag_relocation {
     /* the bytes of the function after its endbr64; they are executed at `address` */
