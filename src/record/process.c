@@ -219,6 +219,23 @@ static int take_slot(void) {
     return -EBUSY;
 }
 
+/* Returns a slot that was claimed but never filled. Another process may claim it at once, so this
+ * process must not use it any more. */
+static void return_slot(void) {
+    struct ag_process_slot *slot = ag_recorder.slot;
+    ag_recorder.slot = NULL;
+    atomic_store_explicit(&slot->state, AG_SLOT_FREE, memory_order_release);
+}
+
+/* Tells the writer that this process is not recorded any more: the writer seals its trace. */
+static void leave_slot(void) {
+    uint32_t exiting = AG_SLOT_STAYS;
+    (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting,
+                                                  AG_SLOT_LEAVES, memory_order_relaxed,
+                                                  memory_order_relaxed);
+    atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_REPLACED, memory_order_release);
+}
+
 /* Whether there is a process that has ended, or is about to end, and whose trace is not sealed
  * (completed) yet. Its slot will be free soon. */
 static bool is_any_slot_ending(void) {
@@ -737,7 +754,7 @@ int ag_recorder_start(const char *session_path) {
     }
     if (r < 0) {
         if (ag_recorder.slot) {
-            atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
+            return_slot();
         }
         ag_recorder_unlock();
         ag_recorder_turn_off();
@@ -773,34 +790,36 @@ int ag_recorder_start(const char *session_path) {
     return 0;
 }
 
+/* Whether ag_recorder.slot may be changed: after the process has left the session, another process
+ * may have claimed the slot. */
+static bool has_slot(void) {
+    return ag_recorder_is_active() && ag_recorder.slot;
+}
+
 void ag_recorder_leave(void) {
-    uint32_t exiting = AG_SLOT_STAYS;
-    if (!ag_recorder_is_active() || !ag_recorder.slot) {
+    if (!has_slot()) {
         return;
     }
     ag_recorder_turn_off();
-    (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting,
-                                                  AG_SLOT_LEAVES, memory_order_relaxed,
-                                                  memory_order_relaxed);
-    atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_REPLACED, memory_order_release);
+    leave_slot();
     ag_recorder_unlock();
 }
 
 void ag_recorder_exiting(void) {
     /* in a forked child whose recording has not begun, the slot is that of the parent */
-    if (ag_recorder.slot && !ag_process_is_forked()) {
+    if (has_slot() && !ag_process_is_forked()) {
         atomic_store_explicit(&ag_recorder.slot->exiting, AG_SLOT_EXITS, memory_order_relaxed);
     }
 }
 
 void ag_recorder_executes(void) {
-    if (ag_recorder.slot) {
+    if (has_slot()) {
         atomic_fetch_add_explicit(&ag_recorder.slot->n_executions, 1, memory_order_relaxed);
     }
 }
 
 void ag_recorder_has_not_executed(void) {
-    if (ag_recorder.slot) {
+    if (has_slot()) {
         atomic_fetch_sub_explicit(&ag_recorder.slot->n_executions, 1, memory_order_relaxed);
     }
 }
@@ -868,7 +887,7 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     clear_slot(ag_recorder.slot);
     if (!keep_tree() && start_over(is_inside) < 0) {
         count_refused_process();
-        atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
+        return_slot();
         child_goes_unrecorded();
         return;
     }
@@ -877,8 +896,9 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     ag_block_choice_forked();
     ag_process_life_settle(AG_LIFE_BEGUN);
     thread = ag_thread_begin();
-    if (!thread) {
+    if (!thread) { /* no memory; the trace counts the first lost event */
         child_goes_unrecorded();
+        leave_slot();
         return;
     }
     ag_images_announce_again();

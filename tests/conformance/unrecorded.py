@@ -207,6 +207,39 @@ DEEP_LIBRARY = r"""
 #include <stdlib.h>
 void *allocate(void) { return malloc(100); }
 """
+# A thread that has not allocated makes a child by a system call. The child may not map memory, frees blocks for half a second, and ends.
+POOR_CHILD = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *blocks[50];
+static void *start(void *unused) {
+    const struct rlimit none = {1, 1};
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        setrlimit(RLIMIT_AS, &none);
+        for (int i = 0; i < 50; i++) {
+            free(blocks[i]);
+            usleep(10000);
+        }
+        _exit(0);
+    }
+    return waitpid(child, NULL, 0) == child ? unused : NULL;
+}
+int main(void) {
+    pthread_t thread;
+    void *result = NULL;
+    for (int i = 0; i < 50; i++) {
+        blocks[i] = malloc(1 << 10);
+    }
+    return pthread_create(&thread, NULL, start, blocks) != 0 || pthread_join(thread, &result) != 0 || !result;
+}
+"""
 LONG_MS = 700  # the writer finds a program that runs for this time: it looks for processes every 100 ms, and examines each again 300 ms later
 
 
@@ -380,6 +413,23 @@ def maps_of(pid):
             return maps.read()
     except OSError:
         return ""
+
+
+def without_memory(tools):
+    """In a forked child, there is no memory for the recorder's state of the thread. So the child leaves the recording: its trace says that it
+    was detached, and counts a lost event."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        source, program = os.path.join(folder, "poor.c"), os.path.join(folder, "poor")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(POOR_CHILD)
+        subprocess.run(["gcc", "-pthread", "-o", program, source], check=True)
+        outcome, traces = recorded.record(tools, [program], folder)
+        failures.expect("status", outcome.status, 0)
+        views = [recorded.report(tools, trace) for trace in traces]
+        failures.expect("end and lost events of parent and child", [(view["trace"]["end"], view["lost_events"]["total"]) for view in views],
+                        [("exit", 0), ("detached", 1)])
+    return failures
 
 
 def executed_at_the_end(tools):
@@ -597,6 +647,7 @@ def main():
              "a live file that was removed": removed_file,
              "nothing is left when run returns": nothing_is_left,
              "a program that is executed at the end is recorded": executed_at_the_end,
+             "a forked child without memory for its recording": without_memory,
              "a writer that is asked to end": the_writer_ends,
              "statuses of grandchildren": lambda tools: statuses(tools, is_patient=True),
              "an allocator that was not seen": unseen_allocator,
