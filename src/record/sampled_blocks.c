@@ -29,6 +29,7 @@
 #include "sampled_blocks.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/pages.h"
 #include "base/raw_syscall.h"
@@ -80,8 +81,11 @@ void ag_sampled_blocks_unmap(void) {
 bool ag_sampled_blocks_prepare(void) {
     if (!lines) {
         lines = ag_pages_map(ag_sampled_blocks_bytes());
-    } else { /* the table contains addresses of an earlier recording: empties it */
-        (void)ag_syscall3(SYS_madvise, (long)lines, (long)ag_sampled_blocks_bytes(), MADV_DONTNEED);
+    } else if (ag_syscall3(SYS_madvise, (long)lines, (long)ag_sampled_blocks_bytes(),
+                           MADV_DONTNEED) != 0) {
+        /* a sandbox refuses madvise; only the levels that were used contain addresses */
+        const uint32_t count = atomic_load_explicit(&n_levels, memory_order_relaxed);
+        memset(lines, 0, lines_before(count) * sizeof(*lines));
     }
     for (uint32_t i = 0; i < AG_SAMPLED_FILTER_SLOTS; i++) {
         atomic_store_explicit(&ag_sampled_filter[i], 0, memory_order_relaxed);
