@@ -75,30 +75,33 @@ void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     return mapped;
 }
 
-static void report_break(const uintptr_t *sp, uintptr_t rbp, enum ag_libc_via via, uintptr_t before,
-                         uintptr_t after) {
+/* CALL_TIME_NS: the result of ag_record_call_time before the call. */
+static void report_break(const uintptr_t *sp, uintptr_t rbp, enum ag_libc_via via,
+                         uint64_t call_time_ns, uintptr_t before, uintptr_t after) {
     if (after > before) {
         ag_record_map(sp, rbp, via, before, after - before, PROT_READ | PROT_WRITE, 0);
     } else if (after < before) {
-        ag_record_unmap(after, before - after);
+        ag_record_unmap_late(via, call_time_ns, after, before - after);
     }
 }
 
 int brk(void *end) {
     ag_libc_start();
     const uintptr_t before = (uintptr_t)ag_next.sbrk(0);
+    const uint64_t time_ns = ag_record_call_time();
     const int r = ag_next.brk(end);
     if (r == 0) {
-        report_break(CALLER_SP(), CALLER_RBP(), VIA_BRK, before, (uintptr_t)end);
+        report_break(CALLER_SP(), CALLER_RBP(), VIA_BRK, time_ns, before, (uintptr_t)end);
     }
     return r;
 }
 
 void *sbrk(intptr_t increment) {
     ag_libc_start();
+    const uint64_t time_ns = ag_record_call_time();
     void *before = ag_next.sbrk(increment);
     if (before != (void *)-1 && increment != 0) {
-        report_break(CALLER_SP(), CALLER_RBP(), VIA_SBRK, (uintptr_t)before,
+        report_break(CALLER_SP(), CALLER_RBP(), VIA_SBRK, time_ns, (uintptr_t)before,
                      (uintptr_t)before + (uintptr_t)increment);
     }
     return before;
