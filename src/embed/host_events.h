@@ -54,7 +54,8 @@ void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint6
 /* A realloc. ag_host_realloc_begin has to be called before the runtime's realloc, which frees the
  * address: afterwards another thread could get that address and report it first. After the
  * runtime's realloc, ag_host_realloc_end is called, or ag_host_realloc_failed if the block
- * stays. */
+ * stays. ag_host_realloc_failed is not for heaps with late types (late_types.h):
+ * ag_host_realloc_begin forgets the block, so its type could not be reported any more. */
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address);
 void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
