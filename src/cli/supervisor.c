@@ -83,7 +83,7 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     (void)sigaction(SIGTERM, &ask, NULL);
     ag_urgency_allow();
     ag_background_outlive_memory();
-    ag_background_begin("allogram-collec", ignored);
+    ag_background_begin("allogram-writer", ignored);
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max; /* the writer opens four files for each recorded process */

@@ -608,7 +608,7 @@ SCRIPT
     runner=$!
     for _ in 1 2 3; do
         sleep 0.1
-        pkill -KILL -P $runner -x allogram-collec || true
+        pkill -KILL -P $runner -x allogram-writer || true
     done
     wait $runner
     "$ALLOGRAM" check t.x

@@ -186,7 +186,7 @@ def writer_of(run):
     end = time.monotonic() + 5
     while time.monotonic() < end:
         for pid in children_of(run):
-            if name_of(pid) == "allogram-collec":
+            if name_of(pid) == "allogram-writer":
                 return pid
         time.sleep(0.005)
     return None
