@@ -230,7 +230,7 @@ static uint32_t escaped(const char **at, const char *end) {
 
 bool ag_json_copy_text(const struct ag_json_document *document, const struct ag_json_value *value,
                        char *to, size_t capacity) {
-    if (value == NULL || value->kind != AG_JSON_STRING) {
+    if (value == NULL || value->kind != AG_JSON_STRING || capacity == 0) {
         return false;
     }
     const char *at = document->text + value->start, *end = at + value->length;

@@ -82,6 +82,12 @@ static void members_and_texts(void **state) {
         ag_json_copy_text(&document, ag_json_member(&document, values, "n"), text, sizeof text));
     assert_false(
         ag_json_copy_text(&document, ag_json_member(&document, values, "method"), text, 8));
+    assert_int_equal(read_text("\"\""), 0);
+    assert_true(ag_json_copy_text(&document, values, text, 1));
+    assert_string_equal(text, "");
+    text[0] = 'x';
+    assert_false(ag_json_copy_text(&document, values, text, 0));
+    assert_int_equal(text[0], 'x');
     assert_null(ag_json_member(&document, values, "absent"));
     assert_null(ag_json_member(&document, NULL, "id"));
     static const char *const others[] = {"9223372036854775808", "1.0", "1e3",
