@@ -197,7 +197,7 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
     free(export.frames);
     if (r < 0) {
         snprintf(ret_message, 512, "--to=%.100s: %s", known.format,
-                 r == -ENODATA
+                 r == -ENODATA && format->write == ag_perf_map_format
                      ? "the stacks have no code that was compiled at run time; to write a perf "
                        "map of a running program: allogram observe PID --perf-map"
                      : strerror(-r));
