@@ -83,11 +83,15 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
         return ag_error_message(ret_message, -EINVAL, "output: its name is empty; name a file");
     }
     for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%')) {
-        if (at[1] == '\0' || !strchr("epht%", at[1])) {
+        if (at[1] == '\0') {
+            return ag_error_message(ret_message, -EINVAL,
+                                    "output %s: ends with a single %%; use %%%%", pattern);
+        }
+        if (!strchr("epht%", at[1])) {
             return ag_error_message(
                 ret_message, -EINVAL,
                 "output %s: unknown placeholder %%%c; use %%e, %%p, %%h, %%t or %%%%", pattern,
-                at[1] ? at[1] : ' ');
+                at[1]);
         }
     }
     size_t length = 0;

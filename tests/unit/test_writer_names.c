@@ -78,7 +78,8 @@ static void patterns_become_absolute_or_are_refused(void **state) {
     assert_string_equal(strrchr(pattern, '/'), "/x.%p");
     assert_int_equal(ag_trace_pattern_complete("x.%q", pattern, message), -EINVAL);
     assert_non_null(strstr(message, "%q"));
-    assert_int_equal(ag_trace_pattern_complete("x.%", pattern, message), -EINVAL);
+    assert_int_equal(ag_trace_pattern_complete("x%%.%", pattern, message), -EINVAL);
+    assert_string_equal(message, "output x%%.%: ends with a single %; use %%");
     assert_int_equal(ag_trace_pattern_complete("folder/", pattern, message), -EINVAL);
     assert_non_null(strstr(message, "is a folder"));
     assert_int_equal(ag_trace_pattern_complete("", pattern, message), -EINVAL);
