@@ -30,8 +30,8 @@ function __allogram_values
     allogram $words[2] --values-of=$argv[1] 2>/dev/null
 end
 
-for option in report:view report:sort report:by report:fold report:state report:color diff:sort diff:by diff:fold diff:color export:to export:metric \
-        run:mode run:follow run:adapters attach:mode attach:adapters
+for option in report:view report:sort report:by report:fold report:state report:known report:color diff:sort diff:by diff:fold diff:color \
+        export:to export:metric export:fold run:mode run:follow run:adapters attach:mode attach:adapters
     set -l parts (string split : $option)
     complete -c allogram -n "__fish_seen_subcommand_from $parts[1]" -x -l $parts[2] -a "(__allogram_values $parts[2])"
 end

@@ -112,6 +112,19 @@ names_in_message() {
     fi
 }
 
+@test "the completion of fish declares each option that has a list of values" {
+    commands=$("$ALLOGRAM" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    n=0
+    for command in $commands; do
+        for option in $("$ALLOGRAM" "$command" --help | sed -n -E 's/^  (-[a-z], )?--([a-z-]+)=.*/\2/p'); do
+            [ -n "$("$ALLOGRAM" "$command" --values-of="$option" 2>/dev/null)" ] || continue
+            grep -qw -e "$command:$option" "$SOURCE/completions/allogram.fish" || { echo "$command:$option"; false; }
+            n=$((n + 1))
+        done
+    done
+    [ "$n" -ge 19 ]
+}
+
 @test "bash and fish complete processes, actions and traces" {
     PATH=$(dirname "$ALLOGRAM"):$PATH
     cd "$BATS_TEST_TMPDIR"
