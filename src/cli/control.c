@@ -143,19 +143,22 @@ static int detach_for_killed_attach(struct ag_session *session,
     return AG_EXIT_OK;
 }
 
-/* Whether the keeper (the process that created the session) still runs. A process with the pid
- * KEEPER may be a new process, so the function checks that it has the live file LIVE mapped. A
- * process that may not be examined is assumed to be the keeper. If it is another process, sending
- * it a signal fails, too, unless it is a process of this user that has changed its privileges. */
-static bool keeper_lives(pid_t keeper, const char *live) {
+/* Checks whether the keeper (the process that created the session) still runs. A process with the
+ * pid KEEPER may be a new process, so the function checks that it has the live file LIVE mapped. 0:
+ * the process is the keeper; -ESRCH: the keeper has ended; -EPERM: not known, because the process
+ * may not be examined. */
+static int find_keeper(pid_t keeper, const char *live) {
     struct ag_remote_process process;
     struct stat of_live, of_keeper;
     char path[4096], message[512];
     const int r = ag_remote_process_open(keeper, &process, message);
-    return r < 0 ? r == -EPERM
-                 : find_live(&process, path) && stat(live, &of_live) == 0 &&
-                       stat(path, &of_keeper) == 0 && of_live.st_dev == of_keeper.st_dev &&
-                       of_live.st_ino == of_keeper.st_ino;
+    if (r == -EPERM) {
+        return r;
+    }
+    const bool is_keeper = r == 0 && find_live(&process, path) && stat(live, &of_live) == 0 &&
+                           stat(path, &of_keeper) == 0 && of_live.st_dev == of_keeper.st_dev &&
+                           of_live.st_ino == of_keeper.st_ino;
+    return is_keeper ? 0 : -ESRCH;
 }
 
 /* Asks the attach command to detach from the program and to seal the trace, and waits until the
@@ -163,14 +166,16 @@ static bool keeper_lives(pid_t keeper, const char *live) {
 static int make_process_leave(struct ag_session *session, const struct ag_remote_process *process,
                               pid_t keeper, const char *trace) {
     const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
-    if (fd < 0 || !keeper_lives(keeper, ag_session_path(session))) {
+    const int found = fd < 0 ? -ESRCH : find_keeper(keeper, ag_session_path(session));
+    if (found == -ESRCH) {
         if (fd >= 0) {
             (void)close(fd); /* nothing was written */
         }
         return detach_for_killed_attach(session, process, trace);
     }
-    if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
-        const int error = errno;
+    /* a process that may be another one gets no signal */
+    if (found < 0 || syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
+        const int error = found < 0 ? -found : errno;
         (void)close(fd); /* nothing was written */
         return ag_fail(AG_EXIT_FAILURE, "control: cannot end allogram attach (process %d): %s",
                        keeper, strerror(error));
