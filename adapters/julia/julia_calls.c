@@ -11,6 +11,8 @@
  * knows which function such a call reaches (hook/kept_call.h). */
 #include "julia_calls.h"
 
+#include <errno.h>
+
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
 #include "julia_code.h"
@@ -266,10 +268,11 @@ int ag_julia_calls_follow(const char **ret_reason, const char **ret_name) {
         struct door *door = &doors[i];
         *ret_name = door->name;
         *ret_reason = " is not there";
-        r = -1;
+        r = -ENOENT;
         const bool is_there = ag_symbol_find(door->name, AG_SYMBOL_FIRST, NULL, &place);
         if (is_there && place.in_executable) {
             *ret_reason = " is linked into the program";
+            r = -ENOTSUP;
         } else if (is_there) {
             r = ag_detour_install(&door->detour, place.address, 0, door->replacement,
                                   door->original);

@@ -7,7 +7,7 @@
 struct ag_julia_thread;
 
 /* Installs the hooks. If a function cannot be hooked, changes nothing, stores the function's name
- * and the reason, and returns a negative number. */
+ * and the reason, and returns a negative errno. */
 int ag_julia_calls_follow(const char **ret_reason, const char **ret_name);
 /* Removes the hooks. */
 void ag_julia_calls_leave(void);
