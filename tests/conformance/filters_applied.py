@@ -97,8 +97,7 @@ def filter_of_lua(tools, expression, takes):
         wanted = [block for block in blocks_of(tools, all_traces[0]) if takes(*block[1:4], block[4] or None)]
         found = blocks_of(tools, traces[0])
         # The number of Lua's blocks differs between runs, because Lua seeds its string hashes with addresses.
-        count = lambda blocks: len(blocks)
-        failures.require("the filter selects %d blocks, about %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
+        failures.require("the filter selects %d blocks, about %d" % (len(found), len(wanted)), abs(len(found) - len(wanted)) <= len(wanted) / 50)
         failures.require("the full recording has blocks that the filter selects", wanted != [])
         failures.require("only blocks that the filter selects", all(takes(*block[1:4], block[4] or None) for block in found))
         failures.expect("ghost frees", ghosts(tools, traces[0]), 0)

@@ -185,6 +185,8 @@ def bounded_time(tools, trace):
         os.kill(child, 19)  # SIGSTOP
     except (ProcessLookupError, TypeError):
         failures.append("the command ended before it could be stopped")
+        server.communicate(timeout=SECONDS)  # closes its input, and so ends it
+        return failures
     begin = time.monotonic()
     answer = json.loads(server.stdout.readline())
     failures.require("an error after a minute: %s" % answer, answer["result"]["isError"] and "60 seconds" in text_of(answer))

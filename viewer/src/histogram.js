@@ -1,7 +1,7 @@
 // histogram.js: histograms of sizes and lifetimes by powers of two, as bars with numbers; the tab Lifetimes
 // and the page of a function show them.
 import { fill, make } from "./elements.js";
-import { bytes, count, inUnit, share, short, time, trim } from "./quantity.js";
+import { bytes, count, inUnit, share, time, trim } from "./quantity.js";
 
 export const ORDERS = 64;
 
@@ -114,5 +114,3 @@ export function groupSums(sparse, isWanted) {
   }
   return sums;
 }
-
-export { short };
