@@ -71,7 +71,7 @@ int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
             (void)close(fd); /* nothing was written */
             return ag_error_message(
                 ret_message, -EBUSY,
-                "%d: another allogram is attaching to it or leaving it, and waits for it; try "
+                "%d: another allogram is attaching to this process or detaching from it; try "
                 "again later",
                 pid);
         }
@@ -155,8 +155,9 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
         r = ag_error_message(
             ret_message, -ENOMEM,
-            "%d (%s): has more than %d code ranges of allocators; start it under allogram run", pid,
-            attach->process.name, AG_ZONES_MOST);
+            "%d (%s): the code of its allocators and loader has more than %d parts, the most that "
+            "attach can check; start it under allogram run",
+            pid, attach->process.name, AG_ZONES_MOST);
     }
     if (r < 0) {
         (void)ag_attach_free(attach);
@@ -277,8 +278,8 @@ static int no_safe_point_error(const struct ag_attach *attach, const struct ag_a
                                 process->pid, process->name, remedy);
     }
     return ag_error_message(message, -EAGAIN,
-                            "%d (%s): no thread was at a place where it can be stopped safely "
-                            "in %u tries, the last was %s; %s",
+                            "%d (%s): no thread could call the loader safely in %u tries; the "
+                            "last thread was %s; %s",
                             process->pid, process->name, times->n_tries, obstacle, remedy);
 }
 
@@ -641,7 +642,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     if (r == -EINTR) {
         return ag_attach_interrupted(attach, ret_message);
     }
-    return r < 0 ? ag_error_message(ret_message, r, "%d (%s): unloading the agent failed: %s",
+    return r < 0 ? ag_error_message(ret_message, r, "%d (%s): cannot unload the agent: %s",
                                     attach->process.pid, attach->process.name, strerror(-r))
                  : 0;
 }

@@ -356,7 +356,7 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
         return "in the libc";
     }
     if (call < 0 && ag_is_in_stub(thread->pid, thread->registers.rip)) {
-        return "at a call of a library";
+        return "at a call of a library function";
     }
     const size_t n = walk_stack(ground, thread, &end);
     for (size_t i = 0; i < n; i++) {

@@ -573,14 +573,15 @@ static int never_quiet(const struct ag_attach *attach, char message[512]) {
     if (attach->insider != 0) {
         return ag_error_message(
             message, -EAGAIN,
-            "%d (%s): at each try a thread was inside the runtime or the allocator, most recently "
-            "thread %d; try again",
+            "%d (%s): cannot switch the hooks of its runtime: at each try a thread was inside the "
+            "runtime or the allocator, most recently thread %d; try again",
             attach->process.pid, attach->process.name, attach->insider);
     }
-    return ag_error_message(message, -EAGAIN,
-                            "%d (%s): at each try no thread was at a place where it may call the "
-                            "runtime; try again",
-                            attach->process.pid, attach->process.name);
+    return ag_error_message(
+        message, -EAGAIN,
+        "%d (%s): cannot switch the hooks of its runtime: at each try no thread "
+        "could call the runtime safely; try again",
+        attach->process.pid, attach->process.name);
 }
 
 static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, char message[512]) {
@@ -592,7 +593,8 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
             r = call_switch(attach, /* is_on= */ true);
             ag_remote_call_end(&attach->call);
         }
-        r = r < 0 ? ag_error_message(message, r, "%d (%s): cannot call its runtime: %s",
+        r = r < 0 ? ag_error_message(message, r,
+                                     "%d (%s): cannot call the adapter of its runtime: %s",
                                      attach->process.pid, attach->process.name, strerror(-r))
                   : 0;
     }

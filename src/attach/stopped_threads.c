@@ -434,8 +434,10 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
     size_t at = 0;
     int refused = 0;
     if (n > AG_THREADS_MOST) {
-        return ag_error_message(message, -E2BIG, "%d (%s): has more than %d threads", process->pid,
-                                process->name, AG_THREADS_MOST);
+        return ag_error_message(
+            message, -E2BIG,
+            "%d (%s): has more than %d threads, the most that attach can stop; start it under allogram run",
+            process->pid, process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
         if (tids[i] == threads->busy_tid || thread_is_stopped(threads, first, tids[i], &at)) {

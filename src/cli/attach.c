@@ -73,7 +73,7 @@ static const struct ag_option table[] = {
     AG_OPTIONS_OF_SAMPLING,
     {AG_OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
     {AG_OPTION_ADAPTERS, "adapters", "auto|none|LIST",
-     "which runtime adapters may act (default: all that can be\nstarted late)"},
+     "which runtime adapters may be used (default: all that can be\nstarted late)"},
     {AG_OPTION_MAX_SIZE, "max-size", "BYTES", "limit of the trace's size; suffixes K, M, G"},
     {AG_OPTION_FREE_STACKS, "free-stacks", NULL,
      "record the stack of every free too, for report --view=blocks"},

@@ -251,10 +251,10 @@ static void say_price(const struct ag_link_attach *attach) {
 static void say_begin(const struct attachment *at) {
     const struct ag_link_attach *attach = at->attach;
     if (!attach->is_quiet) {
-        ag_say("recording %s%s; Ctrl-C ends the recording and removes the agent", attach->name,
-               attach->is_exact || attach->processes.count > 0
-                   ? ""
-                   : ": some collections; --mode=exact counts every call");
+        const bool is_sample = !attach->is_exact && attach->processes.count == 0;
+        ag_say("recording %s%s%s; Ctrl-C ends the recording and removes the agent",
+               is_sample ? "a sample of the collections of " : "", attach->name,
+               is_sample ? "; --mode=exact counts every call" : "");
     }
 }
 

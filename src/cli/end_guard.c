@@ -73,8 +73,8 @@ static void end_all(void) {
     clean_up_briefly();
     const int n =
         snprintf(line, sizeof line,
-                 "allogram: %s: ended by a signal while it waited for the process or one of "
-                 "its files\n",
+                 "allogram: %s: ended by a signal; the process, or one of its files, did not "
+                 "answer in time\n",
                  guard.name);
     (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
     const int number = atomic_load_explicit(&guard.signal_number, memory_order_relaxed);

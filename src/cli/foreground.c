@@ -33,6 +33,7 @@ static struct worker {
 /* ---- the foreground process ---- */
 
 struct front {
+    const char *name; /* of the worker */
     pid_t worker;
     int fd, signal_fd; /* fd: to the worker */
     bool passes_stop;  /* the worker stops itself on SIGTSTP */
@@ -73,9 +74,9 @@ static void look_at_worker(struct front *front) {
         _exit(WEXITSTATUS(status));
     } else {
         _exit(ag_fail(AG_EXIT_OWN_FAILURE,
-                      "the process that does the work was ended by signal %d; attach again to "
+                      "the worker process %s was ended by signal %d; attach again to "
                       "remove the agent if it stays in the program",
-                      WTERMSIG(status)));
+                      front->name, WTERMSIG(status)));
     }
 }
 
@@ -146,8 +147,11 @@ int ag_foreground_begin(const char *name, bool passes_stop) {
     (void)fflush(NULL);
     const pid_t pid = fork();
     if (pid > 0) {
-        struct front front = {
-            .worker = pid, .fd = ends[0], .signal_fd = signal_fd, .passes_stop = passes_stop};
+        struct front front = {.name = name,
+                              .worker = pid,
+                              .fd = ends[0],
+                              .signal_fd = signal_fd,
+                              .passes_stop = passes_stop};
         (void)close(ends[1]); /* nothing was written */
         wait_for_worker(&front);
     }

@@ -96,7 +96,7 @@ class Attached:
         while " is not recorded: " in self.first:
             self.left_alone.append(self.first)
             self.first = self.process.stderr.readline()
-        self.is_refused = "no thread was at a place" in self.first
+        self.is_refused = "no thread could call the" in self.first
         if not self.is_refused:
             assert self.first.startswith("allogram: attached to "), self.first
             stopped = re.search(r"stopped one thread for ([\d.]+) (us|ms|s)\b", self.first)
