@@ -34,7 +34,7 @@ static int session_refuse(const char *why, int error, char *ret_message, size_t 
     return error;
 }
 
-static const char is_recorded[] = "this program is recorded by allogram run already";
+static const char is_recorded[] = "this program is already recorded by allogram run or attach";
 
 int allogram_session_start(const struct allogram_options *options, char *ret_message,
                            size_t message_bytes) {
@@ -65,8 +65,8 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
                               size_t message_bytes) {
     (void)options;
     return session_refuse(
-        "this program is recorded by allogram run, which writes snapshots with --dump-at", -ENOTSUP,
-        ret_message, message_bytes);
+        "cannot take a snapshot: the recording belongs to the allogram command; use its option --dump-at",
+        -ENOTSUP, ret_message, message_bytes);
 }
 
 const char *allogram_session_trace(void) {

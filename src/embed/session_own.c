@@ -273,11 +273,13 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
         return -EINVAL;
     }
     if (!is_ours()) {
-        (void)snprintf(message, 512, "no session is active");
+        (void)snprintf(message, 512, "cannot take a snapshot: no session is active");
         return -ENOENT;
     }
     if (session.is_joined) {
-        (void)snprintf(message, 512, "the session belongs to another process");
+        (void)snprintf(
+            message, 512,
+            "cannot take a snapshot: the session belongs to another process; take it there");
         return -ENOTSUP;
     }
     if (options->output) {
