@@ -294,7 +294,7 @@ const char *ag_decode_code_text(enum ag_decode_code code) {
     case AG_DECODE_NEWER:
         return "of a newer version than this allogram can read";
     case AG_DECODE_LIVE:
-        return "a live recording, not a trace yet";
+        return "a live recording, not a trace; `allogram check` makes the traces";
     case AG_DECODE_NOT_REGULAR:
         return "not a regular file";
     case AG_DECODE_CUT:
@@ -302,9 +302,9 @@ const char *ag_decode_code_text(enum ag_decode_code code) {
     case AG_DECODE_CHECKSUM:
         return "damaged, a checksum does not match";
     case AG_DECODE_BAD_CHUNK:
-        return "damaged, a chunk contradicts itself";
+        return "damaged, a chunk is not valid";
     case AG_DECODE_BAD_RECORD:
-        return "damaged, a record contradicts itself";
+        return "damaged, a record is not valid";
     case AG_DECODE_UNSEALED:
         return "not sealed, the recording was killed or is still running";
     case AG_DECODE_NO_MEMORY:

@@ -99,9 +99,11 @@ int ag_runtime_filter_check(const struct ag_definitions *definitions,
         return 0;
     }
     size_t used = (size_t)snprintf(
-        ret_message, 512, "%.200s: --runtime=%.60s: no such runtime; the trace has", path, name);
+        ret_message, 512, "%.200s: --runtime=%.60s: the trace has no such runtime; it has:", path,
+        name);
     for (size_t i = 0; i < names.count && used < 440; i++) {
-        used += (size_t)snprintf(ret_message + used, 512 - used, " %.60s", names.list[i]);
+        used += (size_t)snprintf(ret_message + used, 512 - used, "%s %.60s", i > 0 ? "," : "",
+                                 names.list[i]);
     }
     return -EINVAL;
 }

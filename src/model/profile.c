@@ -451,7 +451,8 @@ static int compile(const char *expression, const char *name, regex_t *regex, boo
     if (error != 0) {
         char text[200];
         regerror(error, regex, text, sizeof(text));
-        snprintf(message, 512, "--%s=%.200s: %s", name, expression, text);
+        snprintf(message, 512, "--%s=%.200s: not a valid extended regular expression: %s", name,
+                 expression, text);
         return -EINVAL;
     }
     *ret_is_set = true;

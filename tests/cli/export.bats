@@ -204,11 +204,11 @@ one_line() {
     run "$ALLOGRAM" export "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --to=folded --runtime=lau
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == *"--runtime=lau: no such runtime; the trace has c libc lua beam" ]]
+    [[ $output == *"--runtime=lau: the trace has no such runtime; it has: c, libc, lua, beam" ]]
     run "$ALLOGRAM" report "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --runtime=lau
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == *"--runtime=lau: no such runtime; the trace has c libc lua beam" ]]
+    [[ $output == *"--runtime=lau: the trace has no such runtime; it has: c, libc, lua, beam" ]]
 }
 
 @test "if the trace does not have a thread, one line names the threads that it has" {

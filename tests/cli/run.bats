@@ -660,5 +660,5 @@ SCRIPT
     run "$ALLOGRAM" run -q -o t.allogram -- ls
     cat t.allogram t.allogram >two.allogram
     run "$ALLOGRAM" report two.allogram
-    [[ $output == "damaged, a chunk contradicts itself at byte "* ]]
+    [[ $output == "damaged, a chunk is not valid at byte "* ]]
 }

@@ -232,8 +232,8 @@ static void the_message_about_an_unknown_runtime_names_the_known_ones(void **sta
         char message[512] = "", expected[512];
         assert_int_equal(ag_profile_open(managed_path, &options, &profile, message), -EINVAL);
         snprintf(expected, sizeof(expected),
-                 "%s: --runtime=%s: no such runtime; the trace has c libc lua beam", managed_path,
-                 unknown[i]);
+                 "%s: --runtime=%s: the trace has no such runtime; it has: c, libc, lua, beam",
+                 managed_path, unknown[i]);
         assert_string_equal(message, expected);
     }
 }
@@ -317,7 +317,7 @@ static void functions_are_grouped_by_process_and_by_initial_call(void **state) {
     options.runtime = "beam";
     profile = open_with(managed_path, &options);
     assert_counts(&function(profile, "app:start/0")->counts, 107, 1258, 6100, 1258, 6100);
-    assert_counts(&function(profile, "(not known)")->counts, 26, 302, 300, 302, 300);
+    assert_counts(&function(profile, "(unknown initial call)")->counts, 26, 302, 300, 302, 300);
     assert_null(ag_profile_close(profile));
     options.focus = "^erlang:setelement";
     struct ag_profile *parts[] = {open_with(managed_path, &options),

@@ -166,7 +166,9 @@ static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *s
     char thread[32], image[128];
     if (!name || name[0] == '\0') {
         (void)snprintf(thread, sizeof thread, "thread %u", snapshot->thread_id);
-        name = !is_process ? "(not known)" : snapshot->thread_id != 0 ? thread : "(no name)";
+        name = !is_process                ? "(unknown initial call)"
+               : snapshot->thread_id != 0 ? thread
+                                          : "(process without a name)";
     }
     (void)snprintf(image, sizeof image, "[%s process]", runtime);
     const struct ag_frame frame = {

@@ -12,14 +12,15 @@ static const struct {
     const char *name, *words;
     unsigned ledgers; /* bits of enum ag_ledger_kind: which divisions have the class */
 } classes[AG_RESIDENT_CLASSES] = {
-    [AG_CLASS_LIVE] = {"live", "blocks in use, as requested", OF_BLOCKS},
+    [AG_CLASS_LIVE] = {"live", "blocks in use, bytes that the program requested", OF_BLOCKS},
     [AG_CLASS_ROUNDING] = {"rounding", "headers and rounding of blocks", OF_BLOCKS},
     [AG_CLASS_PINNED_FREE] = {"pinned_free", "free bytes on pages with blocks in use", OF_BLOCKS},
     [AG_CLASS_RETURNABLE] = {"returnable", "free pages that malloc could give back", OF_BLOCKS},
     [AG_CLASS_PROGRAM_MAPPINGS] = {"program_mappings", "mapped by the program itself", OF_BLOCKS},
     [AG_CLASS_MANAGED_IN_USE] = {"managed_in_use", "objects in heaps of garbage collectors",
                                  OF_BLOCKS},
-    [AG_CLASS_MANAGED_FREE] = {"managed_free", "the rest of these heaps", OF_BLOCKS},
+    [AG_CLASS_MANAGED_FREE] = {"managed_free", "free memory in heaps of garbage collectors",
+                               OF_BLOCKS},
     [AG_CLASS_HEAP] = {"heap", "memory of malloc, in use and free", OF_MAPPINGS},
     [AG_CLASS_ANONYMOUS] = {"anonymous", "other private memory: allocators, runtimes, mmap",
                             OF_MAPPINGS},
@@ -32,7 +33,7 @@ static const struct {
     [AG_CLASS_COPIES] = {"private_file_copies", "changed copies of file pages, static data",
                          OF_MAPPINGS | OF_BLOCKS},
     [AG_CLASS_JIT] = {"jit", "generated code", OF_MAPPINGS | OF_BLOCKS},
-    [AG_CLASS_AGENT] = {"agent", "allogram in the process", OF_MAPPINGS | OF_BLOCKS},
+    [AG_CLASS_AGENT] = {"agent", "memory of allogram in the process", OF_MAPPINGS | OF_BLOCKS},
     [AG_CLASS_UNKNOWN] = {"unknown", "", OF_BLOCKS},
 };
 
