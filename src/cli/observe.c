@@ -302,11 +302,12 @@ static int observe_machine(const struct request *request, const char *name) {
         }
     }
     if (kind == NULL) {
-        return ag_fail(AG_EXIT_FAILURE,
-                       "observe: --memory: %d has no name by which it could be asked: it is no "
-                       "Erlang node, or was started without -name and -sname; --allocators and "
-                       "--processes need no name",
-                       request->options.pid);
+        return ag_fail(
+            AG_EXIT_FAILURE,
+            "observe: --memory: %d has no node name, so allogram cannot connect to it: it is no "
+            "Erlang node, or was started without -name and -sname; --allocators and "
+            "--processes need no name",
+            request->options.pid);
     }
     const char *other = request->shows_rss ? "rss" : request->other_option;
     if (other != NULL) {
@@ -368,7 +369,7 @@ int ag_command_observe(int argc, char **argv) {
         return observe_machine(&request, NULL);
     }
     if (request.link_option != NULL) {
-        return ag_fail(AG_EXIT_USAGE, "observe: --%s is only for a NODE, or with --memory",
+        return ag_fail(AG_EXIT_USAGE, "observe: --%s requires a NODE or --memory",
                        request.link_option);
     }
     if (request.shows_rss && request.other_option != NULL) {

@@ -354,7 +354,7 @@ static int look_twice(struct looks *looks, struct ag_link *link) {
         looks->has_before = true;
     } else {
         ag_say(
-            "observe: %s has ended or does not answer; shown is the first of the two measurements",
+            "observe: %s has ended or does not answer; the table shows the first of the two measurements",
             looks->request->name);
         looks->now = looks->before;
         looks->before = (struct ag_link_memory){0};

@@ -297,7 +297,7 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
     }
     if (n_seen > n + n / 8) {
         ag_page_print(page, AG_STYLE_DIM,
-                      "the tables below show %s of %s collections, sampled by bytes\n",
+                      "the tables below show %s of %s collections, a sample chosen by bytes\n",
                       ag_quantity_count(&reported, n), ag_quantity_count(&seen, n_seen));
     }
     ag_page_print(page, AG_STYLE_DIM, "%s paused %s, the longest %s\n",
@@ -318,8 +318,8 @@ static void text_words_heading(struct ag_page *page, const struct ag_observation
         /* half the width of the 95 % interval of a binomial distribution with n_words trials and
          * the share that varies most, one half: 196 * sqrt(0.25 / n_words) percentage points */
         ag_page_prose(page, AG_STYLE_DIM,
-                      "allocated bytes are divided among functions by %s random words: shares are "
-                      "exact to %.0f points (95 %%) or better",
+                      "allocated bytes are divided among functions by %s random words: the "
+                      "95 %% interval of a share is at most ±%.0f percentage points",
                       ag_quantity_count(&words, n_words), ceil(98 / sqrt((double)n_words)));
     } else if (n > 0) {
         char remedy[64] = "";

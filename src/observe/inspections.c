@@ -214,7 +214,7 @@ static void watch_collections(struct ag_observation *observation,
     inspection->collections_fd =
         inspection->inspector->watch_collections(inspection->state, problem, sizeof problem);
     if (inspection->collections_fd < 0 && problem[0] != '\0') {
-        ag_observation_note(observation, "--gc: collections cannot be seen: %s", problem);
+        ag_observation_note(observation, "--gc: collections cannot be observed: %s", problem);
     }
 }
 

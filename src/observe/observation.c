@@ -107,11 +107,12 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
         (void)snprintf(name, sizeof name, "sys_exit_%s", call_names[call]);
         const long number = tracepoint("syscalls", name);
         if (number < 0) {
-            (void)snprintf(message, 512,
-                           "--maps: cannot read the kernel's tracepoint %s; as root: mount -t "
-                           "tracefs tracefs /sys/kernel/tracing (and a kernel with "
-                           "CONFIG_FTRACE_SYSCALLS)",
-                           name);
+            (void)snprintf(
+                message, 512,
+                "--maps: cannot read the kernel's tracepoint %s; run as root, mount tracefs (mount -t "
+                "tracefs tracefs /sys/kernel/tracing), and use a kernel with "
+                "CONFIG_FTRACE_SYSCALLS",
+                name);
             return -EPERM;
         }
         add_source(observation, sources, AG_SEEN_MAP, call,

@@ -72,10 +72,11 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
     struct map_file file = {fd >= 0 ? fdopen(fd, "we") : NULL, 0};
     if (file.out == NULL) {
         const int error = fd < 0 ? -fd : errno;
-        (void)snprintf(ret_message, 512, "--perf-map: %s: %s%s", ret_path, strerror(error),
-                       error == EEXIST
-                           ? "; it is no regular file, or belongs to another user; remove it"
-                           : "");
+        (void)snprintf(
+            ret_message, 512, "--perf-map: %s: %s%s", ret_path, strerror(error),
+            error == EEXIST
+                ? "; the file is not a regular file or belongs to another user; remove the file"
+                : "");
         if (fd >= 0) {
             close(fd);
         }

@@ -325,14 +325,17 @@ static void explain_open_error(const struct ag_perf_watch *watch, int error, cha
             process->pid, process->name, watch->n_threads, watch->n_cpus);
         break;
     case -ENOSYS:
-    case -ENOENT:
         (void)snprintf(
             message, 512,
-            "%d (%s): this kernel has no such perf events; use a kernel with CONFIG_PERF_EVENTS",
+            "%d (%s): this kernel has no perf events; use a kernel with CONFIG_PERF_EVENTS",
             process->pid, process->name);
         break;
+    case -ENOENT:
+        (void)snprintf(message, 512, "%d (%s): this kernel does not have the needed perf events",
+                       process->pid, process->name);
+        break;
     case -ESRCH:
-        (void)snprintf(message, 512, "%d (%s): ended while it was opened", process->pid,
+        (void)snprintf(message, 512, "%d (%s): has ended while allogram opened it", process->pid,
                        process->name);
         break;
     default:
@@ -371,8 +374,13 @@ int ag_perf_watch_open(const struct ag_remote_process *process,
     const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
     struct ag_perf_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL || n_sources > AG_PERF_SOURCES || n_cpus < 1 || n_cpus > MOST_CPUS) {
+        (void)snprintf(ret_message, 512, "%d (%s): cannot open perf events: %s", process->pid,
+                       process->name,
+                       watch == NULL                 ? "out of memory"
+                       : n_sources > AG_PERF_SOURCES ? "too many kinds of events were requested"
+                       : n_cpus < 1                  ? "the number of CPUs cannot be determined"
+                                                     : "the machine has too many CPUs");
         free(watch);
-        (void)snprintf(ret_message, 512, "%d: out of memory", process->pid);
         return -ENOMEM;
     }
     watch->process = *process;

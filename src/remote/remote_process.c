@@ -104,7 +104,7 @@ static int check_access(const struct ag_remote_process *process, char message[51
         return ag_error_message(
             message, -EPERM,
             geteuid() == 0
-                ? "%d (%s, user %u): the kernel does not let this root read its memory: the "
+                ? "%d (%s, user %u): root may not read its memory: the "
                   "process is outside of this container, root lacks the capability SYS_PTRACE "
                   "(docker run --cap-add=SYS_PTRACE), or kernel.yama.ptrace_scope is 3"
             : process->user != geteuid()
@@ -115,7 +115,7 @@ static int check_access(const struct ag_remote_process *process, char message[51
             process->pid, process->name, process->user);
     }
     if (n < 0) {
-        return ag_error_message(message, -ESRCH, "%d (%s): ended while it was being opened",
+        return ag_error_message(message, -ESRCH, "%d (%s): has ended while allogram opened it",
                                 process->pid, process->name);
     }
     return 0;

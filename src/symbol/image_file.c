@@ -182,7 +182,7 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     } else if (error == -EINVAL) {
         r = asprintf(&text, "not a regular file");
     } else if (error == -EFBIG) {
-        r = asprintf(&text, "not read: most of the file is holes");
+        r = asprintf(&text, "the file is not read, because most of it is holes");
     } else if (error == -ENOEXEC) {
         r = asprintf(&text, "not a 64-bit ELF file");
     } else {
