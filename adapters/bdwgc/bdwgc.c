@@ -200,7 +200,7 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
     ret_runtime->note = note;
     const char *absent = missing(places);
     if (absent) {
-        write_note("it has no ", absent, "");
+        write_note("it does not define ", absent, "");
         return AG_ADAPTER_REFUSED;
     }
     take_needed(places);

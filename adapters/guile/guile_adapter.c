@@ -91,7 +91,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return AG_ADAPTER_REFUSED;
     }
     if (ag_bdwgc_heap == 0) {
-        ret_runtime->note = "its collector is not recorded";
+        ret_runtime->note = "its blocks are not recorded, because the adapter bdwgc does not act";
         return AG_ADAPTER_REFUSED;
     }
     uintptr_t variable = 0;

@@ -108,7 +108,7 @@ void ag_guile_jit_name_new(void) {
         .size = sizeof(options), .name = "[compiled code]"}; /* counts as native code */
     uint32_t at = atomic_load_explicit(&n_named, memory_order_relaxed);
     if (at == 0 && !ag_guile_jit_is_entry(arenas[0].low)) {
-        ag_guile.disagreement = "its compiled code is entered in an unknown way";
+        ag_guile.disagreement = "the entry of its compiled code differs from the expected one";
     }
     const struct ag_made_place named = {.function = allogram_register_function(&options)};
     for (; at < n && named.function != 0 && ag_made_code_pc(at) != 0; at++) {

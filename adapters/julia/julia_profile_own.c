@@ -51,7 +51,7 @@ static void put_in_place(int collection) {
 static int recognise(char *ret_message) {
     switch (ag_julia_recognise(&runtime)) {
     case AG_ADAPTER_ABSENT:
-        return fail(ret_message, -ENOTSUP, "there is no Julia that allogram knows", "");
+        return fail(ret_message, -ENOTSUP, "this process has no supported Julia", "");
     case AG_ADAPTER_REFUSED:
         state = REFUSED;
         return fail(ret_message, -ENOTSUP, "julia: ", runtime.note);
@@ -59,7 +59,7 @@ static int recognise(char *ret_message) {
         break;
     }
     if (!ag_julia.jl_is_initialized()) {
-        return fail(ret_message, -EAGAIN, "Julia has not begun yet", "");
+        return fail(ret_message, -EAGAIN, "Julia is not initialized yet", "");
     }
     state = RECOGNISED;
     ag_julia.jl_gc_set_cb_pre_gc(put_in_place, 1);
@@ -114,7 +114,10 @@ int allogram_julia_prepare(char *ret_message) {
 int allogram_julia_begin(const char *output, char *ret_message) {
     const struct allogram_options options = {.size = sizeof(options), .output = output};
     if (state != READY || is_begun) {
-        return fail(ret_message, -EINVAL, "it was not prepared", "");
+        return fail(
+            ret_message, -EINVAL,
+            "cannot begin: allogram_julia_prepare has not returned 0, or an expression is recorded already",
+            "");
     }
     const int r = allogram_session_start(&options, ret_message, AG_JULIA_MESSAGE_BYTES);
     if (r == 0) {
@@ -135,7 +138,7 @@ int allogram_julia_end(char *ret_message) {
     ag_record_runtime(&reported);
     is_begun = false;
     const int r = allogram_session_stop();
-    return r < 0 ? fail(ret_message, r, "the trace was not sealed: allogram check ",
+    return r < 0 ? fail(ret_message, r, "the trace could not be sealed; run: allogram check ",
                         allogram_session_trace())
                  : 0;
 }

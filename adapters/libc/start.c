@@ -203,8 +203,8 @@ static void start_recording(void) {
         ag_foreign_allocator_guard();
     }
     if (own->n_program > 0 && !is_interposed) {
-        runtime.note = "no call of the program's own allocator was seen: if the compiler put "
-                       "copies of it into its callers, they are not recorded";
+        runtime.note = "no call of the program's own allocator was seen; calls that the "
+                       "compiler inlined are not recorded";
         ag_static_allocator_on_first_call(note_own_allocator);
     } else if (earlier_malloc && own->n_program == 0) {
         runtime.is_hooked = false;

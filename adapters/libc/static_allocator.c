@@ -450,7 +450,8 @@ static bool is_hooked_already(uintptr_t address) {
 
 static void write_note(struct ag_static_answer *answer, const char *first, const char *name,
                        const char *reason) {
-    const char *const parts[] = {first, name, ": ", reason ? reason : "cannot be detoured", NULL};
+    const char *const parts[] = {first, name, ": ", reason ? reason : "its code cannot be changed",
+                                 NULL};
     ag_join_text(answer->note, sizeof(answer->note), parts);
 }
 
@@ -489,7 +490,8 @@ static int hook(const struct entries *entries, size_t first, size_t end,
             return r;
         }
         if (r < 0) {
-            write_note(answer, "an entry of an allocator is not recorded: ", functions[i].name,
+            write_note(answer,
+                       "calls of an allocator's function are not recorded: ", functions[i].name,
                        detours[i].reason);
             continue;
         }

@@ -60,7 +60,7 @@ void *ag_ocaml_find_data(const char *name) {
 
 /* ---- installing the adapter ---- */
 
-static const char differs[] = "its runtime differs from the release's";
+static const char differs[] = "its runtime differs from that of the official releases";
 static const char has_its_own[] = "the program runs a Gc.Memprof of its own";
 
 static bool records_blocks(void) {
@@ -176,7 +176,7 @@ static const char *find_release(const char **ret_version) {
     }
     if (is_5 && is_later_release()) {
         *ret_version = "5.4 or later";
-        return "5.4 and later are not known yet";
+        return "OCaml 5.4 and later are not supported";
     }
     *ret_version = is_5 ? "5.3" : "4.11 to 4.14";
     return NULL;
@@ -194,7 +194,7 @@ static bool find_code(void) {
     return true;
 }
 
-static const char cannot_be_called[] = "its runtime cannot be called";
+static const char cannot_be_called[] = "functions of its runtime cannot be found or hooked";
 
 static bool follow_memprof(void) {
     return find_code() &&
@@ -240,7 +240,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return AG_ADAPTER_REFUSED;
     }
     if (ag_ocaml.generation == AG_OCAML_5 && !ag_ocaml_large_blocks_follow()) {
-        ret_runtime->note = "blocks over 128 words count twice: OCaml's, and malloc's below them";
+        ret_runtime->note =
+            "blocks of more than 128 words are recorded twice, as blocks of OCaml and of malloc";
     }
     return AG_ADAPTER_ACTS;
 }
@@ -370,7 +371,7 @@ static void ocaml_end(struct ag_runtime_definition *ret_runtime) {
     ag_ocaml_memory_report();
     if (late_state == NOT_LATE && !records_blocks() && words > 0) {
         ret_runtime->note =
-            "the program has begun a Gc.Memprof of its own, and was left alone from then on";
+            "not recorded from the moment when the program started a Gc.Memprof of its own";
         return;
     }
     if (!ag_recorder_is_sampling() && has_start && ag_ocaml_counters_read(&now)) {

@@ -269,7 +269,7 @@ static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t targ
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = target + landing;
     if (readable < landing + AG_DETOUR_BYTES) {
-        return detour_fail(detour, -ENOSPC, "its beginning has no room for a jump");
+        return detour_fail(detour, -ENOSPC, "it is too short for a jump");
     }
     if (prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
         return detour_fail(detour, -ENOMEM, "there are too many detours");
@@ -346,7 +346,7 @@ static int detour_write(struct ag_detour *detour, void *target, size_t target_by
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = (uint8_t *)target + landing;
     if (readable < landing + AG_DETOUR_BYTES || (target_bytes != 0 && target_bytes <= landing)) {
-        return detour_fail(detour, -ENOSPC, "its beginning has no room for a jump");
+        return detour_fail(detour, -ENOSPC, "it is too short for a jump");
     }
     uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
     if (page == NULL) {
@@ -417,7 +417,7 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
     *detour = (struct ag_detour){0};
     uint8_t *place = (uint8_t *)target + ag_landing_bytes(target, READABLE);
     if (!ag_is_empty_function(place, READABLE)) {
-        return detour_fail(detour, -ENOTSUP, "it is not empty");
+        return detour_fail(detour, -ENOTSUP, "it is not an empty function");
     }
     if (prepared.is_on && prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
         return detour_fail(detour, -ENOMEM, "there are too many detours");

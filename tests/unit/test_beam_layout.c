@@ -121,7 +121,7 @@ static void an_empty_heap_is_not_its_top(void **state) {
 static void a_size_that_is_not_the_heaps_is_refused(void **state) {
     (void)state;
     process[HEAP + 3]--;
-    refuses("the begin of a process' heap");
+    refuses("the beginning of a process' heap");
 }
 
 static void fragments_that_do_not_grow_by_what_was_made_are_refused(void **state) {

@@ -119,7 +119,7 @@ const char *ag_process_layout_find(ErlNifEnv *env) {
     }
     const uint32_t heap = find_heap(process, heap_top);
     if (heap == NOT_FOUND) {
-        return "the begin of a process' heap";
+        return "the beginning of a process' heap";
     }
     const uint32_t fragments = find_fragments(env, process, heap + 4);
     if (fragments == NOT_FOUND) {

@@ -130,8 +130,8 @@ int ag_node_connect(struct ag_node_connection *connection, const char *node, con
                       * fails as well */
     if (ei_connect_xinit(&connection->self, host, alive, own, NULL, cookie,
                          (short)(time(NULL) & 0x7fff)) < 0) {
-        (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: begin to connect: %s", node,
-                       strerror(erl_errno));
+        (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: cannot prepare the connection: %s",
+                       node, strerror(erl_errno));
         return -EIO;
     }
     erl_errno = 0;

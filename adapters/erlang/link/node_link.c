@@ -48,7 +48,7 @@ static int fail(const struct ag_link *link, int error, const char *what,
 
 static int fail_call(const struct ag_link *link, int error, char ret_text[AG_LINK_TEXT_BYTES]) {
     return fail(link, error,
-                error == -ENOTCONN    ? "the node is gone"
+                error == -ENOTCONN    ? "the connection to the node is closed"
                 : error == -ETIMEDOUT ? "the node does not answer"
                                       : "the node's answer has an unknown form",
                 ret_text);

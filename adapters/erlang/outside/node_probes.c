@@ -135,7 +135,9 @@ int node_probes_attach(struct node *node, struct bpf_object *object, bool has_se
     if (r < 0) {
         node_probes_detach(probes);
         snprintf(ret_problem, problem_bytes, "cannot watch %s: %s%s", collecting[i - 1].name,
-                 r == -ENOTSUP ? "its first instruction would be slow to watch" : strerror(-r),
+                 r == -ENOTSUP
+                     ? "its first instruction is not a push, so a breakpoint there would be slow"
+                     : strerror(-r),
                  r == -EPERM || r == -EACCES ? "; run as root" : "");
     }
     return r;
