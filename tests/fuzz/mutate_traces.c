@@ -163,7 +163,7 @@ static void tell_failure(const struct driver *driver, uint64_t number, int statu
     printf("# mutation %llu of seed %llu: %s: %s; kept as %s\n", (unsigned long long)number,
            (unsigned long long)driver->seed,
            driver->n_inside > 0 ? driver->inside[driver->current[1]] : "read",
-           WIFEXITED(status)             ? "the reader gave up"
+           WIFEXITED(status)             ? "the reader ended with a status other than 0"
            : WTERMSIG(status) == SIGALRM ? "took too long"
                                          : strsignal(WTERMSIG(status)),
            path);
@@ -266,7 +266,7 @@ int main(int argc, char **argv) {
     char keep[] = "/tmp/mutate_traces.XXXXXX";
     parse(&driver, argc, argv);
     if (driver.n_seeds == 0) {
-        fprintf(stderr, "mutate_traces: a trace to start from is wanted\n");
+        fprintf(stderr, "mutate_traces: no TRACE is given; name at least one trace to mutate\n");
         return 2;
     }
     if (driver.keep == NULL) {

@@ -90,7 +90,7 @@ class Judge:
         if os.WIFSIGNALED(ended.status):
             findings.append(Finding(mode, "status", "run ended by signal %d" % os.WTERMSIG(ended.status)))
         elif shell_status(ended.status) not in (shell_status(plain.status), 128 + signal.SIGBUS):
-            findings.append(Finding(mode, "status", "%s, plainly %s; stderr: %s" % (
+            findings.append(Finding(mode, "status", "%s, without allogram %s; stderr: %s" % (
                 shell_status(ended.status), shell_status(plain.status), ended.stderr[-300:].decode(errors="replace"))))
 
     def _end(self, mode, ended, plain, findings, status=None):
@@ -100,15 +100,15 @@ class Judge:
             findings.append(Finding(mode, "left" if "left running" in what else "hang", what))
         got = shell_status(ended.status if status is None else status)
         if got is not None and got != shell_status(plain.status):
-            findings.append(Finding(mode, "status", "%s, plainly %s; stderr: %s" % (
+            findings.append(Finding(mode, "status", "%s, without allogram %s; stderr: %s" % (
                 got, shell_status(plain.status), ended.stderr[-300:].decode(errors="replace"))))
         if ended.stdout != plain.stdout:
-            findings.append(Finding(mode, "output", "%r, plainly %r" % (ended.stdout[-300:], plain.stdout[-300:])))
+            findings.append(Finding(mode, "output", "%r, without allogram %r" % (ended.stdout[-300:], plain.stdout[-300:])))
         stderr = b"".join(line for line in ended.stderr.splitlines(True) if not line.startswith(b"allogram: "))
         if b"complaint" in stderr:
             findings.append(Finding(mode, "complaint", stderr[-300:].decode(errors="replace")))
         elif stderr != plain.stderr:
-            findings.append(Finding(mode, "stderr", "%r, plainly %r" % (stderr[-300:], plain.stderr[-300:])))
+            findings.append(Finding(mode, "stderr", "%r, without allogram %r" % (stderr[-300:], plain.stderr[-300:])))
 
     def _leftover_files(self, mode, findings):
         if self.has_own_shm:

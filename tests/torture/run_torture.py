@@ -173,7 +173,7 @@ def run_programs(programs, options, builds):
             continue
         tally.add(result)
         if result.unstable:
-            print("# seed %s IS UNSTABLE, a defect of the generator: %s: %s %s" % (result.seed, result.unstable, result.variant, result.text), flush=True)
+            print("# seed %s: two runs without allogram differ (a defect of the generator): %s: %s %s" % (result.seed, result.unstable, result.variant, result.text), flush=True)
         if result.findings:
             print("# seed %s fails, %s: %s" % (result.seed, result.variant, result.text))
             for finding in result.findings:
@@ -263,7 +263,7 @@ def test(options, builds):
         tally = run_slice([program_of(seed) for seed in seeds_in(seeds)], seeds, options, builds)
         certain = [result for result in tally.failed if is_certain(result, options, builds)]
         if len(certain) < len(tally.failed):
-            print("# %d programs differed once and not again" % (len(tally.failed) - len(certain)), flush=True)
+            print("# %d programs failed once, and passed when they were run again" % (len(tally.failed) - len(certain)), flush=True)
         wrong = ["%d of 100 programs failed" % len(certain)] if certain else []
         wrong += ["%d of 100 programs are unstable" % tally.n_unstable] if tally.n_unstable else []
         failed += say("seeds %s" % seeds, ", ".join(wrong) or None)
