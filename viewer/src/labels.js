@@ -66,7 +66,7 @@ export function showLabels(app, host) {
     onOpen: (row) => app.set({ label: row.label + 1, tab: "flame", fn: 0, zoom: 0, sort: "" }),
     empty: app.state.query ? "No label matches the search." : "In this range no block was allocated or in use." });
   fill(host, make("p", { class: "hint" }, "Labels that the program had set when it " +
-    "allocated. A click limits every view to one label."), body);
+    "allocated. A click limits the views of blocks, except Threads, to one label."), body);
   table.show(rows);
   app.copyText = () => table.text();
 }
