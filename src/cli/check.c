@@ -180,7 +180,7 @@ static int check_folder(const char *folder, struct check_request *request) {
         const int trace_status =
             length < (int)sizeof path
                 ? check_trace(path, request)
-                : ag_fail(AG_EXIT_FAILURE, "check: %s: the path of %s in it is too long", folder,
+                : ag_fail(AG_EXIT_FAILURE, "check: the path %s%s%s is too long", folder, between,
                           entries[i]->d_name);
         status = trace_status != AG_EXIT_OK ? trace_status : status;
         free(entries[i]);

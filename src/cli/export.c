@@ -152,7 +152,8 @@ static int set_option(void *context, int id, const char *value) {
                                          &request->trace.profile.to_ns);
     case OPTION_FOLD:
         if (strcmp(value, "auto") != 0 && strcmp(value, "none") != 0) {
-            return ag_fail(AG_EXIT_USAGE, "export: --fold=%s: neither auto nor none", value);
+            return ag_fail(AG_EXIT_USAGE, "export: --fold=%s: unknown value; use auto or none",
+                           value);
         }
         request->export.fold =
             strcmp(value, "auto") == 0 ? AG_EXPORT_FOLD_AUTO : AG_EXPORT_FOLD_NONE;
@@ -254,11 +255,12 @@ static int check_request(const struct request *request, const struct ag_options 
     }
     if (request->export.fold == AG_EXPORT_FOLD_AUTO &&
         !ag_export_can_fold(request->export.format)) {
-        return ag_fail(AG_EXIT_USAGE, "export: --fold=auto --to=%s: %s", request->export.format,
-                       strcmp(request->export.format, "dhat") == 0
-                           ? "folding merges stacks, and this format has the peak of each stack; "
-                             "peaks cannot be added; use --to=pprof or --to=speedscope"
-                           : "this format contains no stacks");
+        return ag_fail(
+            AG_EXIT_USAGE, "export: --fold=auto --to=%s: %s", request->export.format,
+            strcmp(request->export.format, "dhat") == 0
+                ? "this format has the peak of each stack, and the peaks of merged stacks "
+                  "cannot be added; use --fold=none, or another format such as pprof"
+                : "this format contains no stacks");
     }
     if (request->trace.profile.to_ns != 0 &&
         request->trace.profile.to_ns <= request->trace.profile.from_ns) {

@@ -684,7 +684,7 @@ static void answer_request(struct request *request, const char *name) {
             return;
         }
     }
-    answer_error(request, ERROR_METHOD, "there is no such method");
+    answer_error(request, ERROR_METHOD, "unknown method");
 }
 
 static bool is_valid_id(const struct ag_json_document *document, const struct ag_json_value *id) {

@@ -101,20 +101,23 @@ static int gate_print(const struct ag_gate *gate) {
         const struct ag_gate_result *result = &results[i];
         const char *text = ag_gate_text(gate, result->expression);
         if (result->unknown_site != NULL) {
-            ag_say("report: %s: --fail-if: no function %s %s in this trace; it counts as 0",
-                   result->trace, result->unknown_site,
-                   result->is_counted ? "has counters" : "allocates");
+            ag_say(result->is_counted
+                       ? "report: %s: --fail-if: the trace has no counters of a function %s; its "
+                         "values count as 0"
+                       : "report: %s: --fail-if: no function %s allocates in this trace; its "
+                         "values count as 0",
+                   result->trace, result->unknown_site);
         }
         switch (result->outcome) {
         case AG_GATE_PASSED:
             if (result->is_unsure) {
                 ag_say(
-                    "report: %s: the samples do not decide --fail-if='%s', so it does not fail: %s",
+                    "report: %s: --fail-if='%s' is uncertain, because its numbers are estimates, so it does not fail: %s",
                     result->trace, text, result->values);
             }
             break;
         case AG_GATE_HOLDS:
-            ag_say("report: %s: --fail-if='%s' holds%s%s", result->trace, text,
+            ag_say("report: %s: --fail-if='%s' is true%s%s", result->trace, text,
                    /* there are no values in a condition such as 1 > 0 */
                    result->values[0] ? ": " : "", result->values);
             status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;

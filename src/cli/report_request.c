@@ -341,7 +341,7 @@ int ag_report_request_set(void *context, int id, const char *value) {
         break;
     case OPTION_FOLD:
         if (strcmp(value, "auto") != 0 && strcmp(value, "none") != 0) {
-            return ag_fail(AG_EXIT_USAGE, "%s: --fold=%s: neither auto nor none",
+            return ag_fail(AG_EXIT_USAGE, "%s: --fold=%s: unknown value; use auto or none",
                            request->trace.command, value);
         }
         request->has_fold = true;
@@ -482,7 +482,7 @@ int ag_report_request_finish(struct ag_report_request *request) {
     }
     if (profile->counts_older && profile->from_ns == 0) {
         return ag_fail(AG_EXIT_USAGE,
-                       "%s: --older needs --from; without it, all blocks count anyway",
+                       "%s: --older requires --from; without --from, all blocks are counted",
                        request->trace.command);
     }
     if (profile->to_ns != 0 && profile->to_ns <= profile->from_ns) {

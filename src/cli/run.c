@@ -67,7 +67,7 @@ static const struct ag_option option_table[] = {
     {AG_OPTION_FREE_STACKS, "free-stacks", NULL,
      "record the stack of every free too, for report --view=blocks;\na free then costs as much as an allocation"},
     {AG_OPTION_ADAPTERS, "adapters", "auto|none|LIST",
-     "which runtimes' adapters may act (default: auto, all)"},
+     "which runtimes' adapters may be used (default: auto, all)"},
     {AG_OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {OPTION_CALLS, "calls", NULL,
      "count calls and words of functions, for report --view=functions\n(Lua; adds a cost to every call)"},

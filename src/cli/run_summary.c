@@ -73,8 +73,9 @@ static void print_strangers(const struct ag_writer_report *report) {
 
 static void print_closed(const struct ag_writer_report *report) {
     if (report->is_closed) {
-        ag_say("the file in /dev/shm by which programs are recorded was removed while the program "
-               "ran: programs that were executed after that were not recorded");
+        ag_say(
+            "the live file in /dev/shm was removed while the program ran: programs executed after "
+            "that were not recorded");
     }
 }
 
@@ -233,8 +234,8 @@ static void print_filter(const struct ag_writer_report *report) {
     }
     ag_say("recorded only --filter=%s", identity->filter ? identity->filter : "");
     if (identity->n_undecided > 0) {
-        ag_say("the type of a block in %s is not known when it is allocated: the filter type= "
-               "recorded none of these blocks, !type= all of them",
+        ag_say("the type of a block in %s is not known when it is allocated: a filter type= "
+               "excluded all of these blocks, and a filter !type= none",
                heaps);
     }
     (void)ag_profile_close(profile);

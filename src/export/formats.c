@@ -126,8 +126,10 @@ static int refuse_calls(const struct ag_export *export, const struct format *for
         return -ENOTSUP;
     }
     if (ag_call_metric_of(&export->functions->total, export->call_metric) == 0) {
-        snprintf(ret_message, 512, "--metric=%s: it is 0 for all functions that the filters select",
-                 name);
+        snprintf(
+            ret_message, 512,
+            "--metric=%s: the metric is 0 for all functions that the filters select; choose another metric or other filters",
+            name);
         return -ENODATA;
     }
     return 0;

@@ -81,7 +81,7 @@ static void outsized_words(const struct ag_finding *finding, const char *share,
     struct ag_quantity count, size, others, mean;
     const bool is_one = finding->blocks == 1;
     snprintf(words, WORDS_BYTES,
-             "makes %s block%s of %s%s (%s of the peak); its %s others have %s on average",
+             "makes %s block%s of %s%s (%s of the peak); its other %s blocks have %s on average",
              is_one ? "a" : ag_quantity_short(&count, finding->blocks), is_one ? "" : "s",
              is_one ? "" : "up to ", ag_quantity_bytes(&size, finding->largest_bytes), share,
              ag_quantity_short(&others, finding->other_blocks),

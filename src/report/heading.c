@@ -193,8 +193,8 @@ static void write_recording_filter(struct ag_page *page,
     }
     if (identity->n_undecided > 0) {
         ag_page_wrap(page, AG_STYLE_WARNING, INDENT,
-                     " is not known when it is allocated: the filter type= recorded none of "
-                     "these blocks, !type= all of them");
+                     " is not known when it is allocated: a filter type= excluded all of "
+                     "these blocks, and a filter !type= none");
         ag_page_end_line(page);
     }
 }
@@ -296,7 +296,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
         const bool has_interval = identity->interval_bytes > 0;
         ag_page_prose(
             page, AG_STYLE_DIM,
-            "sampled, %s%s%s: estimates; in 95 of 100 recordings the true number is within ±",
+            "sampled, %s%s%s: the numbers are estimates; ± is the 95 %% confidence interval",
             has_interval ? "one in " : "each process with its own interval",
             has_interval ? ag_quantity_bytes(&interval, identity->interval_bytes) : "",
             has_interval ? " on average" : "");

@@ -253,11 +253,11 @@ assert len(report["stacks"]) == 2 and report["total"]["in_use_blocks"] == 10
     stderr=$(cat "$BATS_TEST_TMPDIR/errors")
     [ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ]
     blocks=$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["allocated_blocks"])')
-    [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' holds: allocated_blocks = $blocks" ]]
+    [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' is true: allocated_blocks = $blocks" ]]
     # this condition contains no key whose value could be printed
     run bash -c "'$ALLOGRAM' report jq.allogram --fail-if='1 > 0' 2>&1 >'$BATS_TEST_TMPDIR/shown'"
     [ "$status" -eq 3 ]
-    [[ $output == *"--fail-if='1 > 0' holds" ]]
+    [[ $output == *"--fail-if='1 > 0' is true" ]]
     run "$ALLOGRAM" report jq.allogram --json --fail-if='allocated_blocks < 1 or not peak_bytes > 0'
     [ "$status" -eq 0 ]
     [[ $output != *fail-if* ]]
@@ -321,7 +321,7 @@ PYTHON
     [[ $output == *"cannot be evaluated: threads = "*"division by 0" ]]
     run "$ALLOGRAM" report jq.allogram --json --fail-if='sites["prase"].allocated_blocks > 1'
     [ "$status" -eq 0 ]
-    [[ $output == *"no function prase allocates in this trace; it counts as 0" ]]
+    [[ $output == *"no function prase allocates in this trace; its values count as 0" ]]
 }
 
 @test "gates on function counters: of all functions, of one function, and against a base; without counters a gate fails with a message" {
@@ -338,7 +338,7 @@ PYTHON
     [ "$status" -eq 0 ]
     run "$ALLOGRAM" report forum.allogram --json --fail-if='functions["no:one/0"].calls > 0'
     [ "$status" -eq 0 ]
-    [[ $output == *"no function no:one/0 has counters in this trace; it counts as 0" ]]
+    [[ $output == *"the trace has no counters of a function no:one/0; its values count as 0" ]]
     run "$ALLOGRAM" report jq.allogram --json --fail-if='own_words < 1'
     [ "$status" -eq 1 ]
     [[ $output == *"cannot be evaluated: own_words: the trace has no function counters" ]]
@@ -466,7 +466,7 @@ PYTHON
 @test "folded views have the sums of all frames, begin at the lines of the summary, and are refused for conditions" {
     run "$ALLOGRAM" report jq.allogram --fold=all
     [ "$status" -eq 2 ]
-    [ "$output" = "allogram: report: --fold=all: neither auto nor none" ]
+    [ "$output" = "allogram: report: --fold=all: unknown value; use auto or none" ]
     run "$ALLOGRAM" report jq.allogram --fold=auto --fail-if='peak_bytes > 1'
     [ "$status" -eq 2 ]
     [[ $output == *"--fold=auto cannot be combined with --fail-if"* ]]

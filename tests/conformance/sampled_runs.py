@@ -124,7 +124,7 @@ def no_samples_are_not_reported_as_zero(tools):
                 row = recorded.report(tools, traces[0], "--view=" + view)[key]
                 failures.expect("%s of seed %d" % (view, seed), row["allocated_bytes_ci95"], summary["allocated_bytes_ci95"])
             outcome = recorded.run([tools.allogram, "report", traces[0], "--fail-if=allocated_bytes > 1M"])
-            failures.require("--fail-if says that the number is uncertain: %s" % outcome.stderr, outcome.status == 0 and b"the samples do not decide" in outcome.stderr)
+            failures.require("--fail-if says that the number is uncertain: %s" % outcome.stderr, outcome.status == 0 and b"is uncertain, because its numbers are estimates" in outcome.stderr)
         failures.require("more than half of the traces have no sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
         printed = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
                              tools.program("sampled"), "periodic"]).stderr
@@ -469,7 +469,7 @@ def gates_are_unsure_within_an_interval(tools):
         for expression, wanted in cases.items():
             base = ["--base=" + others[0]] if "growth" in expression else []
             outcome = recorded.run([tools.allogram, "report", traces[0], *base, "--fail-if=" + expression])
-            is_unsure = b"the samples do not decide" in outcome.stderr
+            is_unsure = b"is uncertain, because its numbers are estimates" in outcome.stderr
             failures.expect(expression, "unsure" if is_unsure else outcome.status, wanted)
             failures.expect("status of " + expression, outcome.status, 3 if wanted == 3 else 0)
     return failures

@@ -289,7 +289,7 @@ class App {
         blocksOf(summary.incomplete_blocks)}, ${share(summary.incomplete_blocks, summary.allocated_blocks)} of all, with ${
         bytes(summary.incomplete_bytes)}` : "",
       facts.filter_undecided?.length > 0 ? `the type of a block in ${facts.filter_undecided.join(", ")} is not known when ` +
-        "it is allocated: the filter type= recorded none of these blocks, !type= all of them" : "",
+        "it is allocated: a filter type= excluded all of these blocks, and a filter !type= none" : "",
       this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +
         `${this.before.facts.filter ? `with --filter=${this.before.facts.filter}` : "without a filter"
         }: differences may come from the filter` : "",
@@ -664,7 +664,7 @@ class App {
   greatest() {
     const { functions, values, text, open } = this.source;
     const { own } = this.paths.tree("callers").byKey(values, functions.length);
-    return this.listOfFunctions("functions with most of it", "itself, without the functions that it calls", own, functions, text, open);
+    return this.listOfFunctions("functions with the largest own value", "itself, without the functions that it calls", own, functions, text, open);
   }
 
   listOfFunctions(title, hint, own, functions, text, open) {
