@@ -16,7 +16,7 @@ int ag_live_check(int terminal_fd, char ret_message[512]) {
     if (!is_known) {
         (void)snprintf(
             ret_message, 512,
-            "the terminal type TERM=%.100s has no screen; set TERM to the terminal's name, "
+            "cannot show the screen: the terminal type TERM=%.100s is unknown or cannot move its cursor; set TERM to the terminal's name, "
             "such as xterm-256color",
             name ? name : "");
         return -ENOTSUP;

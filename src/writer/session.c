@@ -439,8 +439,9 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
 static int check_options(const struct ag_session_options *options, char ret_message[512]) {
     struct ag_block_filter filter;
     if (options->size != sizeof(*options)) {
-        return ag_error_message(ret_message, -EINVAL,
-                                "the options are of another version of allogram");
+        return ag_error_message(
+            ret_message, -EINVAL,
+            "the options have a size that this version of allogram does not know; compile the caller with the header of this version");
     }
     if (options->depth > MAX_DEPTH) {
         return ag_error_message(ret_message, -EINVAL,
@@ -449,7 +450,7 @@ static int check_options(const struct ag_session_options *options, char ret_mess
     }
     if (options->stamp_every > MAX_STAMP_EVERY) {
         return ag_error_message(ret_message, -EINVAL,
-                                "a time stamp every %u events is too rare; the limit is %u events",
+                                "a time stamp every %u events is more than the limit of %u events",
                                 options->stamp_every, MAX_STAMP_EVERY);
     }
     return ag_block_filter_parse(options->filter, &filter, ret_message);

@@ -78,7 +78,8 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
     }
     return was == to ? ag_error_message(message, -EALREADY, "%s", already)
            : was == AG_PAUSE_OVER
-               ? ag_error_message(message, -EALREADY, "its recording was stopped")
+               ? ag_error_message(message, -EALREADY,
+                                  "its recording was stopped, and cannot be resumed")
                : ag_error_message(message, -EBUSY,
                                   "nothing is recorded now: the recording's --delay has not passed "
                                   "yet, or its --duration has passed");
@@ -99,10 +100,10 @@ static int wait_for_hooks(const struct ag_session *session, char message[512]) {
         }
         (void)poll(NULL, 0, 1);
     }
-    return ag_error_message(message, -ETIMEDOUT,
-                            "it is recorded again, but after %d seconds its runtime still does not "
-                            "count calls of functions",
-                            HOOKS_PATIENCE_MS / 1000);
+    return ag_error_message(
+        message, -ETIMEDOUT,
+        "recording continues, but its runtime has not resumed counting function calls within %d seconds",
+        HOOKS_PATIENCE_MS / 1000);
 }
 
 static int resume(struct ag_session *session, char message[512]) {
@@ -113,7 +114,8 @@ static int resume(struct ag_session *session, char message[512]) {
 
 static int stop(struct ag_session *session, char message[512]) {
     return ag_session_pause(session, AG_PAUSE_OVER) == AG_PAUSE_OVER
-               ? ag_error_message(message, -EALREADY, "its recording was stopped")
+               ? ag_error_message(message, -EALREADY,
+                                  "its recording was stopped, and cannot be resumed")
                : 0;
 }
 
@@ -194,7 +196,7 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
     }
     if (number == 0) {
         return ag_error_message(message, -EIO,
-                                "no dump could be written in the folder of its trace: the disk is "
+                                "cannot write a dump in the folder of its trace: the disk is "
                                 "full, or the recording has ended");
     }
     char trace[4096];
