@@ -661,6 +661,7 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
     attach->end.is_leaving = true;
     const int r = take_out(attach, ret_times, ret_message);
     ag_stopped_threads_settle(&attach->threads, /* is_last= */ false);
+    ag_stopped_threads_reap(&attach->threads);
     if (r < 0 && r != -ESRCH && r != -ESTALE) {
         ag_attach_turn_off(attach);
     }

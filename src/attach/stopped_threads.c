@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,11 +53,13 @@ enum {
     SLICE_NS = 50 * 1000 * 1000,
     /* how long await_good_moment may wait while a thread executes a function for us */
     BUSY_PATIENCE_NS = 20 * 1000 * 1000,
+    REAP_NAP_NS = 5 * 1000 * 1000,
     /* with more running threads per CPU than this, a thread waits some 20 ms for the CPU */
     CROWD = 8,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000),
-                      last_patience_ns = UINT64_C(60000000000); /* for the other late threads */
+                      last_patience_ns = UINT64_C(60000000000), /* for the other late threads */
+    reap_patience_ns = UINT64_C(5000000000);
 
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or
  * events are transferred. A stop would make the call return early, with the number of those
@@ -227,6 +230,30 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last)
             remember_late(threads, &thread);
         } else {
             (void)ag_traced_thread_release(&thread); /* does nothing if the thread is gone */
+        }
+    }
+}
+
+void ag_stopped_threads_reap(const struct ag_stopped_threads *threads) {
+    static pid_t tids[AG_THREADS_MOST];
+    const pid_t pid = threads->process->pid;
+    const uint64_t end_ns = ag_monotonic_ns() + reap_patience_ns;
+    bool is_over = false;
+    while (!is_over && thread_has_ended(pid, pid) && ag_monotonic_ns() < end_ns) {
+        size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
+        n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
+        is_over = true;
+        for (size_t i = 0; i < n; i++) {
+            if (tids[i] != pid) {
+                is_over = false;
+                if (thread_has_ended(pid, tids[i])) {
+                    (void)waitpid(tids[i], NULL, __WALL | WNOHANG); /* fails if it is not traced */
+                }
+            }
+        }
+        is_over &= waitpid(pid, NULL, __WALL | WNOHANG) != 0;
+        if (!is_over) {
+            ag_attach_sleep_until_woken(REAP_NAP_NS);
         }
     }
 }

@@ -58,5 +58,9 @@ uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
  * process may end next, so the function waits for late threads that have not stopped yet: up to a
  * minute, but for those in uninterruptible waits at most 1 s, or briefly if the end is due. */
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, bool is_last);
+/* If the process was killed while this process traced threads of it, waits for the ends of these
+ * threads: before that, the kernel does not report the end of the process to anyone. Waits at most
+ * 5 s, in case that only the first thread has ended. */
+void ag_stopped_threads_reap(const struct ag_stopped_threads *threads);
 
 #endif

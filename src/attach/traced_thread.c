@@ -49,6 +49,10 @@ void ag_attach_sleep_until_woken(uint64_t most_ns) {
     (void)sigtimedwait(&child_ended, NULL, &most); /* returns also when the time is over */
 }
 
+bool ag_traced_thread_ended_first(const struct ag_traced_thread *thread, char state) {
+    return thread->tid == thread->pid && (state == 'Z' || state == 'X');
+}
+
 /* Waits for the requested stop. Signals that arrive for the thread before that are passed on. */
 static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
     const pid_t tid = thread->tid;
@@ -73,6 +77,10 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
         const uint64_t now_ns = ag_monotonic_ns();
         if (now_ns >= until_ns) {
             return -ETIMEDOUT;
+        }
+        if (ag_traced_thread_ended_first(thread,
+                                         ag_remote_process_thread_state(thread->pid, tid, NULL))) {
+            return -ESRCH;
         }
         ag_attach_sleep_until_woken(until_ns - now_ns < NAP_NS ? until_ns - now_ns : NAP_NS);
     }

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import platform
+import random
 import re
 import shutil
 import signal
@@ -484,6 +485,25 @@ def control_stop_ends_the_recording_of_a_killed_allogram():
         assert image(target.pid) == before
         assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
         assert attached.report("--view=summary")["trace"]["end"] == "detached"
+
+
+@test
+def attach_ends_when_its_program_is_killed_at_any_moment():
+    """The program has a hundred threads. If `attach` has stopped several of them, the kernel reports the end of the first thread only after
+    `attach` has waited for the others. The parent does not wait for the program before `attach` has ended."""
+    moments = random.Random(1)
+    for _ in range(400 if IS_FULL else 40):
+        with Target("nice", "-n", "5", os.path.join(PROGRAMS, "many_hammers")) as target, tempfile.TemporaryDirectory() as folder:
+            assert target.answer() == "ready"
+            with subprocess.Popen([ALLOGRAM, "attach", str(target.pid), "--mode=exact", "-o", os.path.join(folder, "t.allogram")],
+                                  stderr=subprocess.PIPE, text=True) as attach:
+                time.sleep(moments.uniform(0, 0.25))
+                os.kill(target.pid, signal.SIGKILL)
+                try:
+                    attach.communicate(timeout=20)
+                except subprocess.TimeoutExpired:
+                    os.kill(worker_of(attach), signal.SIGKILL)
+                    raise
 
 
 sys.exit(run_all())
