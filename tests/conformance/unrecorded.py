@@ -372,7 +372,7 @@ def removed_file(tools):
         status, text = said(tools, folder, remove + '(:); "$0" 1; "$0" 2; exit 7', plain)
         failures.expect("status", status, 7)
         failures.expect("a message says that the live file was removed",
-                        "the file in /dev/shm by which programs are recorded was removed while the program ran" in text, True)
+                        "the live file in /dev/shm was removed while the program ran" in text, True)
         failures.expect('the closing line says "nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
     # The program removes the live file at its start. On one CPU, in one of ten runs, the writer has not locked the file yet.

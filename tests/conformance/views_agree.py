@@ -285,7 +285,7 @@ def runtimes_agree(tools, trace, names, options=()):
     must have blocks."""
     failures = tap.Failures()
     message = recorded.run([tools.allogram, "report", trace, "--runtime=?", *options]).stderr.decode()
-    known = message.rpartition("the trace has ")[2].split()
+    known = message.strip().rpartition("it has: ")[2].split(", ")
     failures.require("the message about an unknown runtime lists %s: %s" % (names, message), set(names) <= set(known))
     heaps = {heap["allocator"]: heap["runtime"] for heap in recorded.report(tools, trace, "--view=heaps", *options)["heaps"]}
     sums = collections.defaultdict(lambda: [0, 0, 0])

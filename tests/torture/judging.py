@@ -31,7 +31,7 @@ import trace_truth
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 
 ATTACHED = "allogram: attached to "  # printed by attach as soon as it records
-CLOSED = b"allogram: the file in /dev/shm by which programs are recorded was removed while the program ran"
+CLOSED = b"allogram: the live file in /dev/shm was removed while the program ran"
 UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded, because ", re.MULTILINE)
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in the behavior of the program itself
