@@ -50,8 +50,8 @@ def measure(command, env=None, cwd=None, stdin=None, expect_status=0):
 
 
 class Spread:
-    """A median, and an interval that contains the true median with a probability of 95 %: two order statistics, or, with fewer than 6 values, the
-    smallest and the largest."""
+    """A median, and an interval between two order statistics that contains the true median with a probability of at least 95 %. With fewer than
+    6 values, the interval is from the smallest to the largest, and the probability is lower (5 values: 94 %, 3 values: 75 %)."""
 
     def __init__(self, values):
         self.values = sorted(values)
@@ -71,8 +71,9 @@ class Spread:
 
 class FloorRatio:
     """The ratio of the times of two commands: the mean of the fastest quarter of the runs of one, divided by that of the other. (Other load on the
-    machine only makes runs slower.) The interval is a bootstrap over the rounds (percentiles, 95 %, always the same random numbers). A FloorRatio
-    has the attributes of Spread, and needs some 20 rounds."""
+    machine only makes runs slower.) The interval is a bootstrap: as many runs of each command as were measured are drawn at random, DRAWS times,
+    for each command independently; the interval contains the middle 95 % of the ratios. The random numbers are always the same. A FloorRatio has
+    the members n, median (here the ratio), low, high and text of Spread, and needs some 20 rounds."""
 
     DRAWS = 4000
 

@@ -17,7 +17,10 @@
 
 #include "base/text_file.h"
 
-enum { NUMBERS_MOST = 1 << 16, STRING_NUMBER = 1 }; /* type String of every program, 1.0 to 1.14 */
+enum {
+    NUMBERS_MOST = 1 << 16,
+    STRING_NUMBER = 1, /* of the type String, in all programs of Crystal 1.0 to 1.14 */
+};
 
 struct ag_decoder_types {
     char *names[NUMBERS_MOST];

@@ -45,7 +45,7 @@
 
 enum {
     NUMBERS_MOST = 65000, /* types that can be registered */
-    STRING_NUMBER = 1,    /* type String of every program, 1.0 to 1.14 */
+    STRING_NUMBER = 1,    /* of the type String, in all programs of Crystal 1.0 to 1.14 */
     STACKS_MOST = 1 << 24,
     RING_BLOCKS = 32,
     DEVIANTS_MOST = 8, /* maximum number of deviating types of one stack */

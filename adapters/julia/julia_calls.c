@@ -3,8 +3,9 @@
  * code, and by name from programs.
  *
  * Memory that a program gets from malloc through jl_malloc and similar functions (for example for
- * the digits of big numbers) is recorded as malloc's, with its stack and its death. This file only
- * counts these calls, so that their number can be compared with Julia's own count.
+ * the digits of big numbers) is recorded in the heap of malloc, with the stack of its allocation
+ * and with its free. This file only counts these calls, so that their number can be compared with
+ * Julia's own count.
  *
  * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
  * these functions, so its own code calls them through a procedure linkage table, and no compiler
@@ -86,9 +87,9 @@ AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int byte
     return object;
 }
 
-/* True if the recording is sampled and this object is no sample, as nearly all objects. The calls
- * for such objects are not counted either: only an exact recording compares its number of calls
- * with Julia's own count. */
+/* True if the recording is sampled and this object is not sampled, which holds for nearly all
+ * objects. The calls for such objects are not counted either: only an exact recording compares its
+ * number of calls with Julia's own count. */
 AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
     return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;

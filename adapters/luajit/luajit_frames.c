@@ -20,23 +20,27 @@
  * A native frame of lua_cpcall has no segment. Its number of results is negative.
  *
  * 3. Compiled code has no unwind tables. It runs in the native frame of the interpreter that
- * entered it. LuaJIT then has the base of the frame in which the code was entered (jit_base). So
- * the stack of a block that compiled code allocates consists of the caller of the interpreter and
- * its callers, the frames on the Lua stack, and a frame [compiled code]. Functions that were
- * inlined into the compiled code have no frames.
+ * entered it. Meanwhile, the field jit_base of the global_State is the base of the frame in which
+ * the code was entered. So the stack of a block that compiled code allocates consists of the caller
+ * of the interpreter and its callers, the frames on the Lua stack, and a frame [compiled code].
+ * Functions that were inlined into the compiled code have no frames.
  *
  * 4. Depth. The calls of each lua_State are remembered between walks (struct ag_luajit_memo), and a
  * walk reads only those that may have changed. For this, each call that is remembered gets a mark:
- * the tag of its function's slot is changed from "function" to "proto". LuaJIT clears the tag when
- * it reads the slot, and its collector only tests whether the tag is one of a collectable object.
- * Each new call, also a tail call, writes its function into the slot, with the usual tag. So a call
- * with a mark is the call that was remembered at this slot, and its callers have not moved on since
- * then. The marked call itself may have moved on, and is read again.
+ * the tag of its function's slot is changed from "function" to "proto". When LuaJIT reads the slot,
+ * it masks the tag off the value without checking it, and the mark stays in the slot. LuaJIT's
+ * collector only tests whether the tag is one of a collectable object. Each new call, also a tail
+ * call, writes its function into the slot, with the usual tag. So a call with a mark is the call
+ * that was remembered at this slot, and its callers have not moved on since then. The marked call
+ * itself may have moved on, and is read again.
  *
  * 5. Moments at which the frames cannot be read. While LuaJIT reallocates the stack of a lua_State,
- * LuaJIT's pointers point to the old stack. The adapter keeps that stack until the next call of the
- * allocator (luajit_adapter.c). If a signal handler interrupted the interpreter or a function that
- * the interpreter called, no frames are added to the stacks of the handler. */
+ * the lua_State still points to the old stack. If the lua_State is running, or if its stack becomes
+ * smaller, the adapter frees the old stack only at the next call of the allocator, so the frames
+ * can be read (move_stack in luajit_adapter.c). Otherwise, and if there is no memory for this, the
+ * frames of this lua_State and of those that called it are not added (`moving`). If a signal
+ * handler interrupted the interpreter or a function that the interpreter called, no frames are
+ * added to the stacks of the handler. */
 #include "luajit_frames.h"
 
 #include <stdatomic.h>

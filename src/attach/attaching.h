@@ -58,8 +58,8 @@ struct ag_runtime;
 const struct ag_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
 /* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: the
  * value of --adapters; session_path: path of the live file, the shared file into which the agent
- * writes. After a failure the agent is not in the process, except if its loader did not return in
- * time (remote_call.h, is_abandoned). */
+ * writes. After a failure the agent is not in the process, except if dlopen in the process did not
+ * return in time (remote_call.h, is_abandoned). */
 int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *adapters,
                      const char *session_path, struct ag_attach_times *ret_times,
                      char ret_message[512]);

@@ -15,9 +15,9 @@ void ag_say(const char *format, ...) AG_PRINTF(1, 2);
 /* Writes one line to standard error and returns STATUS, so that a command that fails can return the
  * result. */
 int ag_fail(int status, const char *format, ...) AG_PRINTF(2, 3);
-/* Returns what the user can do about an errno that reports a limit of open files, to be appended to
- * the message: "; the hard limit ...". Returns "" for other errors. The text names the hard limit,
- * because allogram raises its soft limit itself. */
+/* Returns what the user can do about EMFILE or ENFILE (a limit of open files), to be appended to
+ * the message: "; ...". Returns "" for other errors. For EMFILE the text names the hard limit,
+ * because allogram raises its soft limit itself; for ENFILE it names fs.file-max. */
 const char *ag_open_files_hint(int error);
 /* Flushes standard output at the end of a command. Returns STATUS, or AG_EXIT_FAILURE if the output
  * could not be written (for example, because the disk is full) and STATUS is AG_EXIT_OK. */

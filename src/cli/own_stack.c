@@ -20,8 +20,7 @@ static struct rlimit before = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFIN
 static void raise_threads(void) {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) == 0) {
-        /* if this fails, no thread can be created either, and the creation of a thread reports the
-         * error */
+        /* if one of these calls fails, the default size stays as it is */
         (void)pthread_attr_setstacksize(&attributes, wanted_bytes);
         (void)pthread_setattr_default_np(&attributes);
         (void)pthread_attr_destroy(&attributes); /* cannot fail */

@@ -1,10 +1,11 @@
 /* frame_walk.c: unwinds the stack of one sample, for `observe`, from the registers and a copy of
  * the top of the stack.
  *
- * 1. Rules. A row of the call frame information (CFI) describes how to find the caller's frame at
- * one pc: its canonical frame address (CFA), the return address, and the values of the callee-saved
- * registers (in a signal frame: of all registers). The row of a pc is looked up once and kept until
- * the mapped files change; a program that runs for hours has some thousand different pcs.
+ * 1. Rules. A row of the call frame information (CFI) describes for one pc how to find the caller:
+ * the canonical frame address (CFA) of the frame that executes this pc, its return address, and the
+ * caller's values of the callee-saved registers (in a signal frame: of all registers). The row of a
+ * pc is looked up once and kept until the mapped files change; a program that runs for hours has
+ * some thousand different pcs.
  *
  * 2. The stack. The kernel copied the top of the stack at the moment of the sample. Deeper words
  * are read from the observed process (the target) when a walk gets there, milliseconds later. These
@@ -46,8 +47,8 @@ enum {
                                                                           * x86-64 ABI */
     LATER_BYTES = 1 << 20, /* maximum read beyond the copy */
     OVERLAP_BYTES = 1024,  /* end of the copy, which is read again and compared */
-    SCANNED_WORDS = 192,   /* words of the stack that are searched for a return address in code
-                              * without CFI */
+    SCANNED_WORDS = 192,   /* if the frame's code has no CFI: number of stack words that are
+                            * searched for a return address */
     /* in code without CFI: if rbp is further above rsp, rbp is assumed to contain data */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,     /* code up to this distance from an ELF file's entry is outermost */
@@ -416,7 +417,8 @@ static enum outcome step_by_guess(struct ag_frame_walker *walker, struct step *s
         caller.registers.value[REG_BP] = rbp;
         caller.registers.known |= 1u << REG_BP;
     }
-    if (guess.at == from->value[REG_SP]) { /* nothing was pushed: all registers are unchanged */
+    if (guess.at == from->value[REG_SP]) { /* nothing was pushed: the callee-saved
+                                            * registers have the caller's values */
         caller.registers.known |= from->known & PRESERVED;
         for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
             caller.registers.value[reg] = from->value[reg];

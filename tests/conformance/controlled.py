@@ -156,7 +156,7 @@ def a_dump_is_whole_if_the_program_ends_meanwhile(tools):
         failures.expect("name of the dump", asker.communicate()[0].decode().strip(), path)
         failures.expect("status of control", asker.returncode, 0)
         snapshots.is_whole(tools, path, failures)
-        failures.expect("sums of the trace", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
+        failures.expect("sums of the dump", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
     return failures
 
 
@@ -286,7 +286,7 @@ def wrong_arguments_are_refused(tools):
         sleeper.kill()
         sleeper.wait()
     failures.require("a process that has ended is refused", "control: " in refused(tools, sleeper.pid, "pause", failures))
-    failures.require("a word that is neither a pid nor a node is refused", "neither" in refused(tools, "me", "pause", failures, status=2))
+    failures.require("a word that is neither a pid nor the name of an Erlang node is refused", "neither" in refused(tools, "me", "pause", failures, status=2))
     return failures
 
 

@@ -43,7 +43,7 @@ CASES = [
     ("an adapter that includes too much", "layers", {"adapters/libc/x.c": '#include "format/bytes.h"\n', **ADAPTERS_ROW}, "adapters may not include format"),
     ("an adapter that includes another one", "layers", {"adapters/lua/x.c": '#include "ruby/y.h"\n', "adapters/ruby/y.h": "\n", **ADAPTERS_ROW}, "includes another adapter"),
     ("a folder without a row", "layers", {"src/extra/thing.c": "int x;\n"}, "no row in the layer table"),
-    ("a file without a subject", "names", {"src/base/utils.c": "\n"}, "no subject"),
+    ("a file name that names no subject", "names", {"src/base/utils.c": "\n"}, "no subject"),
     ("a file name used twice", "names", {"src/format/arena.c": "\n"}, "has this file name already"),
     ("assembly beside C", "names", {"src/hook/entry.S": "ret\n"}, "outside of an arch folder"),
     ("a pointer behind a typedef", "names", {"src/base/x.h": "typedef struct ag_x *ag_x_ref;\n"}, "behind a typedef"),
@@ -51,7 +51,7 @@ CASES = [
     ("an #ifdef behind the guard", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#ifdef Y\n#endif\n#endif\n"}, "#ifdef Y"),
     ("__cplusplus in an internal header", "defs", {"src/base/x.h": "#ifdef __cplusplus\n#endif\n"}, "__cplusplus"),
     ("an #ifdef in a table that chooses no rows", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_B(1)\n#endif\n"}, "#ifdef AG_A"),
-    ("a file of somebody else's that is opened at once", "opens", {"src/symbol/x.c": "int x(const char *p) {\n    return open(p, 0);\n}\n"}, "ag_foreign_file_open"),
+    ("a file with a path from outside that is opened without a check", "opens", {"src/symbol/x.c": "int x(const char *p) {\n    return open(p, 0);\n}\n"}, "ag_foreign_file_open"),
     ("a promise without a test", "security", {"SECURITY.md": "## What is promised\n\n- **A.** It holds.\n"}, "names no test"),
     ("a row without a test", "security", {"SECURITY.md": "| input | test |\n|---|---|\n| b | |\n"}, "names no test"),
     ("a test that is not there", "security", {"SECURITY.md": "| input | test |\n|---|---|\n| b | `gone` |\n"}, "no test `gone`"),
@@ -78,7 +78,7 @@ CASES = [
     ("a header that needs another", "headers", {"src/base/x.h": "uint32_t ag_x(void);\n"}, "does not compile alone as gnu11"),
     ("a public header that is no C11", "headers", {"include/allogram/x.h": "int x(bool y);\n"}, "does not compile alone as c11"),
     ("a public header that is no C++", "headers", {"include/allogram/x.h": "int x(int class);\n"}, "does not compile alone as c++17"),
-    ("code with another layout", "format", {"src/base/x.c": "int   x;\n"}, "x.c:1"),
+    ("code that clang-format would change", "format", {"src/base/x.c": "int   x;\n"}, "x.c:1"),
     ("a script with a fault", "shell", {"tools/bad.sh": "#!/bin/sh\n[[ $x == y ]]\n"}, "SC"),
 ]
 PASSING = [

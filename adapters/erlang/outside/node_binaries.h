@@ -7,8 +7,10 @@
 struct node_binaries {
     uint64_t n, bytes; /* bytes: of the binaries, without the headers of their blocks */
 };
-/* Returns 0; or a negative errno, for example because the process changed each time its list was
- * read. PROCESS: a sound copy. *ret_sum is undefined on failure. */
+/* Counts the binaries outside of the process' heap to which it refers. PROCESS: a copy of the
+ * process structure that node_process_is_sound accepts. Returns 0; or a negative errno, for example
+ * because the process changed during each attempt to read its references; then *ret_sum is
+ * undefined. */
 int node_count_binaries(struct node *node, const struct node_process *process,
                         struct node_binaries *ret_sum);
 

@@ -15,8 +15,8 @@
  *               siglongjmp, and the thread allocates again
  *     coldjump  as jump, in a thread that has not allocated before
  *     fork      at each STRIDE-th instruction the handler forks by a raw system call, at most
- *               FORKS_EACH times at the same instruction; parent and child then continue to the end
- *               of the interrupted call
+ *               FORKS_EACH times at the same instruction; the child then continues without stops
+ *               to the end of the act and exits, and after that the parent continues
  *
  * If the environment variable WITHIN contains the value of the symbol of a function of the agent,
  * in hexadecimal, the handler counts and acts only at instructions of that function and of its

@@ -1,5 +1,5 @@
-(* Three times, the program allocates 1000 pairs and cells that stay in use and 1000 lists of two cells that do not, runs a whole major
-   cycle, and waits while allogram writes a dump. *)
+(* Three times, the program allocates 1000 pairs and 1000 list cells that stay in use, and 1000 lists of two cells that become garbage.
+   Then it runs a whole major cycle and sleeps, so that allogram has time to write a dump (run --dump-at=gc). *)
 let keep = ref []
 let stay () = for i = 1 to 1000 do keep := (i, i) :: !keep done [@@inline never]
 let go () = for i = 1 to 1000 do ignore (Sys.opaque_identity [ i; i ]) done [@@inline never]

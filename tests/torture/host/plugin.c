@@ -1,7 +1,8 @@
-/* plugin.c: a plugin of torture programs (act_plugins of acts_images.c), compiled once for each
- * plugin. PLUGIN_FIRST and PLUGIN_SECOND are the names of its two sites (functions that allocate),
- * PLUGIN_NUMBER is the number of the first, and PLUGIN_PADDING a number of bytes by which its
- * layout and its stack frames differ from those of other plugins. */
+/* plugin.c: the source of the C plugins that torture programs load (act_plugins of acts_images.c).
+ * It is compiled once for each plugin, with other macros. PLUGIN_FIRST and PLUGIN_SECOND are the
+ * names of the plugin's two sites (functions that allocate), and PLUGIN_NUMBER is the number of the
+ * first. PLUGIN_PADDING is the size of a constant array in bytes; it differs between plugins, so
+ * their layouts and the stack frames of before_sites and of the second site differ, too. */
 #include "plugin.h"
 
 #include <stdlib.h>
