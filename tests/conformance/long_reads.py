@@ -245,6 +245,7 @@ def ignored(tools, trace):
 
 def main():
     tools = recorded.tools_of_arguments()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL) # nohup ignores it, and the commands would inherit that
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
         trace = os.path.join(folder, "long.allogram")

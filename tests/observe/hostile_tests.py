@@ -318,4 +318,5 @@ def observe_stays_within_cpu_and_memory_limits():
 if __name__ == "__main__":
     print(f"# AG_TEST_SEED={SEED}")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and the commands would inherit that
     raise SystemExit(run_all())
