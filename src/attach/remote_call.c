@@ -162,11 +162,11 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
-/* Whether the call has to be aborted. STATE: of the thread, as in /proc/PID/stat. READY_NS: when
- * the thread was last seen on a CPU, waiting for one, or in an uninterruptible wait. */
-static bool hangs(const struct ag_remote_call *call, char state, uint64_t begin_ns,
-                  uint64_t *ready_ns) {
+/* Whether the call has to be aborted. READY_NS: when the thread was last seen on a CPU, waiting for
+ * one, or in an uninterruptible wait. */
+static bool hangs(const struct ag_remote_call *call, uint64_t begin_ns, uint64_t *ready_ns) {
     const uint64_t now_ns = ag_monotonic_ns();
+    const char state = ag_remote_process_thread_state(call->thread->pid, call->thread->tid, NULL);
     const bool waits_for_device = state == 'D' && call->help != NULL;
     if (state == 'R' || waits_for_device) {
         *ready_ns = now_ns;
@@ -188,8 +188,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             return -ESRCH;
         }
         if (r != tid) {
-            const char state = ag_remote_process_thread_state(call->thread->pid, tid, NULL);
-            if (ag_traced_thread_ended_first(call->thread, state)) {
+            if (ag_traced_thread_ended_first(call->thread)) {
                 return -ESRCH;
             }
             if (aborted_ns != 0 && call->help == NULL &&
@@ -197,7 +196,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
                 call->is_abandoned = true;
                 return -ETIMEDOUT; /* the thread does not stop, so it cannot be restored */
             }
-            if (aborted_ns == 0 && hangs(call, state, begin_ns, &ready_ns)) {
+            if (aborted_ns == 0 && hangs(call, begin_ns, &ready_ns)) {
                 aborted_ns = ag_monotonic_ns();
                 if (call->help != NULL) {
                     call->end_help(call->context);

@@ -139,13 +139,6 @@ bool ag_stopped_threads_spares(struct ag_stopped_threads *threads, pid_t tid) {
     return is_spared(threads, tid, activity_of(threads->process->pid, tid));
 }
 
-/* Whether the thread has ended. The first thread of a process is still listed after its end, as
- * long as other threads live. */
-static bool thread_has_ended(pid_t pid, pid_t tid) {
-    const char state = ag_remote_process_thread_state(pid, tid, NULL);
-    return state == 'Z' || state == 'X';
-}
-
 /* The time limit of a step, for all threads that it waits for. */
 struct patience {
     uint64_t until_ns; /* in CLOCK_MONOTONIC */
@@ -239,14 +232,14 @@ void ag_stopped_threads_reap(const struct ag_stopped_threads *threads) {
     const pid_t pid = threads->process->pid;
     const uint64_t end_ns = ag_monotonic_ns() + reap_patience_ns;
     bool is_over = false;
-    while (!is_over && thread_has_ended(pid, pid) && ag_monotonic_ns() < end_ns) {
+    while (!is_over && ag_thread_has_ended(pid, pid) && ag_monotonic_ns() < end_ns) {
         size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
         n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
         is_over = true;
         for (size_t i = 0; i < n; i++) {
             if (tids[i] != pid) {
                 is_over = false;
-                if (thread_has_ended(pid, tids[i])) {
+                if (ag_thread_has_ended(pid, tids[i])) {
                     (void)waitpid(tids[i], NULL, __WALL | WNOHANG); /* fails if it is not traced */
                 }
             }
@@ -270,7 +263,7 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
         patience = patience_of(ONE_PATIENCE_NS);
     }
     if (r < 0) {
-        return r == -EPERM && thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
+        return r == -EPERM && ag_thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
     }
     r = finish_stop(threads, &thread, &patience);
     if (r == -ETIMEDOUT) {
@@ -477,7 +470,7 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
         const int r =
             ag_traced_thread_begin_stop(process->pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
-        if (r != 0 && r != -ESRCH && !thread_has_ended(process->pid, tids[i])) {
+        if (r != 0 && r != -ESRCH && !ag_thread_has_ended(process->pid, tids[i])) {
             refused = ag_error_message(message, r, "%d (%s): cannot trace thread %d: %s",
                                        process->pid, process->name, tids[i], strerror(-r));
         }

@@ -49,8 +49,13 @@ void ag_attach_sleep_until_woken(uint64_t most_ns) {
     (void)sigtimedwait(&child_ended, NULL, &most); /* returns also when the time is over */
 }
 
-bool ag_traced_thread_ended_first(const struct ag_traced_thread *thread, char state) {
-    return thread->tid == thread->pid && (state == 'Z' || state == 'X');
+bool ag_thread_has_ended(pid_t pid, pid_t tid) {
+    const char state = ag_remote_process_thread_state(pid, tid, NULL);
+    return state == 'Z' || state == 'X';
+}
+
+bool ag_traced_thread_ended_first(const struct ag_traced_thread *thread) {
+    return thread->tid == thread->pid && ag_thread_has_ended(thread->pid, thread->tid);
 }
 
 /* Waits for the requested stop. Signals that arrive for the thread before that are passed on. */
@@ -78,8 +83,7 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
         if (now_ns >= until_ns) {
             return -ETIMEDOUT;
         }
-        if (ag_traced_thread_ended_first(thread,
-                                         ag_remote_process_thread_state(thread->pid, tid, NULL))) {
+        if (ag_traced_thread_ended_first(thread)) {
             return -ESRCH;
         }
         ag_attach_sleep_until_woken(until_ns - now_ns < NAP_NS ? until_ns - now_ns : NAP_NS);

@@ -30,11 +30,13 @@ bool ag_traced_thread_was_any(void);
 /* Waits for the stop until UNTIL_NS, a time of CLOCK_MONOTONIC (0: only polls). Returns 0; -ESRCH:
  * the thread is gone; -ETIMEDOUT: it has not stopped, and this function has to be called again. */
 int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns);
-/* Whether the thread is the first one of its process and has ended, so that waitpid does not report
- * its end before the other threads have ended, too. These may be traced, and then their end is
- * delayed until this process waits for them. So nobody must wait for the first thread alone. STATE:
- * of the thread, as in /proc/PID/stat. */
-bool ag_traced_thread_ended_first(const struct ag_traced_thread *thread, char state);
+/* Whether the thread has ended. The first thread of a process is still listed after its end, as
+ * long as other threads live. */
+bool ag_thread_has_ended(pid_t pid, pid_t tid);
+/* Whether the thread is the first one of its process and has ended. waitpid reports its end only
+ * after the ends of all other threads, and the ends of those that are traced are delayed until
+ * their tracer waits for them. So a tracer must not wait for the first thread alone. */
+bool ag_traced_thread_ended_first(const struct ag_traced_thread *thread);
 /* Resumes the thread and stops tracing it. Returns how long it was stopped, in ns. A thread that is
  * not stopped is left alone. */
 uint64_t ag_traced_thread_release(struct ag_traced_thread *thread);

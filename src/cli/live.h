@@ -55,7 +55,7 @@ void ag_live_leave(struct ag_live *live);
 void ag_live_return(struct ag_live *live);
 /* Ends the screen, restores the terminal, and writes the rest of the program's output to it. */
 void ag_live_stop(struct ag_live *live);
-/* Removes the files of the screen. Makes only system calls. */
+/* Removes the files of the screen. Allocates nothing and takes no lock. */
 void ag_live_remove_files(const struct ag_live *live);
 /* Stores the descriptors of LIVE that the command must not close. Returns their number. */
 size_t ag_live_descriptors(const struct ag_live *live, int ret_fds[AG_LIVE_DESCRIPTORS]);

@@ -16,6 +16,7 @@
 #include "cli/message.h"
 #include "observe/observation.h"
 #include "writer/snapshot.h"
+#include "writer/trace_file.h"
 
 int ag_observe_live_open(struct ag_observe_live *observe, char ret_message[512]) {
     sigset_t stop;
@@ -46,22 +47,10 @@ int ag_observe_live_start(struct ag_observe_live *observe, const char *name) {
 
 /* ---- the requests of the screen ---- */
 
-/* Doubles each % of PATH, because ag_observation_write_trace replaces placeholders. */
-static void make_pattern(const char *path, char *pattern, size_t size) {
-    size_t used = 0;
-    for (; *path != '\0' && used + 2 < size; path++) {
-        pattern[used++] = *path;
-        if (*path == '%') {
-            pattern[used++] = '%';
-        }
-    }
-    pattern[used] = '\0';
-}
-
 static _Noreturn void take_trace(const char *path, struct ag_observation *observation) {
     char pattern[8192], written[4096], message[512];
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* cannot fail for a valid signal */
-    make_pattern(path, pattern, sizeof(pattern));
+    (void)ag_trace_pattern_escape(path, pattern, sizeof(pattern)); /* the longest path fits */
     _exit(ag_observation_write_trace(observation, pattern, written, message) < 0);
 }
 
@@ -72,23 +61,20 @@ static void serve_request(struct ag_observe_live *observe, struct ag_observation
             return;
         }
         observe->taker = 0;
-        /* release: pairs with the requester's acquire; the file is complete, or does not exist */
-        atomic_store_explicit(&requests->n_done, requests->n_begun, memory_order_release);
+        ag_snapshot_request_end(requests);
     }
-    /* acquire: pairs with the requester's release; the path is complete */
-    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_acquire);
-    if (asked == requests->n_begun) {
+    if (!ag_snapshot_is_requested(requests)) {
         return;
     }
-    char path[sizeof(requests->path)]; /* a copy, because the screen can write to the original */
-    (void)snprintf(path, sizeof(path), "%s", requests->path);
-    const pid_t taker = fork();
-    if (taker == 0) {
+    char path[sizeof(requests->path)];
+    ag_snapshot_request_begin(requests, ag_observation_facts(observation)->duration_ns, path);
+    observe->taker = fork();
+    if (observe->taker == 0) {
         take_trace(path, observation);
     }
-    if (taker > 0) { /* otherwise it is tried again at the next tick */
-        requests->n_begun = asked;
-        observe->taker = taker;
+    if (observe->taker < 0) { /* the screen requests a trace again a second later */
+        observe->taker = 0;
+        ag_snapshot_request_end(requests);
     }
 }
 

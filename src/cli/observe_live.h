@@ -39,7 +39,8 @@ int ag_observe_live_start(struct ag_observe_live *observe, const char *name);
 bool ag_observe_live_tick(struct ag_observe_live *observe, struct ag_observation *observation);
 /* Ends the screen and restores the terminal. Does nothing if the screen was not opened. */
 void ag_observe_live_stop(struct ag_observe_live *observe);
-/* Removes the files of the screen. Makes only system calls: for the guard of end_guard.h. */
+/* Removes the files of the screen. Allocates nothing and takes no lock, for the guard of
+ * end_guard.h. */
 void ag_observe_live_abandon(void *observe);
 
 #endif

@@ -220,14 +220,14 @@ static int take_slot(void) {
 }
 
 /* Returns a slot that was claimed but never filled. Another process may claim it at once, so this
- * process must not use it any more. */
+ * process must no longer use it. */
 static void return_slot(void) {
     struct ag_process_slot *slot = ag_recorder.slot;
     ag_recorder.slot = NULL;
     atomic_store_explicit(&slot->state, AG_SLOT_FREE, memory_order_release);
 }
 
-/* Tells the writer that this process is not recorded any more: the writer seals its trace. */
+/* Marks this process as no longer recorded, so that the writer seals its trace. */
 static void leave_slot(void) {
     uint32_t exiting = AG_SLOT_STAYS;
     (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting,

@@ -123,6 +123,25 @@ bool ag_snapshot_take(struct ag_snapshot_requests *requests, const char *path, u
     return is_done && access(path, R_OK) == 0;
 }
 
+/* ---- in the process that writes the traces ---- */
+
+bool ag_snapshot_is_requested(const struct ag_snapshot_requests *requests) {
+    /* acquire: pairs with the requester's release; the path is complete */
+    return atomic_load_explicit(&requests->n_asked, memory_order_acquire) != requests->n_begun;
+}
+
+void ag_snapshot_request_begin(struct ag_snapshot_requests *requests, uint64_t until_ns,
+                               char ret_path[4096]) {
+    requests->until_ns = until_ns;
+    requests->n_begun = atomic_load_explicit(&requests->n_asked, memory_order_acquire);
+    (void)snprintf(ret_path, sizeof(requests->path), "%s", requests->path);
+}
+
+void ag_snapshot_request_end(struct ag_snapshot_requests *requests) {
+    /* release: pairs with the requester's acquire; the file is complete, or does not exist */
+    atomic_store_explicit(&requests->n_done, requests->n_begun, memory_order_release);
+}
+
 /* ---- in the child ---- */
 
 /* Replaces the mapping of the live segment by a private one. */
@@ -357,18 +376,14 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
 static void serve_request(struct ag_writer *writer, uint32_t index) {
     struct ag_snapshot_requests *requests = writer->session->requests;
     struct ag_watched_slot *watched = &writer->slots[index];
-    /* acquire: pairs with the requester's release; the path is complete */
-    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_acquire);
-    if (asked == requests->n_begun || !watched->is_first || !can_dump(watched)) {
+    if (!ag_snapshot_is_requested(requests) || !watched->is_first || !can_dump(watched)) {
         return;
     }
-    ag_writer_end_windows(writer, index);
-    requests->until_ns = ag_session_clock_now_ns(writer->session) - watched->recording->start_ns;
-    requests->n_begun = asked;
-    watched->dumps.is_for_request = true;
-    /* a copy, because the next request may overwrite the path if this asker is killed */
     char path[sizeof(requests->path)];
-    (void)snprintf(path, sizeof(path), "%s", requests->path);
+    ag_writer_end_windows(writer, index);
+    ag_snapshot_request_begin(
+        requests, ag_session_clock_now_ns(writer->session) - watched->recording->start_ns, path);
+    watched->dumps.is_for_request = true;
     snapshot_begin(writer, index, path);
 }
 
@@ -424,9 +439,7 @@ static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *wat
     }
     if (watched->dumps.is_for_request) {
         watched->dumps.is_for_request = false;
-        /* release: pairs with the requester's acquire; the file is complete */
-        atomic_store_explicit(&writer->session->requests->n_done,
-                              writer->session->requests->n_begun, memory_order_release);
+        ag_snapshot_request_end(writer->session->requests);
     }
 }
 

@@ -48,6 +48,18 @@ struct ag_snapshot_requests {
 bool ag_snapshot_take(struct ag_snapshot_requests *requests, const char *path, unsigned patience_ms,
                       const volatile sig_atomic_t *is_over, uint64_t *ret_until_ns);
 
+/* ---- in the process that writes the requested traces: the writer, or `observe` ---- */
+
+/* Whether a trace is requested that was not begun yet. */
+bool ag_snapshot_is_requested(const struct ag_snapshot_requests *requests);
+/* Begins the requested trace. UNTIL_NS: the moment that it describes, in ns since the process
+ * started. ret_path: a copy of its path, because the next request may overwrite the original if
+ * this asker is killed. */
+void ag_snapshot_request_begin(struct ag_snapshot_requests *requests, uint64_t until_ns,
+                               char ret_path[4096]);
+/* The trace is complete, or could not be written. */
+void ag_snapshot_request_end(struct ag_snapshot_requests *requests);
+
 /* ---- the writer's part ---- */
 
 struct ag_writer;
