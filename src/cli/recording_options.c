@@ -149,8 +149,15 @@ bool ag_dump_signal_parse(const char *name, uint64_t *ret_number) {
     return false;
 }
 
+static bool parse_whole_percent(const char *text, uint64_t *ret_percent) { /* 1% to 99% */
+    char *end = NULL;
+    *ret_percent = strtoul(text, &end, 10);
+    return text[0] >= '1' && text[0] <= '9' && *ret_percent < 100 && strcmp(end, "%") == 0;
+}
+
 bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when) {
-    static const char every[] = "every=", at_signal[] = "signal=", at_memory[] = "memory=";
+    static const char every[] = "every=", at_signal[] = "signal=", at_memory[] = "memory=",
+                      at_pressure[] = "pressure=";
     if (strcmp(text, "gc") == 0 || strcmp(text, "peak") == 0) {
         *ret_when = (struct ag_dump_when){.kind = text[0] == 'g' ? AG_DUMP_GC : AG_DUMP_PEAK};
         return true;
@@ -160,12 +167,12 @@ bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when) {
         return ag_dump_signal_parse(text + sizeof(at_signal) - 1, &ret_when->every);
     }
     if (strncmp(text, at_memory, sizeof(at_memory) - 1) == 0) {
-        char *end = NULL;
-        const char *percent = text + sizeof(at_memory) - 1;
-        *ret_when =
-            (struct ag_dump_when){.kind = AG_DUMP_MEMORY, .every = strtoul(percent, &end, 10)};
-        return percent[0] >= '1' && percent[0] <= '9' && ret_when->every < 100 &&
-               strcmp(end, "%") == 0;
+        ret_when->kind = AG_DUMP_MEMORY;
+        return parse_whole_percent(text + sizeof(at_memory) - 1, &ret_when->every);
+    }
+    if (strncmp(text, at_pressure, sizeof(at_pressure) - 1) == 0) {
+        ret_when->kind = AG_DUMP_PRESSURE;
+        return parse_whole_percent(text + sizeof(at_pressure) - 1, &ret_when->every);
     }
     if (strncmp(text, every, sizeof(every) - 1) != 0) {
         return false;

@@ -36,9 +36,9 @@ extern const char ag_filter_option_help[];
 bool ag_recording_option_set(struct ag_session_options *session, enum ag_recording_option option,
                              const char *value, char ret_message[1024]);
 
-/* Parses a value of --dump-at: gc, peak, every=BYTES, every=TIME, memory=PERCENT% or signal=NAME. A
- * number that ends in s, m or h is a time; all other numbers are bytes: 5m is minutes, 5M is MiB.
- * Returns false if TEXT is invalid. */
+/* Parses a value of --dump-at: gc, peak, every=BYTES, every=TIME, memory=PERCENT%,
+ * pressure=PERCENT% or signal=NAME. A number that ends in s, m or h is a time; all other numbers
+ * are bytes: 5m is minutes, 5M is MiB. Returns false if TEXT is invalid. */
 bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when);
 /* Parses the name of a signal for --dump-at or --signal: HUP, QUIT, USR1 or USR2, with or without
  * SIG before it. Returns false if NAME is invalid. */

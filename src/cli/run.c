@@ -76,7 +76,7 @@ static const struct ag_option option_table[] = {
     {OPTION_PROCESS, "process", "WHICH",
      "count only these processes of Erlang nodes: registered name, pid\nor initial:M:F/A (default: all); separated by commas, may be repeated"},
     {OPTION_DUMP_AT, "dump-at", "WHEN",
-     "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram),\nmemory=90% (of the cgroup's limit); may be given several times"},
+     "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram),\nmemory=90% (of the cgroup's limit), pressure=20% (of 10 s, in which\nprocesses waited for memory); may be given several times"},
     {OPTION_SERVE, "serve", "PORT",
      "on loopback while the program runs: the page of `allogram view`,\nand for pprof /debug/pprof/heap, allocs, growth; 0: any free port;\nthe token is printed once"},
     {OPTION_LIVE, "live", NULL,
@@ -110,6 +110,7 @@ struct run_request {
 };
 
 static int add_dump(struct run_request *request, const char *name, const char *value) {
+    static const char pressure[] = "/proc/pressure/memory";
     struct ag_session_options *session = &request->session;
     if (session->n_dumps == AG_DUMPS_MOST) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: given more than %d times", name, value,
@@ -118,9 +119,15 @@ static int add_dump(struct run_request *request, const char *name, const char *v
     if (!ag_dump_trigger_parse(value, &session->dumps[session->n_dumps])) {
         return ag_fail(
             AG_EXIT_OWN_FAILURE,
-            "%s=%s: not one of gc, peak, every=64M, every=10s, memory=90%% (1%% to 99%%), "
-            "signal=USR1 (HUP, QUIT, USR1 or USR2)",
+            "%s=%s: not one of gc, peak, every=64M, every=10s, memory=90%%, pressure=20%% (1%% to "
+            "99%%), signal=USR1 (HUP, QUIT, USR1 or USR2)",
             name, value);
+    }
+    if (session->dumps[session->n_dumps].kind == AG_DUMP_PRESSURE && access(pressure, R_OK) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "%s=%s: %s: %s; this kernel does not measure how long "
+                       "processes wait for memory",
+                       name, value, pressure, strerror(errno));
     }
     session->has_requests |= session->dumps[session->n_dumps].kind == AG_DUMP_SIGNAL;
     session->n_dumps++;

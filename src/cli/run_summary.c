@@ -338,7 +338,7 @@ static void print_missing(const struct ag_writer_report *report) {
  * (completed). An unsealed trace has all events, but no index. */
 static void print_incomplete(const struct ag_writer_report *report) {
     if (report->is_cut && report->missing_error == 0) {
-        ag_say("recording stopped: %s; the program continued, the trace ends there",
+        ag_say("recording stopped: %s; the program continued without being recorded",
                report->error ? strerror((int)report->error) : "the trace has reached --max-size");
     }
     if (!report->is_cut && !report->is_missing && report->error != 0) {

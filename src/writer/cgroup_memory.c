@@ -18,6 +18,7 @@
  *                      total_cache, total_shmem
  *     kills            memory.oom_control: oom_kill    memory.events.local: oom_kill
  *     limit reached    memory.failcnt                  memory.events.local: oom
+ *     pressure         /proc/pressure/memory           memory.pressure: some avg10
  *
  * oom_kill counts the processes of this cgroup (not of those below it) that the kernel killed for
  * lack of memory, whether the reason was the limit of this cgroup, the limit of an ancestor, or a
@@ -271,6 +272,16 @@ static uint64_t read_limit(const struct ag_cgroup *cgroup, size_t level) {
     const uint64_t limit_bytes =
         read_number(cgroup, level, cgroup->is_unified ? "memory.max" : "memory.limit_in_bytes");
     return limit_bytes >= none ? UINT64_MAX : limit_bytes;
+}
+
+double ag_cgroup_pressure_percent(const struct ag_cgroup *cgroup) {
+    static const char some[] = "some avg10="; /* the first line of both files */
+    char text[FILE_BYTES];
+    const bool is_known = (cgroup->is_unified && read_file(cgroup, 0, "memory.pressure", text)) ||
+                          read_whole("/proc/pressure/memory", text);
+    return is_known && strncmp(text, some, sizeof(some) - 1) == 0
+               ? strtod(text + sizeof(some) - 1, NULL)
+               : -1;
 }
 
 void ag_cgroup_count(const struct ag_cgroup *cgroup, struct ag_cgroup_counts *ret_counts) {

@@ -61,6 +61,11 @@ struct ag_cgroup_look { /* one reading */
     uint64_t anonymous_bytes, cache_bytes, shmem_bytes;
 };
 void ag_cgroup_look(const struct ag_cgroup *cgroup, struct ag_cgroup_look *ret_look);
+/* Reads the share of the last ten seconds, in percent, in which at least one process of the cgroup
+ * waited for memory: the kernel read back pages that it had dropped, or looked for free ones
+ * (pressure stall information, "some avg10"). Version 1 does not know it for a cgroup; then it is
+ * that of the machine. -1: the kernel does not know it. */
+double ag_cgroup_pressure_percent(const struct ag_cgroup *cgroup);
 /* Reads only the counters. */
 void ag_cgroup_count(const struct ag_cgroup *cgroup, struct ag_cgroup_counts *ret_counts);
 /* The name of a level: the name of the accounting cgroup without its last LEVEL components. */

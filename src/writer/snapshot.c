@@ -71,6 +71,7 @@ enum {
     ASKER_NAP_MS = 10,
     SOON_NS = 100 * 1000 * 1000,
     PEAK_LEAST_BYTES = 1 << 20,
+    PRESSURE_EVERY_NS = 1000 * 1000 * 1000, /* the kernel computes the averages every 2 s */
     PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the peak that was dumped last */
 };
 
@@ -318,6 +319,18 @@ static bool reaches_memory(const struct ag_recording *recording, uint64_t percen
     return *reached && !was_reached;
 }
 
+/* Whether the processes of the cgroup have newly begun to wait for memory in PERCENT of the time.
+ * After that, the condition is met again only once it was less than half of that. */
+static bool reaches_pressure(struct ag_watched_slot *watched, uint64_t percent, uint64_t *reached) {
+    const struct ag_cgroup machine = {.is_machine = true};
+    const struct ag_watched_cgroup *watched_cgroup = watched->memory.cgroup;
+    const double now_percent =
+        ag_cgroup_pressure_percent(watched_cgroup ? &watched_cgroup->cgroup : &machine);
+    const bool was_reached = *reached != 0;
+    *reached = now_percent >= (was_reached ? (double)percent / 2 : (double)percent);
+    return *reached && !was_reached;
+}
+
 /* Whether condition I is met. Stores in STATE how far it was met, so that the same event causes one
  * dump. */
 static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_when *when,
@@ -345,8 +358,9 @@ static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_w
         return session_ns > recording->start_ns && state->reached[i] > reached;
     case AG_DUMP_MEMORY:
         return reaches_memory(recording, when->every, &state->reached[i]);
+    case AG_DUMP_PRESSURE:
     case AG_DUMP_SIGNAL:
-        return false; /* dump_when_due counts signals itself */
+        return false; /* dump_when_due looks at these itself */
     }
     return false;
 }
@@ -358,8 +372,15 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
         return;
     }
     bool due = false;
+    const uint64_t now_ns = ag_monotonic_ns();
+    const bool reads_pressure = now_ns >= watched->dumps.next_pressure_ns;
     for (size_t i = 0; i < session->n_dumps; i++) {
-        due |= is_due(&watched->dumps, i, &session->dumps[i], watched->recording, session_ns);
+        const struct ag_dump_when *when = &session->dumps[i];
+        due |= is_due(&watched->dumps, i, when, watched->recording, session_ns);
+        if (when->kind == AG_DUMP_PRESSURE && reads_pressure) {
+            due |= reaches_pressure(watched, when->every, &watched->dumps.reached[i]);
+            watched->dumps.next_pressure_ns = now_ns + PRESSURE_EVERY_NS;
+        }
     }
     if (session->requests && watched->is_first) {
         const uint32_t asked =

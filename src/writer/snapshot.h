@@ -20,6 +20,9 @@ enum ag_dump_kind {
     /* when the memory of the process' cgroup, without the page cache of files, reaches `every`
      * percent of its limit */
     AG_DUMP_MEMORY,
+    /* when, in `every` percent of the last ten seconds, some process of the cgroup (or, if that is
+     * not known, of the machine) waited for memory */
+    AG_DUMP_PRESSURE,
 };
 struct ag_dump_when {
     enum ag_dump_kind kind;
@@ -66,7 +69,9 @@ struct ag_writer;
 
 struct ag_dump_state {               /* the dumps of one recording */
     uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump; for
-                                      * AG_DUMP_MEMORY, whether it was met at the last look */
+                                      * AG_DUMP_MEMORY and AG_DUMP_PRESSURE, whether it was met
+                                      * at the last look */
+    uint64_t next_pressure_ns;       /* CLOCK_MONOTONIC of the next reading of the pressure */
     uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* value of n_signals up to which signals were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */

@@ -26,13 +26,13 @@ MIB = 1 << 20
 class Commanded:
     """The program commanded.c under `allogram run`, in FOLDER."""
 
-    def __init__(self, tools, folder, *options, is_quiet=True):
+    def __init__(self, tools, folder, *options, is_quiet=True, under=()):
         self.tools, self.folder = tools, folder
         self.trace = os.path.join(folder, "t.allogram")
         self.temporary = os.path.join(folder, "temporary")
         os.mkdir(self.temporary)
         self.errors = open(os.path.join(folder, "errors"), "w+b")
-        self.process = subprocess.Popen([tools.allogram, "run", *["-q"] * is_quiet, "-o", self.trace, *options, "--", tools.program("commanded")],
+        self.process = subprocess.Popen([*under, tools.allogram, "run", *["-q"] * is_quiet, "-o", self.trace, *options, "--", tools.program("commanded")],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=dict(os.environ, TMPDIR=self.temporary))
 
@@ -168,6 +168,44 @@ def at_a_signal(tools):
     return failures
 
 
+def when_processes_wait_for_memory(tools):
+    """A file of the test replaces the kernel's, because a test cannot make the kernel run out of memory to a known degree."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        pressure = os.path.join(folder, "pressure")
+
+        def wait_share(percent):
+            with open(pressure, "r+", encoding="ascii") as file:  # the same file: it is mounted
+                file.write("some avg10=%05.2f avg60=0.00 avg300=0.00 total=1\n" % percent)
+
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            unified = [line.rstrip("\n").split("::")[1] for line in file if line.startswith("0::")]
+        replaced = [path for path in ["/proc/pressure/memory"] + ["/sys/fs/cgroup%s/memory.pressure" % name for name in unified]
+                    if os.path.exists(path)]
+        with open(pressure, "w", encoding="ascii"):
+            wait_share(19)
+        script = "".join("mount --bind '%s' '%s' && " % (pressure, path) for path in replaced) + 'exec "$@"'
+        commanded = Commanded(tools, folder, "--dump-at=pressure=20%", under=["unshare", "-m", "sh", "-c", script, "sh"])
+        commanded.do("alloc 3 100")
+        time.sleep(1.5)  # longer than between two readings
+        failures.expect("dumps with 19 %", commanded.dumps(), [])
+        wait_share(20)
+        failures.expect("sums at 20 %", own(tools, commanded.dump(1)), sums(3, 100))
+        commanded.do("alloc 2 100")
+        wait_share(15)
+        time.sleep(1.5)
+        wait_share(30)
+        time.sleep(1.5)
+        failures.expect("dumps while the share stays above 10 %", len(commanded.dumps()), 1)
+        wait_share(9)
+        time.sleep(1.5)
+        wait_share(20)
+        failures.expect("sums when 20 % are reached again", own(tools, commanded.dump(2)), sums(5, 100))
+        failures.expect("status", commanded.finish(), 0)
+        is_whole(tools, commanded.trace, failures)
+    return failures
+
+
 def nothing_is_overwritten(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -191,7 +229,7 @@ def wrong_words_are_refused(tools):
         many = ["--dump-at=gc"] * 9
         for options in (["--dump-at=never"], ["--dump-at=every="], ["--dump-at=every=0"], ["--dump-at=every=0s"], ["--dump-at=every=x"],
                         ["--dump-at=signal=KILL"], ["--dump-at=signal="], many, ["--dump-at=peak", "--mode=sample"],
-                        ["--dump-at=every=1M", "--budget=1"], ["--serve=http"], ["--serve=65536"], ["--serve=-1"],
+                        ["--dump-at=pressure=100%"], ["--dump-at=pressure=20"], ["--dump-at=every=1M", "--budget=1"], ["--serve=http"], ["--serve=65536"], ["--serve=-1"],
                         ["--serve=%d" % taken.getsockname()[1]]):
             outcome = recorded.run([tools.allogram, "run", *options, "--", "true"], cwd=folder)
             failures.expect("%s: status and lines" % options, (outcome.status, len(outcome.stderr.decode().splitlines())), (125, 1))
@@ -340,7 +378,7 @@ def main():
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),
              ("strangers get nothing", strangers_get_nothing), ("silent clients delay no other", silent_clients_delay_no_other)]
     by_go = [("go tool pprof reads the pages", go_reads_it), ("the page growth shows the growth since the last request", growth_is_since_it_was_asked_for)]
-    plan = tap.Plan(len(cases) + len(by_go))
+    plan = tap.Plan(len(cases) + len(by_go) + 1)
     for name, case in cases:
         plan.run(name, lambda case=case: case(tools))
     for name, case in by_go:
@@ -348,6 +386,11 @@ def main():
             plan.skip(name, "golang-go is not installed")
         else:
             plan.run(name, lambda case=case: case(tools))
+    pressure = "when processes wait for memory"
+    if subprocess.run(["unshare", "-m", "test", "-r", "/proc/pressure/memory"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        plan.skip(pressure, "no right to make a mount namespace, or no /proc/pressure/memory")
+    else:
+        plan.run(pressure, lambda: when_processes_wait_for_memory(tools))
     return plan.status()
 
 

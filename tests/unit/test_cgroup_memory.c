@@ -67,6 +67,7 @@ static void make_cgroup(const char *name, bool has_files) {
     static const char *const texts[][2] = {
         {"memory.max", "100000\n"},
         {"memory.current", "60000\n"},
+        {"memory.pressure", "some avg10=12.50 avg60=3.00 avg300=0.50 total=900\n"},
         {"memory.events", "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\n"},
         {"cgroup.procs", "1\n"}};
     char path[512];
@@ -112,6 +113,7 @@ static void check_accounted_by(const struct ag_cgroup *cgroup, const char *name)
     assert_int_equal(look.nearest, 0);
     assert_int_equal(look.counts.kills, 1);
     assert_int_equal(look.counts.limit_hits[0], 2);
+    assert_true(ag_cgroup_pressure_percent(cgroup) == 12.5);
 }
 
 static void names_may_contain_any_characters(void **state) {
