@@ -502,7 +502,8 @@ static int attach_named(struct request *request, const char *name,
     const char *meaningless =
         request->sampling_option ? request->sampling_option : request->process_option;
     if (meaningless) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to %s, which is a node",
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "attach: --%s does not apply to %s, which is a node; leave the option out",
                        meaningless, name);
     }
     link->name = name;
@@ -523,7 +524,8 @@ static int parse_pid(const struct request *request, const char *text, pid_t *ret
                        text);
     }
     if (request->link.option) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to a process",
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "attach: --%s does not apply to a process, only to a node (name@host)",
                        request->link.option);
     }
     return AG_EXIT_OK;

@@ -280,7 +280,7 @@ static enum outcome record_once(struct attachment *at) {
     say_begin(at);
     const enum outcome outcome = accompany(at);
     if (outcome == IS_GONE) {
-        ag_say("%s has ended or cannot be reached; the trace ends there", attach->name);
+        ag_say("%s has ended or cannot be reached; the trace ends at that moment", attach->name);
         finish_recording(at, REPORT_PATIENCE_MS);
         return outcome;
     }

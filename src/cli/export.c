@@ -260,7 +260,7 @@ static int check_request(const struct request *request, const struct ag_options 
             strcmp(request->export.format, "dhat") == 0
                 ? "this format has the peak of each stack, and the peaks of merged stacks "
                   "cannot be added; use --fold=none, or another format such as pprof"
-                : "this format contains no stacks");
+                : "this format contains no stacks that could be folded; use --fold=none");
     }
     if (request->trace.profile.to_ns != 0 &&
         request->trace.profile.to_ns <= request->trace.profile.from_ns) {

@@ -249,7 +249,8 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
     ag_page_print(page, AG_STYLE_PLAIN, "  %-6s  0x%" PRIx64 "  ", state_name(row->state),
                   row->address);
     ag_page_print(page, AG_STYLE_BRIGHT, "%s", ag_quantity_bytes(&size, row->size));
-    ag_page_print(page, AG_STYLE_PLAIN, "  at %s", ag_quantity_time(&time, row->allocated_ns));
+    ag_page_print(page, AG_STYLE_PLAIN, "  allocated at %s",
+                  ag_quantity_time(&time, row->allocated_ns));
     char words[2 * AG_FITTED_BYTES];
     if (row->state == AG_BLOCK_CLOSED) {
         const uint64_t lived_ns =

@@ -40,7 +40,7 @@ const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metri
         buffer->text[0] = '\0';
     } else if (value == 0) {
         struct ag_quantity most;
-        snprintf(buffer->text, sizeof buffer->text, "to %s",
+        snprintf(buffer->text, sizeof buffer->text, "≤%s",
                  ag_metric_is_bytes(metric) ? ag_quantity_bytes(&most, interval.high)
                                             : ag_quantity_short(&most, interval.high));
     } else if (share < 1) {

@@ -311,7 +311,7 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
         ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s", ag_quantity_count(&count, n_recorded),
                       n_recorded == 1 ? "stack" : "stacks");
         if (stacks->count < n_recorded) { /* groups of stacks with the same frames */
-            ag_page_print(page, AG_STYLE_PLAIN, ", listed as %s",
+            ag_page_print(page, AG_STYLE_PLAIN, ", in %s rows",
                           ag_quantity_count(&count, stacks->count));
         }
         ag_page_text(page, AG_STYLE_PLAIN, "\n");
