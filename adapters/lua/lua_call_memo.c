@@ -57,7 +57,11 @@
 #include "base/pages.h"
 #include "lua_functions.h"
 
-enum { CALLS_PER_DEPTH = 4, CALLS_READ_PER_DEPTH = 2 };
+enum {
+    CALLS_PER_DEPTH = 4,
+    CALLS_READ_PER_DEPTH = 2,
+    SHALLOW = 12, /* up to so many calls are read as fast as they are remembered */
+};
 
 /* ---- calls ---- */
 
@@ -78,6 +82,14 @@ static uint32_t count_calls(const lua_State *L, uint32_t most, void **ret_known)
         n++;
     }
     return n;
+}
+
+static bool is_shallow(const lua_State *L) {
+    const void *ci = ag_lua_pointer(L, ag_lua.layout.state_ci);
+    for (uint32_t n = 0; ci && n < SHALLOW; n++) {
+        ci = ag_lua_caller(L, ci);
+    }
+    return ci == NULL;
 }
 
 /* ---- memos ---- */
@@ -215,6 +227,9 @@ struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
     const uint32_t depth = ag_recorder.depth;
     if (ag_lua.layout.ci_bytes != 0) {
         return NULL; /* 5.1: a CallInfo has no free bit for a mark */
+    }
+    if (is_shallow(L)) {
+        return NULL; /* what is remembered of L stays as it is */
     }
     be_last_walker(memos, state);
     struct ag_lua_call_memo *memo = memo_of(memos, state, L);

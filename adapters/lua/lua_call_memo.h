@@ -30,8 +30,8 @@ struct ag_lua_call_memos { /* of one thread */
 };
 
 /* Returns the memo of L, brought up to date with the active calls of L. The caller must still set
- * the innermost frame of each run, by ag_lua_run_settle. NULL: there is no memory, the current walk
- * uses all memos, or Lua is 5.1. */
+ * the innermost frame of each run, by ag_lua_run_settle. NULL: L has few active calls, there is no
+ * memory, the current walk uses all memos, or Lua is 5.1. Then the calls are read one by one. */
 struct ag_lua_call_memo *ag_lua_calls_recall(struct ag_lua_call_memos *memos,
                                              struct ag_lua_state *state, lua_State *L);
 /* Sets the innermost frame of a run of the memo. end: the address after the bytecode instruction
