@@ -66,9 +66,9 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
  * returns 0, all threads are stopped; after a negative errno, none is. */
 int ag_attach_leave(struct ag_attach *attach, struct ag_attach_times *times, char ret_message[512]);
 /* Called while all threads are stopped. If so many threads of the process want to run that a call
- * would wait long for a CPU, takes a thread that may make calls from the list, and returns true;
- * then the other threads stay stopped, and the caller has to release this thread and to call
- * ag_attach_end_help. */
+ * would wait long for a CPU, and if one of the stopped threads may make calls, takes that thread
+ * from the list and returns true. Then the other threads stay stopped, and the caller has to
+ * release this thread and to call ag_attach_end_help. */
 bool ag_attach_take_caller(struct ag_attach *attach, struct ag_traced_thread *ret_thread);
 /* Waits a little for the function that a thread executes for us, and helps it to return. PASSED_NS:
  * how long it has been executing. */

@@ -7,7 +7,8 @@
 #include "remote/remote_process.h"
 #include "remote_call.h"
 
-/* The functions of the process' libc that are called from outside; addresses in its memory. */
+/* The functions of the process' libc that are called from outside, by their addresses in the memory
+ * of the process. */
 struct ag_attachable {
     struct ag_observed_image *libc;
     uint64_t dlopen, dlclose;

@@ -13,8 +13,8 @@
  *
  * 2. The hooks are jumps at the start of functions. The jumps are written while all threads are
  * stopped, and no thread is in, or will return into, the bytes that are replaced. The bytes are
- * restored under the same conditions. Threads may be inside the agent when the bytes are restored,
- * because they return from the agent to other bytes of the program.
+ * restored under the same conditions. Threads may be inside the agent when the bytes are restored:
+ * none of them will return into these bytes.
  *
  * 3. After the hooks are removed, no thread can enter the agent, because the program's data
  * contains no address of the agent. Threads inside the agent leave it before the others are resumed

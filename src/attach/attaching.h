@@ -10,11 +10,12 @@
  *     ag_attach_take_out    all threads are stopped briefly: the overwritten bytes are restored;
  *                           when no thread is in the agent any more, one thread unloads it
  *
- * Each function returns 0 or a negative errno with one line in ret_message; -EINTR: the user asked
- * for the end (attach_end.h) before the step was done. One thread has to make all these calls,
- * because the kernel accepts ptrace requests only from the tracing thread. The caller blocks
- * SIGCHLD in that thread, and these functions consume the signal: a caller with children of its own
- * has to check afterwards whether one of these children has ended. */
+ * Unless stated otherwise, a function with ret_message returns 0, or a negative errno with one line
+ * in ret_message. -EINTR: the user asked for the end (attach_end.h) before the step was done. One
+ * thread has to make all these calls, because the kernel accepts ptrace requests only from the
+ * tracing thread. The caller blocks SIGCHLD in that thread, and these functions consume the signal:
+ * a caller with children of its own has to check afterwards whether one of these children has
+ * ended. */
 #ifndef AG_ATTACHING_H
 #define AG_ATTACHING_H
 
@@ -26,8 +27,8 @@
 #include "attach_end.h"
 
 struct ag_attach;
-struct ag_attach_times { /* how long threads of the program were stopped, ns */
-    uint64_t one_ns;     /* the stop of the thread that loaded (or unloaded) the agent */
+struct ag_attach_times { /* the stops of threads of the program */
+    uint64_t one_ns;     /* how long the thread that loaded (or unloaded) the agent was stopped */
     uint64_t others_ns;  /* the longest stop of any other thread */
     uint32_t n_tries;    /* number of stops until a thread was able to load the agent */
 };

@@ -1,5 +1,6 @@
 /* reached_code.c: reads the instructions of functions from the target's memory, one after the
- * other, and follows the jumps that leave a function. */
+ * other, and follows the jumps that leave a function. A stub is code that only jumps through a word
+ * in memory, such as an entry of the PLT (procedure linkage table). */
 #include "reached_code.h"
 
 #include <string.h>
@@ -52,8 +53,8 @@ static bool is_unbound(const struct decoded *decoded) {
     return bytes[0] == PUSH || (bytes[0] == push_word[0] && bytes[1] == push_word[1]);
 }
 
-/* If ADDRESS is a stub that only jumps through a word in memory, returns where it jumps to; 0: the
- * loader has not bound the stub yet. */
+/* If ADDRESS is a stub that only jumps through a word in memory, returns where it jumps to, or 0 if
+ * the loader has not bound the stub yet. Otherwise returns ADDRESS. */
 static uint64_t behind_stubs(const struct ag_reached_code *reached, uint64_t address) {
     const pid_t pid = reached->images->process->pid;
     struct decoded decoded;

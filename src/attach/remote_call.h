@@ -24,8 +24,8 @@ struct ag_remote_call {
     const struct ag_attach_end *end;
     /* Waits a little, for at most 10 ms, or does something so that the function returns (stops the
      * other threads, or resumes them), which may take longer. Called again and again while a
-     * function has not returned; PASSED_NS: for how long. NULL: the call only waits. The caller of
-     * ag_remote_call_begin sets it before. */
+     * function has not returned. PASSED_NS: the time since the function was called. NULL: the call
+     * only waits. Set this member before ag_remote_call_begin. */
     void (*help)(void *context, uint64_t passed_ns);
     /* Resumes the threads that help has stopped. Called before a call is aborted, because its
      * thread may wait for one of them. */
@@ -33,7 +33,7 @@ struct ag_remote_call {
     void *context;
     /* a call was aborted; after that, the only further call is the one that unmaps the stack */
     bool is_abandoned;
-    uint64_t errno_place;
+    uint64_t errno_place; /* address of the thread's errno; 0: unknown, so errno is not restored */
     int32_t errno_value;
     size_t n_xstate;
     uint8_t xstate[AG_XSTATE_BYTES_MOST];

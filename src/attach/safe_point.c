@@ -1,9 +1,9 @@
 /* safe_point.c: decides for `attach` whether a stopped thread may call dlopen at this point.
  *
- * dlopen takes the loader's lock, allocates, and reads the list of threads. A thread that holds any
- * of these locks, or is changing the data that they protect, must not be made to call dlopen. So
- * the whole stack is walked, by the unwind tables of the mapped files, and has to meet these
- * conditions:
+ * dlopen takes the loader's lock, allocates, and reads the list of threads; the allocator and this
+ * list have locks, too. A thread that holds any of these locks, or is changing the data that they
+ * protect, must not be made to call dlopen. So the whole stack is walked, by the unwind tables of
+ * the mapped files, and has to meet these conditions:
  *
  *     condition                                          reason
  *     the thread is not stopped by a signal              it would not execute the call
@@ -25,9 +25,10 @@
  *     the thread has no child or parent in the same      they may share its thread-local storage
  *     memory (clone with CLONE_VM)
  *
- * The allocator of a program or library is its functions malloc, free and so on (of a library, all
- * its code), and the functions that these reach by jumps, because a function that ends with a jump
- * to another one has no frame then (reached_code.h).
+ * The allocator of a program consists of its functions malloc, free and so on; that of a library
+ * with such functions is all code of the library. Functions that these functions reach by jumps
+ * belong to the allocator, too, because a function that ends with a jump to another function has no
+ * frame while the other one runs (reached_code.h).
  *
  * The allocator of the libc is taken to be all code from the end of the last function before the
  * functions of malloc to the start of the first function after them. Functions without a name in
@@ -48,7 +49,7 @@ enum {
     ROOM_BYTES = 96 << 10,      /* dlopen and the start of a recording take some 12 KiB */
     LEAST_ROOM_BYTES = 4 << 10, /* room for the call that maps a stack; a signal handler needs as
                                  * much */
-    SCAN_BYTES = 256 << 10,     /* a stack that cannot be walked is searched up to here */
+    SCAN_BYTES = 256 << 10,     /* how much of a stack that cannot be walked is searched */
     RSEQ_CONFIGURATION = 0x420f,
     RSEQ_SECTION_OFFSET = 8,
 };
@@ -167,8 +168,8 @@ static bool begins_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Adds the allocation functions of an image with an own malloc, and the functions that they reach
- * by jumps. */
+/* Adds the allocation functions of an image that has a malloc of its own, and the functions that
+ * they reach by jumps. */
 static void add_own_allocator(struct ag_reached_code *reached, struct ag_observed_image *image) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(allocator_functions); i++) {
         const struct ag_remote_symbol *symbol =
@@ -263,9 +264,9 @@ static uint64_t address_of(const struct allogram_native_frame *frame) {
 
 /* ---- is it safe to call from here? ---- */
 
-/* Whether a thread in this system call holds no lock of the libc, unless the call was made by a
- * function in a zone (ag_zone). System calls that change the process' memory are not in the
- * list. */
+/* Whether a thread that waits in this system call holds no lock of the libc. (Functions that make
+ * such a call while they hold a lock are in the zones, see ag_zone.) System calls that change the
+ * process' memory are not in the list. */
 static bool is_waiting_call(long call) {
     static const long calls[] = {SYS_read,          SYS_write,           SYS_readv,
                                  SYS_writev,        SYS_pread64,         SYS_pwrite64,

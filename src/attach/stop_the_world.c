@@ -22,11 +22,11 @@
  * 4. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
  * are stopped and none is in that code. The threads leave that code as they leave the agent; a
- * garbage collector that stops its threads by signals goes on while it and they get turns. When the
- * adapters are switched off, all threads stay stopped until the agent is unloaded: a garbage
- * collector may scan the data of every loaded object, so the agent must not be unloaded during a
- * collection. The unloading takes locks of the libc and of the loader, so no stopped thread may
- * hold one of them. */
+ * garbage collector that stops its threads by signals makes progress meanwhile, because the
+ * collector and these threads get turns. When the adapters are switched off, all threads stay
+ * stopped until the agent is unloaded: a garbage collector may scan the data of every loaded
+ * object, so the agent must not be unloaded during a collection. The unloading takes locks of the
+ * libc and of the loader, so no stopped thread may hold one of them. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -55,9 +55,10 @@ enum {
     SLOW_CALL_NS = 30 * 1000 * 1000,
     CALL_NAP_NS = 10 * 1000 * 1000,
     HELP_NS = 250 * 1000 * 1000, /* how long all other threads are stopped for calls, at a time */
-    /* how long a call waits for a lock before its holder gets a turn */
+    /* how long a call waits for a lock before the holder of the lock gets a turn */
     ALONE_NS = 1000 * 1000,
 };
+/* how long to try to switch the adapters, and how long to wait until they have finished */
 static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = UINT64_C(1000000000);
 /* how long to wait for the next thread to leave the agent */
 static const uint64_t inside_patience_ns = UINT64_C(5000000000);
@@ -309,8 +310,8 @@ static bool wake_waiting(struct ag_attach *attach) {
     return have_moved;
 }
 
-/* Lets all threads leave the places. Called while all threads are stopped. Returns whether no
- * thread is inside. */
+/* Lets all threads leave the places. Called while all threads are stopped. Returns true if all are
+ * outside; false: some may be inside. */
 static bool leave_all(struct ag_attach *attach, const struct places *places) {
     struct ag_stopped_threads *threads = &attach->threads;
     const uint64_t begin_ns = ag_monotonic_ns();
@@ -340,7 +341,7 @@ static bool leave_all(struct ag_attach *attach, const struct places *places) {
         }
         if (have_moved || wake_waiting(attach)) {
             moved_ns = ag_monotonic_ns();
-        } else { /* they may wait for the writer, another process */
+        } else { /* the threads may wait for the writer, another process */
             (void)nanosleep(&nap, NULL);
         }
         attach->is_stuck = ag_monotonic_ns() - moved_ns > STUCK_NS;

@@ -2,9 +2,9 @@
  *
  * 1. A thread that is asked to stop does so when it has a CPU, but not while it is in an
  * uninterruptible wait in the kernel (for a disk, or for a child of vfork that has neither exited
- * nor executed a program). The kernel has no way to withdraw the request. So a thread that does not
- * stop in time is remembered as late: when it finally stops, it has to be resumed. A new request
- * would be refused, because we trace the thread already.
+ * nor executed a program). A tracer cannot withdraw the request as long as it runs. So a thread
+ * that does not stop in time is remembered as late: when it finally stops, it has to be resumed. A
+ * new request would be refused, because we trace the thread already.
  *
  * 2. The wait for a single thread may be long. The wait for all threads must be short, because the
  * threads that have stopped already wait with us. When a thread is late, all others are resumed,
@@ -40,9 +40,10 @@
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
-    /* How long to wait for the stops of all threads: time slices of some ms for 20 threads that
-     * want to run, and more for each further thread. With so many threads, each waits that long for
-     * its time slice even if no thread is traced. */
+    /* How long to wait for the stops of all threads. ALL_PATIENCE_NS is enough for the time slices
+     * (some ms each) of 20 threads that want to run; each thread of the process adds
+     * PATIENCE_PER_THREAD_NS. A thread among so many waits that long for its time slice even if no
+     * thread is traced. */
     ALL_PATIENCE_NS = 100 * 1000 * 1000,
     PATIENCE_PER_THREAD_NS = 2 * 1000 * 1000,
     ALL_PATIENCE_MOST_NS = 500 * 1000 * 1000,
@@ -58,7 +59,7 @@ enum {
     CROWD = 8,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000),
-                      last_patience_ns = UINT64_C(60000000000), /* for the other late threads */
+                      last_patience_ns = UINT64_C(60000000000), /* for other late threads */
     reap_patience_ns = UINT64_C(5000000000);
 
 /* TRANSFERS: the thread waits in a system call that returns only when all of its bytes, messages or

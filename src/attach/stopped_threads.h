@@ -41,8 +41,8 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
  * thread is late, and the other threads must not wait for it: after they are released, the next
  * call waits for the late thread before it stops other threads. -ESRCH: the process has ended.
  * -EBUSY: a thread that was late at the previous call still has not stopped. -EINTR: the user asked
- * for the end (attach_end.h). Another negative errno: a thread cannot be
- * stopped, with a message. */
+ * for the end (attach_end.h). Another negative errno, with a message: a thread cannot be
+ * stopped. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
 /* Whether so many threads of the process want to run, or did before they were stopped, that each
  * waits long for a CPU. */

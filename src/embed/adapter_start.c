@@ -16,7 +16,9 @@ static struct {
     struct ag_announcement announcement; /* records the runtime, also in each forked child */
 } found[RUNTIMES_MOST];
 static size_t n_found;
-static _Atomic uint32_t *leaving_word, *left_word; /* NULL: the adapters started with the program */
+/* the arguments is_leaving and n_left of ag_adapters_attach_late; NULL: the adapters started with
+ * the program */
+static _Atomic uint32_t *leaving_word, *left_word;
 
 /* Whether `name` is one of the items of `list`. */
 static bool is_listed(const char *list, const char *name) {

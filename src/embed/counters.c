@@ -18,8 +18,8 @@
  *
  * 3. Balance. As long as a session runs, every enter and leave is followed. A pause stops only the
  * counting. A call for which there is no node (no memory, or a million paths) is counted in
- * `beyond` and as lost; its allocated words and its time are added to the innermost node. A leave
- * without an enter is ignored: a session may begin in the middle of calls.
+ * `beyond` and as lost; its allocated words and its time are added to the innermost caller that has
+ * a node. A leave without an enter is ignored: a session may begin in the middle of calls.
  *
  * 4. Time is counted per set, from step to step (a step is an enter, a leave or a tail call), for
  * the function that was current before the step.
@@ -27,12 +27,12 @@
  * 5. Folded recursion. A step to a function that is already on the path may go to the function's
  * older node instead of a new one. The condition is that every function that was entered after the
  * older node is also the function of the older node or of one of its direct or indirect callers.
- * Then all counts stay below the outermost node of each function of the path, and inclusive counts
- * of functions do not change. If f calls f, the call always folds. If the calls on a path are
- * f-g-f-g, the first three get nodes, and the last one goes to the node of the first g. Such a step
- * is stored as a node that contains the number of the older node, so the older node is searched
- * only once. In a set with such nodes, the parent of a node need not be the node of its caller; so
- * `levels` holds the node that was current before each call. */
+ * Then, for each function of the path, all counts stay below the outermost node of that function,
+ * so the inclusive counts of functions do not change. If f calls f, the call always folds. If the
+ * calls on a path are f-g-f-g, the first three get nodes, and the last one goes to the node of the
+ * first g. Such a step is stored as a node that contains the number of the older node, so the older
+ * node is searched only once. In a set with such nodes, the parent of a node need not be the node
+ * of its caller; so `levels` holds the node that was current before each call. */
 #include "counters.h"
 
 #include <errno.h>

@@ -68,8 +68,8 @@ AG_FAST struct ag_counter_node *ag_counter_node(const struct allogram_counters *
     return &set->small[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
-/* Called when a session begins. The counts of all sets start again at 0, and outside of all
- * functions, because the calls between two sessions were not reported. */
+/* Called when a session begins. All sets start again with counts of 0, outside of all functions,
+ * because the calls between two sessions were not reported. */
 void ag_counters_follow(void);
 /* Whether the set's counts belong to this recording of this process. */
 AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {

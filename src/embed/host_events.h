@@ -17,8 +17,8 @@ extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec")))
 /* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...). In one process, each bit is changed
  * by one file only. */
 void ag_host_mode(uint32_t set, uint32_t clear);
-/* Called before a record that is not an event: adapts the state that this thread needs to record,
- * if the state belongs to another recording. */
+/* Prepares the calling thread's state for this recording if the state still belongs to an earlier
+ * one. Called before a record that is not an event. */
 void ag_host_get_ready(void);
 
 /* A garbage collection, for adapters that report it from another frame than the one that caused the

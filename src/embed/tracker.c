@@ -10,7 +10,7 @@
  *     RUNNING ---- returns a value ----> KEPT ---- free: on_free(value), once
  *        |                                 `------ discard: no callback
  *        |---- returns NULL -------------> forgotten
- *        |---- freed meanwhile, returns -> on_free(value) at once: after on_alloc, never lost
+ *        |---- freed meanwhile, returns -> on_free(value), right after on_alloc
  *        `---- leaves without returning -> forgotten: there is no value
  *
  * 3. Leaving. If a callback is left by a jump, allogram is not notified. So each thread records the
@@ -21,8 +21,8 @@
  * ended, and forgets the block.
  *
  * 4. Sampling. Each thread has a skip, the bytes up to its next sample (base/skip.h). allogram.h
- * counts down in ag_host_left, which holds a part of the skip: so a thread notices a new tracker
- * after at most AG_TRACKER_GRANT_BYTES (at once if every block is wanted).
+ * counts down ag_host_left, which holds a part of the skip. So a thread notices a new tracker after
+ * it has allocated at most AG_TRACKER_GRANT_BYTES (at once if every block is wanted).
  *
  * 5. Signals. The table's lock is held with all signals blocked.
  *

@@ -104,8 +104,9 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
         return;
     }
     const struct ag_interval interval = ag_interval_in_profile(export->profile, metrics, metric);
-    /* A temporary block is freed by its thread after few further allocations, or none. A sampled
-     * trace does not contain all allocations, so the number of temporary blocks is unknown. */
+    /* A block is temporary if it is freed before its thread has made more than a few allocations
+     * (by default none). A sampled trace does not contain all allocations, so the number of
+     * temporary blocks is unknown. */
     ag_json_estimate(json, name, value, metric != AG_METRIC_TEMPORARY_BLOCKS, interval.low,
                      interval.high);
 }

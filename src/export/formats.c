@@ -11,14 +11,14 @@
 #include "model/answers/functions.h"
 #include "text/nearest_name.h"
 
-/* A format is folded by default if people read its stacks in a viewer that cannot hide frames of
- * libraries by itself, as the flame graphs of folded and speedscope. pprof is folded, too: the heap
- * profiles of Go and the output of jeprof do not contain frames of the allocator either. The other
- * formats have all frames by default. In callgrind and heapprofile, users look for the cost of each
- * function, also of a library. Users compare files of heaptrack, firefox and massif with files that
- * heaptrack, the browser or valgrind made. Scripts read csv and json. dhat cannot be folded: each
- * of its points has the most bytes that this stack had in use at once, and these maxima cannot be
- * added if folding makes stacks equal. perf-map contains no stacks. */
+/* A format is folded by default if people read its stacks in a viewer that cannot hide the frames
+ * of libraries itself, such as the flame graphs of folded and speedscope. pprof is folded, too: the
+ * heap profiles of Go and the output of jeprof do not contain frames of the allocator either. The
+ * other formats have all frames by default. In callgrind and heapprofile, users look for the cost
+ * of each function, also of a library. Users compare files of heaptrack, firefox and massif with
+ * files that heaptrack, the browser or valgrind made. Scripts read csv and json. dhat cannot be
+ * folded: each of its points has the most bytes that this stack had in use at once, and these
+ * maxima cannot be added if folding makes stacks equal. perf-map contains no stacks. */
 static const struct format {
     const char *name;
     ag_export_writer *write;

@@ -22,8 +22,8 @@
  * note about the estimates.
  *
  * heaptrack calls a block temporary if its free directly follows an allocation of the same kind, in
- * any thread. The definition of allogram is different: no other block was allocated by the thread
- * before the free.
+ * any thread. The definition of allogram is different: by default, the thread that allocated the
+ * block allocates no other block before the free.
  *
  * heaptrack_gui requires that the kinds are first allocated in the order of their numbers,
  * beginning with 0. For a line `+ A`, it appends a counter if A equals the number of its counters;

@@ -1,5 +1,5 @@
-/* numbering.c: numbers items in the order in which they are first seen. Implemented by an array of
- * the items, and a map from the hash of an item to its index. */
+/* numbering.c: numbers items in the order in which they are first seen. The items are in an array;
+ * a map leads from the hash of an item to its index. */
 #include "export/numbering.h"
 
 #include <stdlib.h>

@@ -49,7 +49,7 @@ enum {
     OVERLAP_BYTES = 1024,  /* end of the copy, which is read again and compared */
     SCANNED_WORDS = 192,   /* if the frame's code has no CFI: number of stack words that are
                             * searched for a return address */
-    /* in code without CFI: if rbp is further above rsp, rbp is assumed to contain data */
+    /* in code without CFI: if rbp is further than this above rsp, it is assumed to contain data */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,     /* code up to this distance from an ELF file's entry is outermost */
     CODE_BEFORE_CALL = 8, /* bytes before a return address that are searched for a call */

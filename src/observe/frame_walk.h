@@ -33,7 +33,7 @@ void ag_stack_copy_done(struct ag_stack_copy *stack);
 typedef bool ag_owns_pc_fn(void *context, uint64_t pc);
 
 struct ag_pointer_map;
-struct ag_frame_walker { /* zero-initialize, then set images, owns and owner */
+struct ag_frame_walker { /* zero-initialize, then set images; owns may be NULL */
     struct ag_observed_images *images;
     ag_owns_pc_fn *owns;
     void *owner;

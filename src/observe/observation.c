@@ -15,8 +15,9 @@
  * request, once per address. At 99 Hz and without inspectors, the loop wakes about 20 times a
  * second.
  *
- * 3. Ends. An observation ends when its time is over, when is_stopped returns true (Ctrl-C), or
- * when the target has ended. In all three cases the results cover the time until the end. */
+ * 3. Ends. An observation ends when its time is over, when is_stopped returns true (Ctrl-C), when
+ * tick returns false, or when the target has ended. In all these cases the results cover the time
+ * until the end. */
 #include "observation.h"
 
 #include <errno.h>
@@ -45,9 +46,9 @@ enum {
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,
-    /* How long a word of a heap is watched: a random time between these two, so that the program
-     * cannot be in step with it. If the word is written earlier, the next word is watched as soon
-     * as WORD_LEAST_NS is over. */
+    /* How long a word of a heap is watched: a random time from WORD_LEAST_NS to WORD_MOST_NS, so
+     * that the program cannot be in step with the observer. If the word is written earlier, the
+     * next word is watched as soon as WORD_LEAST_NS is over. */
     WORD_LEAST_NS = 10 * 1000 * 1000,
     WORD_MOST_NS = 40 * 1000 * 1000,
     /* The time between two words is at least this multiple of the CPU time of setting a word, so

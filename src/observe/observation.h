@@ -28,11 +28,12 @@ enum ag_observe_what { /* bits: what is observed in addition to CPU samples */
                        AG_OBSERVE_ALLOCATORS = 8,
                        AG_OBSERVE_PROCESSES = 16,
 };
+/* the kinds of events */
 enum ag_seen_source {
     AG_SEEN_CPU,
-    AG_SEEN_GROWTH,
-    AG_SEEN_MAP,
-    AG_SEEN_WORD /* a write to a watched word; its stack is not counted with the others */
+    AG_SEEN_GROWTH, /* page faults */
+    AG_SEEN_MAP,    /* system calls that map or unmap memory */
+    AG_SEEN_WORD    /* a write to a watched word; its stack is not counted with the others */
 };
 
 struct ag_runtime;
@@ -44,8 +45,8 @@ struct ag_observe_options {
     const struct ag_runtime *runtimes; /* base/runtimes.h; NULL: none */
     bool (*is_hurried)(void); /* returns true when looking up names should soon end; may be NULL */
     bool (*is_stopped)(void); /* returns true to end now with the present results; may be NULL */
-    /* called some 20 times a second while the observation runs; returns false to end now with the
-     * present results; may be NULL */
+    /* called at least 20 times a second, as far as possible, while the observation runs; returns
+     * false to end now with the present results; may be NULL */
     bool (*tick)(void *context);
     void *context;
 };
@@ -55,9 +56,9 @@ struct ag_observation;
 int ag_observation_open(const struct ag_observe_options *options,
                         struct ag_observation **ret_observation, char ret_message[512]);
 struct ag_observation *ag_observation_close(struct ag_observation *observation);
-/* Runs until the time is over, the target has ended or is_stopped returns true. Returns 0, or a
- * negative errno with one line in ret_message; even after an error the results up to that moment
- * can be queried. */
+/* Runs until the time is over, the target has ended, is_stopped returns true or tick returns false.
+ * Returns 0, or a negative errno with one line in ret_message; even after an error the results up
+ * to that moment can be queried. */
 int ag_observation_run(struct ag_observation *observation, char ret_message[512]);
 
 /* ---- results ---- */
@@ -68,8 +69,8 @@ struct ag_observation_facts {
     uint64_t duration_ns, start_ns, start_realtime_ns;
     enum ag_observation_end end;
     uint64_t samples; /* CPU samples that are counted */
-    /* events that are not counted: `lost` were dropped by the kernel or by an inspector; the stacks
-     * of `stale` were read too late */
+    /* events that are not counted. lost: dropped by the kernel or by an inspector; stale: CPU
+     * samples whose stacks were read too late */
     uint64_t lost, stale;
     uint64_t complete_stacks; /* counted samples whose stack reaches the outermost frame */
     uint64_t growth_faults;   /* sampled page faults */

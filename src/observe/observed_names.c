@@ -454,7 +454,7 @@ struct allocation_word {
 struct allocation_sums {
     struct function_table kinds, functions;
     struct ag_observed_collector *list;   /* by function */
-    double *represented, *function_bytes; /* by function */
+    double *represented, *function_bytes; /* by function: its collections, and its bytes */
     double *class_bytes, *class_words;    /* by class */
     uint64_t *classes;                    /* by class: its function, and its kind << 32 */
     size_t n_classes;

@@ -52,8 +52,7 @@ bool ag_kernel_number(const char *path, long *ret_number);
 struct ag_perf_watch;
 /* Opens all sources; they record nothing before ag_perf_watch_start. wakes_at_once:
  * ag_perf_watch_wait returns at each sample; otherwise it returns when 256 KiB were written to a
- * buffer.
- * Returns 0; or a negative errno with a message that names the cause and the remedy. */
+ * buffer. Returns 0, or a negative errno with a message that names the cause and the remedy. */
 int ag_perf_watch_open(const struct ag_remote_process *process,
                        const struct ag_perf_source *sources, size_t n_sources, bool wakes_at_once,
                        struct ag_perf_watch **ret_watch, char ret_message[512]);

@@ -12,11 +12,11 @@
  *               u own_ns
  *
  * own_ counters count what a function did itself; acc_ counters also count what the functions that
- * it called did. Functions with the largest shares of words, time or calls come first. If there are
- * more functions than a page holds, those with the smallest shares are left out, and all pairs that
- * contain them. If there are more call paths than a page holds, those with the smallest shares (of
- * a path and all paths below it) are added up in paths "other", so that the sums are exact.
- * viewer/src/trace.js reads both blocks. */
+ * it called did. The functions are sorted by the sum of their shares of all words, all time and all
+ * calls, the largest first. If there are more functions than a page holds, those with the smallest
+ * shares are left out, and all pairs that contain them. If there are more call paths than a page
+ * holds, those with the smallest shares (of a path and all paths below it) are added up in paths
+ * "other", so that the sums are exact. viewer/src/trace.js reads both blocks. */
 #include "page/call_tables.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ enum {
 };
 
 struct ranked {
-    double share; /* the function's share of all words, plus its shares of all time and of all
-                   * calls */
+    double share; /* the share of all words, plus those of all time and of all calls; for a call
+                   * path: together with the paths below it */
     uint32_t row; /* the row of a function, or the node of a call path */
 };
 

@@ -14,8 +14,8 @@
  *               2 the function's name is known; plus 4 times the owner of the code: 0 a library or
  *               language, 1 unknown, 2 the program)
  *     nodes     n; u number of the node - number of its parent, u frame + 2 (0 the root, 1 a node
- *               that collects small groups), u flags (1: folding leaves the frame out, see
- *               ag_profile_left_out); node 0 is the root
+ *               "other", which collects small groups), u flags (1: ag_profile_fold leaves the
+ *               frame out, see ag_profile_left_out); node 0 is the root
  *     groups    n; s node - previous node, u frame + 2 of the blamed line (blamed_lines.h), u
  *               node - node at which the folded stack begins (ag_outline_folded_start), u flags (1
  *               the blocks are known, see known_blocks.h; 2 a garbage collector frees them), u via,
@@ -23,11 +23,10 @@
  *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
  *               also the variance of each, and the members heaviest and portion_bytes of struct
  *               ag_metrics, all as the bits of a float
- *     totals    only if nodes "other" replace callers: the totals of functions, lines and images
- *               over the whole recording, as `report --view=sites` shows them; first of whole
- *               stacks, then of folded stacks (ag_profile_fold); for each of the two and for each
- *               of by function, by line and by image: n; s frame - previous frame, then u each
- *               metric
+ *     totals    only if nodes "other" replace callers: the totals over the whole recording, as
+ *               `report --view=sites` shows them, in six tables: by function, by line and by image
+ *               of whole stacks, then the same of folded stacks (ag_profile_fold); each table: n;
+ *               s frame - previous frame, then u each metric
  *     history   for each slice u number of its entries; then columns of all entries: u group -
  *               previous group in the slice, s allocated_blocks, s allocated_bytes, s freed_blocks,
  *               s freed_bytes, s temporary_blocks, s rise_blocks, s rise_bytes (change of what is

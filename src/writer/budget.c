@@ -29,7 +29,7 @@
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000, /* period of the measurements */
     ENOUGH_NS = 5 * 1000 * 1000,      /* least CPU time of the programs between two adjustments */
-    /* bytes. At this interval about one in ten blocks of 400 bytes is sampled. To record more
+    /* In bytes. At this interval about one in ten blocks of 400 bytes is sampled. To record more
      * blocks, exact mode (which records all of them) is better. */
     LEAST_INTERVAL = 4096,
 };

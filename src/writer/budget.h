@@ -7,11 +7,12 @@
 
 struct ag_writer;
 
-struct ag_budget {        /* zero-initialize */
-    uint64_t next_ns;     /* CLOCK_MONOTONIC of the next measurement */
-    uint64_t samples_ns;  /* CPU time of samples when the current period began */
-    uint64_t spent_ns;    /* CPU time of samples and of the writer process at that time */
-    uint64_t programs_ns; /* CPU time of the recorded processes at that time */
+struct ag_budget {    /* zero-initialize */
+    uint64_t next_ns; /* CLOCK_MONOTONIC of the next measurement */
+    /* the CPU times when the current period began: */
+    uint64_t samples_ns;  /* what samples had cost the recorded processes */
+    uint64_t spent_ns;    /* samples_ns and the CPU time of the writer process */
+    uint64_t programs_ns; /* CPU time of the recorded processes */
 };
 /* Adjusts the interval if next_ns has been reached and the programs have used enough CPU time in
  * the current period. A new period begins after an adjustment, and when a process has ended. Call

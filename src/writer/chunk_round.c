@@ -13,9 +13,9 @@
  * (the events of one thread) with an unread chunk, this time is the stream's last known stamp, a
  * clock value among its events. For all other streams this time is the time of the round minus
  * MARGIN_NS. This margin is sufficient, because a recorder (the code inside a program) writes a new
- * stamp before an event if its last stamp is older than one or two ticks (a tick is a millisecond
- * of the writer). If a thread is descheduled between stamp and event, the event comes late; the
- * ledger (the arithmetic of live blocks) repairs the order and counts late events.
+ * stamp before an event if its last stamp is older than one or two ticks (the writer increments the
+ * tick every millisecond). If a thread is descheduled between stamp and event, the event comes
+ * late; the ledger (which keeps the table of live blocks) repairs the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
  * faster than they are taken. So a snapshot examines the controls only once. The snapshot ignores

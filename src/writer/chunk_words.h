@@ -37,11 +37,11 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
                            /* exactly one load: the program may write meanwhile */
                            __ATOMIC_RELAXED);
 }
-/* Fills an event. WORD is its first word. SECOND is the event's second word if this has the stack
- * and (for an ALLOC) the size, otherwise 0: an event of one word has no second word, and the second
- * word of a MOVE is an address. Used by chunk_words.c, whose loop selects SECOND without a branch,
- * and by the loop of one_pass.c, where KIND is a constant. (If this function returned the event,
- * the loop of chunk_words.c would copy it: 9 instructions per event.) */
+/* Fills an event. WORD is its first word. SECOND is its second word if that word contains the stack
+ * and (for an ALLOC) the size. Otherwise SECOND is 0: for an event of one word, and for a MOVE,
+ * whose second word is an address. Used by chunk_words.c, whose loop selects SECOND without a
+ * branch, and by the loop of one_pass.c, where KIND is a constant. (If this function returned the
+ * event, the loop of chunk_words.c would copy it: 9 instructions per event.) */
 AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
                                  struct ag_event *ret_event) {
     *ret_event = (struct ag_event){.address = AG_WORD_ADDRESS(word),
@@ -54,7 +54,8 @@ AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
 uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word);
 
 /* Decodes up to `capacity` events and stops before a record. A call that begins at a record returns
- * 0 and copies it to ret_copy. 0 and ret_copy->kind 0: the end of the chunk. */
+ * 0 and copies the record to ret_copy. If the result and ret_copy->kind are 0, the chunk has
+ * ended. */
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_copied_record *ret_copy);
 

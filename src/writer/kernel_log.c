@@ -11,7 +11,7 @@
  * the process has ended: while the kernel writes the line, it holds a lock that the process needs
  * in order to end. NAME may contain any text, so the fields before it are read from the left and
  * those after it from the right. Pids are those of the initial PID namespace, so the log is of no
- * use to a writer in another one. */
+ * use to a writer in another namespace. */
 #include "kernel_log.h"
 
 #include <errno.h>

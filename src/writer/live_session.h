@@ -57,7 +57,8 @@ const char *ag_session_path(const struct ag_session *session);
 /* Whether the live file still has its name. If it was deleted, the processes that have it mapped
  * and their forked children are still recorded, but not the programs that they execute. */
 bool ag_session_can_be_joined(const struct ag_session *session);
-/* Maps the live file at PATH, which another process created. Returns as ag_session_create. */
+/* Maps the live file at PATH, which another process created. Returns 0, or a negative errno with a
+ * message as ag_session_create does. */
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 /* removes the live file; the segment stays mapped */

@@ -25,9 +25,9 @@
  *      SIGKILL or are ending.
  *    - The processes of the cgroup that are not recorded are alive: all that the last reading of
  *      its list found are still in the list, and none in the list is ending.
- *    - The limit was reached without the processes that began after that reading (at most a second
- *      before) and have ended, of which the writer knows nothing: the killed process and the
- *      processes that still live use at least half of the limit.
+ *    - The killed process and the processes that still live use at least half of the limit. So
+ *      processes that began after that reading (at most a second before the kill) and have ended,
+ *      of which the writer knows nothing, were not needed to reach the limit.
  *
  *    Without a cgroup, only the counter of the whole machine is left; then the kill is at most
  *    probable.
@@ -279,9 +279,9 @@ static bool others_live(const struct ag_writer *writer, const struct ag_watched_
 }
 
 /* Whether the process, with the memory of its last sample, and the processes that live now use at
- * least half of the limit of LEVEL. LEVEL AG_CGROUP_LIMIT_NONE: the machine was out of memory. The
- * memory that the cgroup accounts is not compared, because the memory of a process may be freed
- * after the process has left the list. */
+ * least half of the limit of LEVEL. Returns false if LEVEL is AG_CGROUP_LIMIT_NONE (the machine was
+ * out of memory). The memory that the cgroup accounts is not compared, because the memory of a
+ * process may be freed after the process has left the list. */
 static bool limit_is_explained(const struct ag_memory_watch *watch, int level,
                                uint64_t others_bytes) {
     return level >= 0 &&

@@ -14,22 +14,22 @@ struct ag_writer;
 
 struct ag_watched_cgroup { /* a cgroup that has or had a recorded process */
     struct ag_cgroup cgroup;
-    struct ag_cgroup_look look; /* the latest reading, and its CLOCK_MONOTONIC */
-    uint64_t looked_ns;
+    struct ag_cgroup_look look; /* the latest reading */
+    uint64_t looked_ns;         /* CLOCK_MONOTONIC of the latest reading; 0: there is none */
     /* the processes of the cgroup as they were at listed_ns (CLOCK_MONOTONIC) */
     uint32_t pids[AG_CGROUP_PIDS];
     size_t n_pids; /* more than AG_CGROUP_PIDS: not known */
     uint64_t listed_ns;
 };
 
-struct ag_memory_kills { /* of a writer */
+struct ag_memory_kills { /* the state of a writer */
     struct ag_kernel_log log;
     struct ag_watched_cgroup **cgroups;
     size_t n_cgroups;
     size_t n_cgroups_kept; /* n_cgroups after cgroups without processes were last removed */
 };
 
-struct ag_memory_watch {                  /* of a process */
+struct ag_memory_watch {                  /* the samples of a process */
     uint32_t pid;                         /* in the writer's PID namespace; 0: no sample yet */
     struct ag_watched_cgroup *cgroup;     /* NULL: not searched yet */
     uint64_t looked_ns, looked_rss_bytes; /* CLOCK_MONOTONIC and result of the last sample */
@@ -43,7 +43,8 @@ struct ag_memory_watch {                  /* of a process */
     } before[2];
 };
 
-/* IS_RESUMED: another writer of the session died before. */
+/* IS_RESUMED: another writer of the session died before; then the messages of the last minute in
+ * the kernel's log are read, too. */
 void ag_memory_kills_start(struct ag_memory_kills *kills, bool is_resumed);
 void ag_memory_kills_done(struct ag_memory_kills *kills);
 

@@ -1,5 +1,5 @@
-/* one_pass.c: for recording.c, encodes each event for the trace and counts it in the ledger (the
- * arithmetic of live blocks) in one pass, while the event is in registers.
+/* one_pass.c: for recording.c, encodes each event for the trace and counts it in the ledger (which
+ * keeps the table of live blocks and the sums) in one pass, while the event is in registers.
  *
  * 1. One pass. Separate passes over batches (chunk_words, encoder, ledger) each branch on the kind
  *    of the next event. The order of the kinds is unpredictable, so each pass mispredicts the

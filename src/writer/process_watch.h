@@ -26,7 +26,7 @@ struct ag_process_sought { /* a process whose pid is searched, as it reported it
      * mapped */
     const char *path;
     uint32_t parent;           /* pid of the process that forked it; 0: unknown */
-    uint64_t not_before_ticks; /* earliest possible start, as ag_process_boot_ticks counts */
+    uint64_t not_before_ticks; /* earliest possible start, in the unit of ag_process_boot_ticks */
     /* Is PID another recorded process? Asked only if own_pid is 0. */
     bool (*is_other)(const void *context, uint32_t pid);
     const void *context;
@@ -55,7 +55,7 @@ bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid);
 bool ag_process_lives(uint32_t pid);           /* false for a zombie */
 uint32_t ag_process_parent(uint32_t pid);      /* works for a zombie, too; 0: the parent is unknown,
                                                 * or there is none */
-uint64_t ag_process_start_ticks(uint32_t pid); /* as ag_process_boot_ticks; UINT64_MAX: unknown */
+uint64_t ag_process_start_ticks(uint32_t pid); /* since boot; UINT64_MAX: unknown */
 /* A process sets its name itself, so the name may contain any bytes. ret_name is unchanged when the
  * process is gone. */
 void ag_process_name(uint32_t pid, char ret_name[16]);
@@ -107,7 +107,7 @@ bool ag_process_memory(uint32_t pid, struct ag_process_memory *ret_memory);
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status);
 
 /* Whether process PID lives and has mapped the live file at PATH. Also true if its mappings cannot
- * be read. For a PID that was noted earlier: meanwhile another process may have this number. */
+ * be read. Called for a PID that was noted earlier, which another process may have by now. */
 bool ag_process_has_mapped(uint32_t pid, const char *path);
 
 #endif

@@ -37,7 +37,8 @@ struct ag_process_parent {
 
 struct ag_recording {
     struct ag_session *session;
-    /* index of the process' slot (entry) in the live segment; number of this use of the slot */
+    /* slot: index of the process' slot (entry) in the live segment; generation: number of this use
+     * of the slot */
     uint32_t slot, generation;
     uint32_t number; /* generation * n_slots + slot; also in the file's header */
     /* the pid that the process reported, which is that in its own PID namespace */
@@ -62,8 +63,8 @@ struct ag_recording {
     struct ag_stack_harvest stacks;
     struct ag_one_pass one_pass;
     struct ag_blob records; /* definitions, to be written before the next events */
-    /* records of the last look at the resident memory while it was near its largest size, and of
-     * the last look; the second is empty if both are the same look */
+    /* peak_look: records of the last look at the resident memory while it was near its largest
+     * size; last_look: those of the last look, empty if both are the same look */
     struct ag_blob peak_look, last_look;
     /* when the next look may be taken, when the last one was taken (CLOCK_MONOTONIC), and the most
      * resident memory of all looks; used by writer.c */
@@ -154,7 +155,8 @@ void ag_recording_end_window(struct ag_recording *recording, const struct ag_chu
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* The session time of the stream's last stamp that the totals include; 0: none. */
 uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t stream);
-/* Advances the totals to TIME_NS: all streams have delivered their events before that time. */
+/* Advances the totals to TIME_NS. All streams must have delivered their events from before that
+ * time. */
 void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
 
 /* Writes the waiting events of each stream whose first waiting event is from before OLDER_THAN_NS

@@ -6,9 +6,10 @@
  *    note after the slot (struct ag_slot_trace) names the file of a previous writer. The program
  *    can write to that memory, so the note is only a hint: the file must belong to this writer's
  *    user, and its header must name this session, this process and this use of the slot. (This
- *    writer's user is the owner of the session, because only the owner can read the live segment.)
- *    If the previous writer was killed before it wrote the note, its file is found because it has
- *    the name that the new file would get (trace_file.c).
+ *    writer's user is the owner of the session: the process that made the session is the writer or
+ *    starts it, and only the owner may seal the traces later, see seal.c.) If the previous writer
+ *    was killed before it wrote the note, its file is found because it has the name that the new
+ *    file would get (trace_file.c).
  *
  * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks

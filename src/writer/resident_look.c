@@ -45,9 +45,9 @@ struct reading {
     bool is_open;                       /* mapping is valid */
     bool is_readable, is_of_stack_kind, has_guard_pages, is_unreserved;
     uint64_t swap_bytes, hugetlb_bytes;
-    struct ag_resident_mapping before; /* the mapping before, also if it has no resident pages */
+    struct ag_resident_mapping before; /* the previous mapping, even if it has no resident pages */
     bool before_is_readable;
-    char *before_path; /* path of `before`; for static data: of its file */
+    char *before_path; /* path of `before`; for static data, that of its file */
     uint64_t *stack_pointers;
     size_t n_stack_pointers;
     size_t unsettled; /* 1 + index of a mapping that is an arena if the next mapping is its reserve;
@@ -328,7 +328,7 @@ enum { PAGE_IS_PRESENT = 1 << 3, PAGE_IS_ZERO = 1 << 5 };
 enum {
     RANGES_AT_ONCE = 1024,
     ENTRIES_AT_ONCE = 4096,
-    PAGES_LENGTH_MOST = 8 << 20, /* of all mappings; a chunk of a trace has 16 MiB at most */
+    PAGES_LENGTH_MOST = 8 << 20, /* bytes of all lists; a chunk of a trace has 16 MiB at most */
 };
 static const uint64_t scan_bytes = UINT64_C(1)
                                    << 28; /* bytes per call, during which the kernel holds a lock */

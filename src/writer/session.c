@@ -65,8 +65,8 @@ enum {
 #define ROOM_WANTED_BYTES \
     (UINT64_C(48) << 20) /* with less in /dev/shm the output's folder is used */
 
-/* The sizes of a live file, tried in this order: 3.6 TiB of address space, then 230 GiB, 29, 4, and
- * a quarter of a GiB. Each slot has a stack tree, which its process uses unless it was forked from
+/* The sizes of a live file, tried in this order: 3.5 TiB of address space, then 228 GiB, 29 GiB, 4
+ * GiB and 224 MiB. Each slot has a stack tree, which its process uses unless it was forked from
  * another process of the session: then it shares its parent's tree. */
 static const struct {
     uint32_t n_slots, n_chunks;

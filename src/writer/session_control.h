@@ -28,7 +28,8 @@ struct ag_controlled {      /* a process of the session */
     uint64_t pid_namespace; /* inode of /proc/PID/ns/pid; 0: unknown */
 };
 
-/* Performs ACTION. A dump is complete on return; another action takes effect in the recorded
+/* Performs ACTION. A dump is complete on return. A resume returns when all processes have installed
+ * their hooks again, or after 30 s (-ETIMEDOUT). The other actions take effect in the recorded
  * processes some milliseconds later. ret_path: the path of the dump, or of the process' trace.
  * Returns 0; -ENOENT: the process is not in the session; -EALREADY: nothing to change; or another
  * negative errno. Each failure has one line in ret_message. */

@@ -16,8 +16,8 @@
  * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
  * So the number of executed programs minus the number of these slots is the number of programs
- * without a recorder (missing programs), however short they lived. When a recorder takes a slot
- * (joins), one missing program is subtracted:
+ * without a recorder (missing programs), however short their lives were. When a recorder takes a
+ * slot (joins), one missing program is subtracted:
  *
  *  1. from the recorded process that had the recorder's pid before, if there is one. (If that
  *     process has no missing programs, nothing is subtracted, provided that both pids in the
@@ -32,9 +32,9 @@
  *     parent lives and is a stranger, nothing is subtracted.
  *
  * The programs that way 2 finds include most of the processes that way 1 finds, so the result is
- * the larger number. The result is a lower bound: way 2 does not see programs that are executed by
- * a system call of the program's own. A program that was killed before its recorder started is
- * counted, although it allocated nothing.
+ * the larger of the two numbers. The result is a lower bound: way 2 does not see programs that are
+ * executed by a system call of the program's own. A program that was killed before its recorder
+ * started is counted, although it allocated nothing.
  *
  * Rejected ways to see strangers with short lives:
  *

@@ -8,11 +8,11 @@
  *      | stack ... | TLS of a library | ... | TLS of the program | TCB ... |
  *                  ^ the lowest address in the dtv               ^ thread pointer
  *
- * The TCB begins with its own address, the address of the dtv, and its own address again. The ABI
- * for TLS fixes this; compilers rely on the first word. The dtv has an element of two words for
- * each library with TLS: the address of the library's TLS, and the block of malloc in which it is,
- * if the TLS was allocated when the thread used it first (dynamic TLS). The element before the dtv,
- * with which the block of the dtv begins, has the length of the dtv.
+ * The TCB begins with its own address, the address of the dtv (dynamic thread vector), and its own
+ * address again. The ABI for TLS fixes this; compilers rely on the first word. The dtv has an
+ * element of two words for each library with TLS: the address of the library's TLS, and the block
+ * of malloc in which it is, if the TLS was allocated when the thread used it first (dynamic TLS).
+ * The element before the dtv, with which the block of the dtv begins, has the length of the dtv.
  *
  * 2. Search. The kernel does not report the thread pointer of a running thread. So the top of each
  * stack, the start of [heap], and other small mappings without a name are searched for an address

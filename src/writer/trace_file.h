@@ -11,7 +11,7 @@
 /* ---- names ---- */
 
 /* Converts FOLDER to a part of a pattern: doubles its percent signs. What does not fit into
- * PATTERN_BYTES is dropped. Returns the length of the whole result. */
+ * PATTERN_BYTES is dropped. Returns the length that the result has without this limit. */
 size_t ag_trace_pattern_escape(const char *folder, char *ret_pattern, size_t pattern_bytes);
 /* Checks a pattern of -o (NULL: the default) and makes it absolute. */
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]);

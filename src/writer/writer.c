@@ -61,7 +61,7 @@ enum {
     TITLES_AT_ONCE = 4,                /* with more processes, each title is read less often */
     SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
-    FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
+    FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* events that are older are written to the trace */
     /* the time a forked child may need until its first instruction */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,
     /* longest wait for `run` to report how its child ended; normally it takes microseconds, unless
@@ -478,7 +478,7 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     }
 }
 
-/* Does the process of the slot live? For a session whose writer is gone. */
+/* Does the process of the slot live? Called for a session whose writer is gone. */
 static bool slot_lives(const struct ag_writer *writer, uint32_t index) {
     struct seen seen = slot_see(writer->session, index);
     uint32_t pid = 0;

@@ -19,15 +19,16 @@ struct ag_trace_size { /* a complete trace; in a sampled one, the bytes are thos
     uint64_t allocated_bytes;
 };
 
-/* What `run` prints in its closing lines, about one trace, the main trace, unless stated otherwise.
- * The writer writes this struct to report_fd once, when the first process has ended, and its traces
- * and those of the processes that ended before it are sealed. The main trace is that of the last
- * program that the first process executed. But if that program only starts other programs (a shell,
- * make, sudo), the main trace is that of another program (choose_main in writer.c). */
+/* What `run` prints in its closing lines. The members describe one trace, the main trace, unless
+ * stated otherwise. The writer writes this struct to report_fd once, when the first process has
+ * ended, and its traces and those of the processes that ended before it are sealed. The main trace
+ * is that of the last program that the first process executed. But if that program only starts
+ * other programs (a shell, make, sudo), the main trace is that of another program (choose_main in
+ * writer.c). */
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
-        /* n_other_traces: number of existing traces besides that of the first process */
+        /* n_other_traces: number of existing traces besides the main trace */
         lost_events, n_other_traces;
     uint64_t rss_peak_bytes;             /* 0: not known */
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
@@ -75,8 +76,9 @@ struct ag_writer_report {
 /* Runs the writer until all processes of the session have ended and their traces are sealed. Needs
  * a process of its own. */
 int ag_writer_run(struct ag_session *session, int report_fd);
-/* Ends the writer. For a signal handler in the writer's process. After the first call, the writer
- * ends when the first process of the session has ended; after the second call, it ends at once. */
+/* Asks the writer to end. Called by a signal handler in the writer's process. After the first call,
+ * the writer ends when the first process of the session has ended; after the second call, it ends
+ * at once. */
 void ag_writer_ask_to_end(void);
 /* Seals the traces of a session whose writer was killed. PATH: one of its traces (whose header
  * names the session) or its live file. Only the user who owns the session's files may seal them,

@@ -65,7 +65,8 @@ struct ag_writer {
     struct ag_watched_slot *slots; /* array of session->n_slots */
     struct ag_chunk_ready *ready;  /* used within a round: see controls_examine in chunk_round.c */
     size_t n_ready, n_active, capacity;
-    uint64_t pulse; /* the words in all chunks: changes when any thread has recorded an event */
+    uint64_t pulse; /* a sum over all chunks in use, which changes when any thread has recorded an
+                     * event */
     uint64_t last_pulse;        /* value of pulse at moved_ns */
     uint64_t moved_ns;          /* CLOCK_MONOTONIC when the pulse last changed */
     uint32_t n_open, n_retired; /* number of slots in phase OPEN; in phase RETIRED */
