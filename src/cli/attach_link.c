@@ -124,7 +124,8 @@ static int make_session(struct attachment *at, char message[512]) {
     return r;
 }
 
-/* Kills the writer, because it would wait for a process to join the session. Removes the files. */
+/* Kills the writer, which would otherwise wait for a process to join the session. Removes the
+ * files. */
 static void abandon_recording(struct attachment *at) {
     struct ag_supervisor *supervisor = &at->supervisor;
     (void)kill(supervisor->writer, SIGKILL); /* its pid is not reused before waitpid */

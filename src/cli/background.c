@@ -32,7 +32,7 @@ bool ag_background_ignores_hangup(void) {
 }
 
 /* Sets oom_score_adj to -900. With -1000 the kernel would not kill this process at all, and a
- * cgroup in which no other process is left to kill would stay at its limit for ever. */
+ * cgroup in which no other process is left to kill would stay at its limit forever. */
 void ag_background_outlive_memory(void) {
     static const char last[] = "-900";
     char now[16] = "";

@@ -4,7 +4,8 @@
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
  * A stream is the sequence of events of one thread. STREAM is "-" for records that belong to no
- * stream. SECONDS is "-", too, for the records of the index (the table of chunks), which come last.
+ * stream. SECONDS is "-", too, for the records of the index (the sums at the end of a trace), which
+ * come last.
  *
  * A chunk contains a part of one stream, in order, so the dump is a merge of chunks. The chunks are
  * opened in the order of their first times, and the next line is always the earliest line of all

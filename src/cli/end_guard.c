@@ -1,9 +1,10 @@
 /* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) within
- * a second after a signal. If the command has stopped threads of the other process, only its
- * foreground process is ended; end_guard.h gives the reason. A thread waits for the signals with a
- * signalfd. The thread only polls the signalfd and reads nothing from it, because a signal can be
- * read only once, and the command may read the signals from another signalfd. If the command reads
- * a signal before the thread has seen it, the command reports the signal through an eventfd. */
+ * a second after a signal. If the command has stopped threads of the other process, only the
+ * command's foreground process is ended; end_guard.h gives the reason. A thread waits for the
+ * signals with a signalfd. The thread only polls the signalfd and reads nothing from it, because a
+ * signal can be read only once, and the command may read the signals from another signalfd. If the
+ * command reads a signal before the thread has seen it, the command reports the signal through an
+ * eventfd. */
 #include "cli/end_guard.h"
 
 #include <errno.h>

@@ -225,9 +225,9 @@ static void answer_profile(struct server *server, int client, const char *metric
     const uint64_t from_ns = is_growth ? server->growth_ns : 0;
     (void)snprintf(metric_option, sizeof(metric_option), "--metric=%s", metric);
     (void)snprintf(from_option, sizeof(from_option), "--from=%lluns", (unsigned long long)from_ns);
-    /* --fold=auto would leave out different functions in each profile, because it depends on their
-     * shares, which change during a recording. Tools subtract profiles of different times, so the
-     * profiles have all frames. */
+    /* --fold=auto would leave out different functions in each profile, because its choice depends
+     * on the functions' shares, which change during a recording. Tools subtract profiles of
+     * different times, so the profiles have all frames. */
     const char *const words[] = {"allogram",
                                  "export",
                                  server->endpoint->name,
@@ -394,7 +394,8 @@ static void accept_client(struct server *server, int listen_fd) {
     client->length = 0;
 }
 
-/* Waits until a client connects or sends something, at most a second. */
+/* Waits until a client connects or sends something, at most a second. Then answers the requests
+ * that are complete, and accepts a new client. */
 static void wait_for_clients(struct server *server, int listen_fd) {
     struct pollfd polled[1 + CLIENTS_MOST] = {{.fd = listen_fd, .events = POLLIN}};
     for (size_t i = 0; i < server->n_clients; i++) {

@@ -58,7 +58,7 @@ static bool has_terminal(void) {
     return group < 0 || group == getpgrp();
 }
 
-/* Ends this process if the worker has ended. Stops it if the worker has stopped. */
+/* Ends this process if the worker has ended. Stops this process if the worker has stopped. */
 static void look_at_worker(struct front *front) {
     int status = 0;
     const pid_t r = waitpid(front->worker, &status, WUNTRACED | WNOHANG);
@@ -112,7 +112,7 @@ static _Noreturn void wait_for_worker(struct front *front) {
             if (read(front->fd, &status, sizeof status) == (ssize_t)sizeof status) {
                 _exit(status);
             }
-            fds[1].fd = -1; /* the worker has closed the socket; its end follows */
+            fds[1].fd = -1; /* the worker has closed the socket, and ends soon */
         }
         while (read(front->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             pass_on(front, (int)info.ssi_signo);

@@ -2,12 +2,13 @@
  * processes: the foreground process, for which the shell waits, and the worker, which does
  * everything.
  *
- * The worker traces threads of the other process (the target), and may not end meanwhile: the
- * kernel would resume these threads, but restore nothing. A thread that executes a function for the
- * worker returns from it to an instruction that stops the thread (a trap). Without the worker, this
- * trap would kill the target by SIGTRAP. A system call that the stop has interrupted would return
- * EINTR. But the user expects the prompt within a second of Ctrl-C, and may kill the command. So
- * only the foreground process ends then, and the worker completes its work in the background.
+ * The worker traces threads of the other process (the target), and must not end meanwhile: the
+ * kernel would resume these threads, but would not undo what the worker has changed in them. When a
+ * thread of the target has executed a function for the worker, it returns to an instruction that
+ * stops the thread (a trap). Without the worker, this trap would kill the target by SIGTRAP. A
+ * system call that the stop has interrupted would return EINTR. But the user expects the prompt
+ * within a second of Ctrl-C, and may kill the command. So only the foreground process ends then,
+ * and the worker completes its work in the background.
  *
  * The worker has a session of its own (setsid), so that the terminal sends its signals to the
  * foreground process only, which passes them on. If the worker stops itself, the foreground process

@@ -9,9 +9,9 @@
  *    is replaced by /dev/null, because the screen reads the keys.
  *
  * 2. The terminal is restored, whether the screen or the command ends first. If the process of the
- *    screen ends, its end of the socket is closed. The command then waits for the process, and
- *    resets the terminal if a signal has killed the process. If the command ends, its own end of
- *    the socket is closed, and the screen restores the terminal. */
+ *    screen ends, the kernel closes its side of the socket. The command then waits for the process,
+ *    and resets the terminal if a signal has killed the process. If the command ends, the kernel
+ *    closes the command's side of the socket, and the screen restores the terminal. */
 #include "cli/live.h"
 
 #include <dlfcn.h>

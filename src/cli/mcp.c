@@ -481,8 +481,8 @@ static void become_command(const struct tool *tool, struct command_line *line, p
     _exit(status);
 }
 
-/* Reads a part of what the child has written. Returns false at the end of it. Bytes for which there
- * is no room are dropped; *ret_exceeds is then true. */
+/* Reads a part of what the child has written. Returns false if there is no more. Bytes for which
+ * there is no room are dropped; *ret_exceeds is then true. */
 static bool read_part(int fd, char *to, size_t *used, size_t room, bool *ret_exceeds) {
     char part[4096];
     const ssize_t n = read(fd, part, sizeof part);

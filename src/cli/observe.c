@@ -88,7 +88,7 @@ struct request {
     bool json, live, writes_perf_map;
     bool shows_memory, shows_rss, has_duration;
     const char *link_option; /* the given option of a link to a NODE; NULL: none was given */
-    const char *kind_option; /* its value */
+    const char *kind_option; /* the value of link_option */
     /* a given option that is valid neither for a NODE nor with --memory or --rss; NULL: none was
      * given */
     const char *other_option;

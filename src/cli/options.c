@@ -128,7 +128,7 @@ static int refuse_unknown(const struct ag_options *options, int status, const ch
     struct ag_nearest_name nearest;
     ag_nearest_name_start(&nearest, bare);
     ag_nearest_name_offer(&nearest, "help");
-    unsigned n_beginning = 0; /* number of options that begin with the word */
+    unsigned n_beginning = 0; /* number of options whose names begin with BARE */
     for (size_t i = 0; i < options->n_rows; i++) {
         ag_nearest_name_offer(&nearest, options->rows[i].name);
         n_beginning += strncmp(options->rows[i].name, bare, strlen(bare)) == 0;

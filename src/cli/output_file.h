@@ -2,7 +2,7 @@
  * if it is complete: an error, or a signal that ends the command (cli/interruption.h), removes it.
  *
  *     struct ag_output_file file;
- *     status = ag_output_file_open(&file, "view", path, AG_OUTPUT_REPLACES);
+ *     status = ag_output_file_open(&file, "view", NULL, path, AG_OUTPUT_REPLACES);
  *     if (status == AG_EXIT_OK) {
  *         status = write_page(file.out);
  *         status = ag_output_file_close(&file, status);

@@ -1,4 +1,4 @@
-/* terminal.c: determines how wide standard output is, and whether it can show colours, for the
+/* terminal.c: determines how wide standard output is, and whether it can show colors, for the
  * commands that print tables. */
 #include "cli/terminal.h"
 
@@ -40,7 +40,7 @@ bool ag_terminal_has_colour(enum ag_colour colour) {
     if (colour != AG_COLOUR_AUTO) {
         return colour == AG_COLOUR_ALWAYS;
     }
-    /* https://no-color.org: no colours if the variable is set and not empty */
+    /* https://no-color.org: no colors if the variable is set and not empty */
     const char *no_colour = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
     return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0') &&

@@ -1,4 +1,4 @@
-/* terminal.h: whether standard output is a terminal with colours, and how wide it is. */
+/* terminal.h: whether standard output is a terminal with colors, and how wide it is. */
 #ifndef AG_TERMINAL_H
 #define AG_TERMINAL_H
 
@@ -18,7 +18,7 @@ bool ag_terminal_has_colour(
      * unset or empty */
     enum ag_colour colour);
 
-/* Returns a page that is printed to OUT with the width and the colours of standard output. */
+/* Returns a page that is printed to OUT with the width and the colors of standard output. */
 struct ag_page ag_terminal_page(FILE *out);
 
 #endif

@@ -19,9 +19,9 @@
 
 #include "format/segment.h"
 
-/* native_name: the argument of --runtime for the stacks that belong to no runtime; also the runtime
- * of heaps and functions that have none. libc_name: the runtime of malloc's heaps, whose blocks are
- * native. */
+/* native_name: the argument of --runtime for the stacks that belong to no runtime; also the name in
+ * place of the runtime for heaps and functions that have no runtime. libc_name: the runtime of
+ * malloc's heaps, whose blocks are native. */
 static const char native_name[] = "c", libc_name[] = "libc";
 
 /* ---- the names ---- */

@@ -278,7 +278,7 @@ struct ag_frame {
     /* the characters of the line from `column` up to `end_column`, counted from 0; end_column 0:
      * unknown */
     uint32_t column, end_column;
-    bool is_inlined, is_known;
+    bool is_inlined, is_known; /* is_known: the name of the function is known */
     /* the name that is shown to users: of a managed frame with its runtime, "[vm] f"; of a native
      * frame only the function */
     const char *label;

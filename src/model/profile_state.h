@@ -107,7 +107,7 @@ struct ag_profile {
 
     struct ag_blamed_line *blamed_lines; /* NULL: not requested yet */
     size_t n_blamed_lines;
-    uint32_t *line_of_row;
+    uint32_t *line_of_row; /* by row: index in blamed_lines */
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
     uint32_t *site_types; /* by site: cached type of the blocks, see types.c */
@@ -203,8 +203,8 @@ void ag_functions_end(struct ag_profile *profile);
 
 /* ---- collections.c ---- */
 void ag_collections_end(struct ag_profile *profile);
-/* Whether a garbage collector frees the blocks of a heap. RET_NS: when the collector's last
- * collection began that could free every block, since the start of the recording; 0: never. */
+/* Whether a garbage collector frees the blocks of a heap. RET_NS: the start of the newest
+ * collection that was not a minor one, since the start of the recording; 0: there was none. */
 bool ag_heap_is_collected(const struct ag_definitions *definitions,
                           const struct ag_model_heap *heap, uint64_t *ret_ns);
 

@@ -254,10 +254,11 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
  * function and has most of the quantity: the line of the first frame, from this function outward,
  * in the program's own code, because the reader of the result can change only this code. If there
  * is no such frame, it is the line of the first frame with a file. For a growth, it is the line
- * whose quantity grew most; but if this line belongs to the system (the C library, a runtime or a
- * language's library), or the term asks for "total" values, the line is chosen as for a quantity of
- * the trace. For a function counter, it is the line of the function that has most of the quantity,
- * or, for a growth over all functions, of the one whose quantity grew most. */
+ * whose quantity grew most; but if no line grew, or this line has no file or belongs to the system
+ * (the C library, a runtime or a language's library), or the term asks for "total" values, the line
+ * is chosen as for a quantity of the trace. For a function counter, it is the line of the function
+ * that has most of the quantity, or, for a growth over all functions, of the one whose quantity
+ * grew most. */
 
 static int set_place(struct ag_gate_place *place, const char *function, const char *file,
                      uint32_t line) {
@@ -342,7 +343,8 @@ static int place_in_stacks(const struct ag_gate_term *term, struct ag_profile *p
     return best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
 }
 
-/* Finds the line whose quantity grew most; no place if this line belongs to the system. */
+/* Finds the line whose quantity grew most; no place if no line grew, or if this line belongs to the
+ * system. */
 static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *profile,
                            struct ag_profile *base, struct ag_gate_place *place) {
     struct ag_difference *difference;
@@ -448,7 +450,8 @@ static int find_place(const struct ag_gate_term *term, struct ag_profile *whole,
     r = term->of == AG_GATE_OF_GROWTH && !term->is_total
             ? place_of_growth(term, profile, base, ret_place)
             : 0;
-    /* if the line that grew most belongs to the system, this trace alone decides */
+    /* If no line grew, or the line that grew most has no file or belongs to the system, this trace
+     * alone decides. */
     if (r == 0 && ret_place->file == NULL) {
         free(ret_place->function);
         free(ret_place->file);

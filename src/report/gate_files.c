@@ -4,8 +4,9 @@
  * JUnit has one test case for each trace and expression. A condition that holds is a failure; one
  * that could not be computed is an error. SARIF has one rule for each expression, and one result
  * for each trace in which the expression's condition holds. The result points to the source line
- * that contributes most to the value that was compared. A condition that could not be computed is
- * written as a notification, and the invocation is marked as not successful.
+ * that contributes most to the first compared value that can have such a line. A condition that
+ * could not be computed is written as a notification, and the invocation is marked as not
+ * successful.
  *
  * Names come from traces, so they are escaped. XML cannot represent most control characters, so the
  * XML has U+FFFD instead; JSON escapes them; URIs are percent-encoded byte by byte. */

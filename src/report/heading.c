@@ -213,8 +213,8 @@ void ag_heading_command(char *to, size_t capacity, const struct ag_profile_ident
 }
 
 /* Writes how a time window (--from, --to) affects the report: the recording had ended before the
- * window; or the program reset the recording when the window began; or blocks from before the
- * window are not counted. */
+ * window; or the recording was reset when the window began; or blocks from before the window are
+ * not counted. */
 static void write_window(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_window *window = ag_profile_window(profile);
     if (window == NULL) {

@@ -419,7 +419,7 @@ static void write_head(char head[48], enum ag_metric metric, const struct ag_uni
 }
 
 /* The width of the last column. All other columns of the table are about 70 columns wide. On a
- * narrow page the last column keeps a least width, and the table leaves some of the others out. */
+ * narrow page the last column keeps a least width, and the table leaves out some of the others. */
 static size_t width_of_processes(size_t page_columns) {
     enum { OTHERS = 70, LEAST = 30 };
     return page_columns >= OTHERS + LEAST ? page_columns - OTHERS

@@ -10,11 +10,11 @@
  * the reader than a function of the runtime.
  *
  * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
- * the reader; the lines of its callers are. A function is skipped if it has several callers, and
- * either its name contains "alloc" or it allocates half of all blocks or bytes. A function with a
- * single caller is never skipped, because its own line is as useful as its caller's. Wrappers call
- * each other (sqlite3Malloc, mallocWithAlarm, sqlite3MemMalloc), so this step is repeated until
- * nothing changes, at most WRAPPERS_MOST times.
+ * the reader; the lines of its callers are. A function is skipped if its name contains "alloc" and
+ * it has at least two callers, or if it allocates half of all blocks or bytes and has at least
+ * three. A function with a single caller is never skipped, because its own line is as useful as its
+ * caller's. Wrappers call each other (sqlite3Malloc, mallocWithAlarm, sqlite3MemMalloc), so this
+ * step is repeated until nothing changes, at most WRAPPERS_MOST times.
  *
  * 3. All stacks with the same blamed line are added to one row, struct ag_blamed_line.
  *
@@ -417,8 +417,8 @@ static int decide(struct walk *walk) {
             continue;
         }
         const uint32_t site = nodes->nodes[at->node].site;
-        /* Functions that are inlined into the blamed line's function are left out, but no blamed
-         * line is. */
+        /* Functions that are inlined into the blamed line's function are left out. A blamed line is
+         * never left out. */
         left_out[site] = keeps_site[site] && left_out[site] < at->at ? left_out[site] : at->at;
         keeps_site[site] = 1;
     }

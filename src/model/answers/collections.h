@@ -43,8 +43,8 @@ struct ag_collection_sum {
     uint32_t cause_frame;          /* of a process: the cause of its longest collection */
     uint64_t collections, unended; /* unended: the number of collections without a known end */
     uint64_t pause_total_ns, pause_max_ns; /* pause_total_ns: without nested collections */
-    /* when the last collection began that was not a minor one (which looks only at new blocks),
-     * since the start of the recording; 0: there was none */
+    /* start of the newest collection that was not a minor one (a minor collection examines only new
+     * blocks), since the start of the recording; 0: there was none */
     uint64_t last_ns;
     uint64_t needed_bytes, reclaimed_bytes; /* sums over the collections whose `known` has these
                                              * numbers */

@@ -5,10 +5,10 @@
  * the other frees) and the timeline of the whole process. Only the events show how the memory of a
  * single line grew, how large its blocks are, and by how much reallocations enlarge them. The
  * events are read if their number is at most EVENTS_MOST, or if the caller requests it. Without the
- * events, steps and outsized blocks are not found, and a growing leak is found only if the timeline
- * of the process proves it (section 4). If events were lost, the file is damaged, or a time window
- * (--from, --to) or a filter is set, some rules have no evidence: see knows_leaks, knows_peak,
- * knows_unseen and find_foreign_frees.
+ * events, the rules unseen, resident, steps, outsized and growth find nothing, and a growing leak
+ * is found only if the timeline of the process proves it (section 4). If events were lost, the file
+ * is damaged, or a time window (--from, --to) or a filter is set, some rules have no evidence: see
+ * knows_leaks, knows_peak, knows_unseen and find_foreign_frees.
  *
  * 2. Every rule has two limits. A finding below the least number would matter to no program: for
  * example, a program that allocates a hundred blocks has no storm of temporary blocks. A finding
@@ -49,7 +49,7 @@
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
  *
  * The rule "mapped" is that of program_mappings.c, and concerns the whole process, not a line of
- * blocks. It needs no counts of blocks, so it also applies to sampled traces.
+ * blocks. It needs no exact counts of blocks, so it also applies to sampled traces.
  *
  * 3. A leak that grows. Blocks in use at the end (called "left") need not be a leak: the blocks of
  * a cache that is built at the start and kept are left, too. A leak grows little by little until

@@ -7,8 +7,8 @@
  * 1. Each row of a snapshot has a function and a parent row. The place of the row is looked up
  *    among the places below the parent's place, and added if it is missing. So equal paths of all
  *    trees have one place. A trace is not trusted: a parent that is not among the previous rows of
- *    the snapshot is replaced by the root. So there are no cycles, and every place has a higher
- *    number than its parent.
+ *    the snapshot is replaced by the place at which the snapshot's paths begin. So there are no
+ *    cycles, and every place has a higher number than its parent.
  * 2. Filters select whole paths. The counts of a path that is not selected are set to 0. The places
  *    of this path are removed unless a selected path contains them.
  * 3. The acc counts of a place are the sum of its own counts and those of all places below it. One

@@ -45,7 +45,8 @@ struct ag_history_count {
 struct ag_history_thread {
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
 };
-struct ag_history_pair { /* blocks that allocated_by allocated and freed_by freed in the slice */
+struct ag_history_pair { /* blocks that freed_by freed in the slice, and that another thread,
+                          * allocated_by, had allocated */
     /* allocated_by, freed_by: numbers of threads, as in `threads` */
     uint32_t slice, allocated_by, freed_by;
     uint64_t blocks, bytes;

@@ -12,15 +12,15 @@
  * Why: the overhead of malloc (headers, rounding, free memory) can double the memory of a program
  * with small blocks, so REST must be more than half. Stacks of threads, and the memory of allogram
  * itself and of runtimes, add some megabytes to each process, so REST must also be large in
- * absolute numbers. The resident part of files and images is not in the trace; their whole size is
- * subtracted, so that they never count as memory of the program. Memory that was mapped and never
- * touched is not resident, so it does not increase REST. A program that uses malloc alone has no
- * mappings of its own, and the rule never holds.
+ * absolute numbers. Not every trace says which part of the files and images was resident, so their
+ * whole size is subtracted; they never count as memory of the program. Memory that was mapped and
+ * never touched is not resident, so it does not increase REST. A program that uses malloc alone has
+ * no mappings of its own, and the rule never holds.
  *
  * Virtual machines map memory without access (PROT_NONE), and make parts of it accessible with
  * mprotect, which is not recorded. Such mappings count only if the other mappings do not suffice.
- * They are summed by call stack. A sum that is larger than the resident memory does not count: it
- * is a reservation of addresses, which cannot be resident as a whole. */
+ * Mappings without access are summed by call stack. A sum that is larger than the resident memory
+ * does not count: it is a reservation of addresses, which cannot be resident as a whole. */
 #include "model/answers/program_mappings.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@ enum ag_resident_class {
                                 * kernel */
     AG_CLASS_PROGRAM_MAPPINGS, /* mapped by the program itself */
     AG_CLASS_MANAGED_IN_USE,   /* blocks of heaps with a garbage collector */
-    AG_CLASS_MANAGED_FREE,     /* the rest of these heaps */
+    AG_CLASS_MANAGED_FREE,     /* free memory of heaps with a garbage collector */
     AG_CLASS_HEAP,             /* memory of malloc as a whole: in use, or free */
     AG_CLASS_ANONYMOUS, /* other private memory without a file, of allocators and runtimes, as a
                          * whole */

@@ -5,7 +5,7 @@
  *    resident. The events say which blocks were in use at this moment, and which memory the program
  *    had mapped itself.
  *
- * 2. Pages. Of each resident page, the bytes of blocks are `live` (or managed_in_use). What the
+ * 2. Pages. On each resident page, the bytes of blocks are `live` (or managed_in_use). What the
  *    allocator adds to a block is `rounding`: the bytes up to the next block, or, if these are more
  *    than 16 plus a quarter of the block's size, the bytes that glibc would add. (No common
  *    allocator has size classes that are further apart.) The rest of a page with blocks is
@@ -68,7 +68,7 @@ struct division {
     struct range *ranges;            /* sorted, disjoint: memory that the program mapped */
     size_t n_blocks, n_containers, n_ranges;
     struct share *shares; /* by row of the profile */
-    /* by row of the profile of mappings; used are live_bytes, live_blocks (the number of mappings)
+    /* by row of the profile of mappings; used are live_bytes, live_blocks (the number of ranges)
      * and has_blocks */
     struct share *range_shares;
     /* malloc_trim gives back no page of the current mapping at or above this address */

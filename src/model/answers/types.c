@@ -39,21 +39,22 @@
  * If no source lines are known (there is no debug information), inlined calls are not visible: a
  * call that was inlined into "Point.new", such as the "Mutex.new" of a member, looks like
  * "Point.new". So without lines the number determines the type. But the block may be a buffer for
- * elements, whose first element looks like a number. So the number of a stack counts only if the
- * code of the place stores this number in the block, if all objects with the number have the same
- * size, and if the file of names, if there is one, contains it. Otherwise only the place is shown.
- * These conditions do not apply to numbers that have the same name in all programs, such as that of
- * strings: strings differ in size, and the recorder inside the process has checked that the block
- * is a string. A number is learned as the number of Point if it is the only number seen in
- * "Point.new", or the only one that remains after the numbers known from other stacks are removed.
+ * elements, whose first element looks like a number. So the number of a stack counts only if three
+ * conditions hold: the code of the place stores this number in the block (can_be_object lists two
+ * alternatives); the blocks have the size that most objects with this number have; and the file of
+ * names, if there is one, contains the number. Otherwise only the place is shown. These conditions
+ * do not apply to numbers that have the same name in all programs, such as that of strings: strings
+ * differ in size, and the recorder inside the process has checked that the block is a string. A
+ * number is learned as the number of Point if it is the only number seen in "Point.new", or the
+ * only one that remains after the numbers known from other stacks are removed.
  *
  * The type of a buffer for elements is the type of the pointer to the buffer, if the function's
  * name contains this type. A number recorded for a buffer is the number of an element type, so it
  * is not used. If the compiler has merged two allocations, the frame has neither a line nor the
  * name of an inlined function; then, too, the number determines the type. Newer Crystal compilers
- * keep the line that both allocations have in common. They also keep the line of an allocation of
- * memory for the variables of a closure. This memory may begin with any number, so only the place
- * is shown. */
+ * keep the line that both allocations have in common. These compilers also keep the line of an
+ * allocation of memory for the variables of a closure. This memory may begin with any number,
+ * so only the place is shown. */
 
 enum {
     TEXT_BYTES = 4096,
@@ -105,7 +106,7 @@ static bool find_place(struct ag_profile *profile, uint32_t node, struct place *
     return true;
 }
 
-/* Returns the type that the process recorded for the blocks of a stack: by a node of the stack, or
+/* Returns the type that the process recorded for the blocks of a stack: by a leaf of the stack, or
  * by a stack_type record; NULL: none. */
 static const struct ag_model_type *reported_definition(const struct ag_profile *profile,
                                                        uint32_t stack) {
@@ -419,9 +420,9 @@ static int write_frame(const struct ag_frame *frame, char *text, size_t capacity
                             : snprintf(text, capacity, "%s", frame->function);
 }
 
-/* Writes the text that is shown for a type without a name: the number of the type and the place. If
- * the place is in the language's library, which many types share, the text also has the frame of
- * the program that called the library. */
+/* Writes the text that is shown for a type without a name: the number of the type (or the word
+ * "buffer") and the place. If the place is in the language's library, which many types share, the
+ * text also has the frame of the program that called the library. */
 static int label_of(struct ag_profile *profile, uint32_t node, const struct place *place,
                     uint32_t number, char *text, size_t capacity) {
     const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;

@@ -65,7 +65,7 @@ struct ag_model_label { /* a label: a name for a part of the program's work, set
     uint32_t label;
     const char *name;
 };
-struct ag_model_sample { /* a sample of the process's resident size */
+struct ag_model_sample { /* a sample of the process's resident size; time_ns is a session time */
     uint64_t time_ns, bytes;
 };
 struct ag_mapped_sum;
@@ -117,7 +117,7 @@ struct ag_definitions {
     size_t n_undecided;
     const char **arguments;
     const char *exe, *host;
-    uint64_t start_ns, start_realtime_ns;
+    uint64_t start_ns, start_realtime_ns; /* start_ns and end_ns are session times */
     uint32_t end_how, wait_status, wait_status_known;
     uint64_t end_ns;
     /* its members `last` and growth_... are set after all records are read */

@@ -4,7 +4,8 @@
  * Each pc is a return address, or one more than the address of an instruction that a signal
  * interrupted. So pc - 1 is looked up. One frame is different: a signal handler "returns" to the
  * first instruction of the signal trampoline, __restore_rt in libc, and pc - 1 is before this
- * function. So if the lookup of pc - 1 finds no function, the pc itself is looked up. */
+ * function. So if the lookup of pc - 1 finds no function, the pc itself is looked up, and the
+ * result is used if it is the trampoline. */
 #include "model/definitions/frame_table.h"
 
 #include <errno.h>

@@ -15,10 +15,11 @@
  *
  * 2. What the lock protects
  *
- * The lock protects all fields of jobs except the decoder and the blocks. The decoder and the
- * blocks belong to the thread that set is_busy. A block that is delivered to the consumer belongs
- * to the consumer until it asks for the next block. The lock is taken a few times for each block of
- * 2,048 events, or for each chunk if the consumer decodes whole chunks itself.
+ * The lock protects all fields of jobs except those that job_fill_block changes: the decoder, the
+ * blocks, is_started, time_ns, interval_bytes, extra_bytes and error. These belong to the thread
+ * that set is_busy. A block that is delivered to the consumer belongs to the consumer until it asks
+ * for the next block. The lock is taken a few times for each block of 2,048 events, or for each
+ * chunk if the consumer decodes whole chunks itself.
  *
  * 3. The order of chunks
  *
