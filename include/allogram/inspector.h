@@ -126,8 +126,9 @@ typedef bool allogram_code_entry_fn(void *context, uint64_t entry_address, const
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context);
 /* A number that changes whenever an entry is added to the list of generated code, or the newest
- * entry of the list is removed; 0: there is no list, or it is empty. After the list was read, the
- * number stays the same for a pause of 20 times the time that the reading took. */
+ * entry of the list is removed; 0: there is no list, or it is empty. To limit the cost, the
+ * function reports no change after the list was read until 20 times the time that the reading took
+ * has passed. */
 uint64_t allogram_target_code_stamp(struct allogram_target *target);
 
 /* ---- a sample ---------------------------------------------------------------------------- */

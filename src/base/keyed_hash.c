@@ -22,8 +22,8 @@ enum {
 
 /* Whether the products of 0, STRIDE, 2 STRIDE ... with the multiplier are spread evenly over all
  * 64-bit numbers. The products form clusters if the continued fraction of STRIDE * multiplier /
- * 2^64 has a large quotient. (For the golden ratio, which is the best multiplier if STRIDE is 1,
- * the largest quotient is 16.) */
+ * 2^64 has a large quotient. (The golden ratio is the best multiplier if STRIDE is 1, but not for
+ * this STRIDE: the largest quotient is 34.) */
 static bool spreads_evenly(uint64_t multiplier) {
     uint64_t before = 0, rest = multiplier * STRIDE; /* before: 0 stands for 2^64 */
     uint64_t denominator_before = 0, denominator = 1;

@@ -160,8 +160,8 @@ struct ag_segment_header {
     uint32_t follow_children;
     uint32_t stamp_every; /* events between two stamps of a stream; 1 = every event */
     /* While the writer lives, a thread takes a chunk that was never used only if fewer chunks are
-     * in use than soft_chunks + the number of live threads of its process; otherwise it waits for a
-     * free chunk. */
+     * in use than soft_chunks + the number of thread states of its process (those of ended threads
+     * count, too); otherwise it waits for a free chunk. */
     uint32_t soft_chunks;
     uint32_t clock_kind;   /* enum ag_clock_kind */
     uint64_t clock_origin; /* raw clock value at the session's start */
@@ -186,10 +186,11 @@ struct ag_segment_header {
     uint32_t has_locks; /* 1: processes hold locks on the file while they live, see section 6 */
     char reserved1[328];
 
-    /* The next members are written by the writer and by commands such as `allogram control`, and
-     * are read by every thread. The threads do not write them, so they have a cache line of their
-     * own. */
-    /* incremented about every millisecond; does not change if there is no writer */
+    /* The next members are read by every thread, but are written only by the writer, by commands
+     * such as `allogram control`, and rarely by a thread (ag_record_cut_windows). So they have a
+     * cache line of their own. */
+    /* The writer increments it about every millisecond. Without a writer, it changes only when
+     * ag_record_cut_windows is called. */
     AG_CACHE_ALIGNED _Atomic uint64_t tick;
     _Atomic uint32_t writer_pid; /* 0: none */
     /* 1: recording has ended for the whole session (the disk was full, or the user requested it) */

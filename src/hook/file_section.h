@@ -14,8 +14,8 @@ struct ag_file_section {
 /* Searches the file at PATH for a section that is loaded, but is no code. OBJECT: the loaded
  * object; the file is refused if its program headers differ from those in memory. Never waits and
  * never maps the file; the numbers in *ret_section are not checked. Returns 0; -ENOENT: the file
- * has no such section; -ESTALE: another file; -ENOEXEC: not a 64-bit ELF file, or one that
- * is damaged; else the negative errno of opening or reading. */
+ * has no such section; -ESTALE: another file; -ENOEXEC: not a 64-bit ELF file, or a damaged one, or
+ * reading failed; else the negative errno of opening the file. */
 int ag_file_section_find(const char *path, const struct dl_phdr_info *object, const char *name,
                          struct ag_file_section *ret_section);
 

@@ -1,7 +1,7 @@
 /* first_environment.c: finds the environment where the kernel puts it: on the stack, after argc,
  * the arguments and NULL. The loader's variable __libc_stack_end is the address of argc. A loader
- * without this variable, such as that of musl, sets the libc's __environ before any code of the
- * process runs. */
+ * without this variable, such as that of musl, sets the libc's __environ before any other code of
+ * the process runs. */
 #include "first_environment.h"
 
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * 1. The curve. Time is divided into slices of 2^n ns, and the moment of each slice with the most
  *    bytes in use is kept as a point. When all points are used, n grows by one and each pair of
- *    neighbors is replaced by the higher point: so every point is a real moment, spikes survive,
- *    and the spacing stays even.
+ *    neighbors is replaced by the higher point: so every point is a real moment, short peaks are
+ *    kept, and the spacing stays even.
  *
  * 2. Resident sizes. The resident size is measured at regular times, but events arrive in chunks,
  *    which may come minutes later if the program records few events. So a measurement waits until

@@ -7,9 +7,10 @@
  *    again.
  *
  * 2. Cost. The larger the recording is, the longer a refresh takes. The cost of a refresh is the
- *    time until the trace is taken (the writer and its child work meanwhile), and the CPU time of
- *    the report. After a refresh the screen waits at least REST_FACTOR times this cost, so
- *    refreshes use some 3 % of a CPU at most. The shortest interval is a second.
+ *    time until the trace is taken (meanwhile the writer works, or the child that it forks for
+ *    the trace), and the CPU time of the report. After a refresh the screen waits at least
+ *    REST_FACTOR times this cost, so refreshes use some 3 % of a CPU at most. The shortest interval
+ *    is a second.
  *
  * 3. The terminal. The process of the screen ignores the signals of the terminal, because the
  *    command receives them, too, and decides what they mean. The command sends messages through a
@@ -380,7 +381,8 @@ static void end_report(struct screen *screen, enum ag_live_outcome outcome) {
 
 static void start_taking(struct screen *screen, uint64_t now_ns) {
     screen->next_ns = now_ns + LEAST_INTERVAL_MS * UINT64_C(1000000);
-    (void)ag_live_child_start(&screen->taker, screen->show, NULL); /* tried again a second later */
+    /* after a failure, this is tried again a second later */
+    (void)ag_live_child_start(&screen->taker, screen->show, NULL);
 }
 
 static void end_taking(struct screen *screen, enum ag_live_outcome outcome) {

@@ -18,8 +18,9 @@
  *  - the tick has not changed for WAIT_DEAD_NS, so no writer empties chunks: the thread takes fresh
  *    chunks up to the file's end;
  *  - there are no fresh chunks (the end of the file is reached, or there is no memory): the thread
- *    waits once for WAIT_BARREN_NS for a chunk to be returned, unless the writer has ended. Then
- *    events are lost, which the caller counts, and the thread requests memory again once per tick.
+ *    waits once for WAIT_BARREN_NS for a chunk to be returned, except if the writer has ended. If
+ *    no chunk is returned, events are lost, which the caller counts, and the thread requests memory
+ *    again once per tick.
  *
  * Chunks are mapped in windows (mappings of 64 MiB) when they are needed. So a host (the profiled
  * program) with RLIMIT_AS, or one that checks its own size, mostly sees only one window of address

@@ -94,8 +94,8 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     thread->gate = AG_GATE_OPEN;
 }
 
-/* Records a free. Called before the block is freed. kind: FREE, REALLOC_FREE or UNDO_FREE; sp and
- * rbp as for an allocation. */
+/* Records a free. Called before the block is freed. kind: FREE, REALLOC_FREE, UNDO_FREE or COLLECT;
+ * sp and rbp as for an allocation. */
 AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;

@@ -31,8 +31,8 @@
  * image; other pcs need none. While objects are being unloaded, a reader waits briefly and then
  * gives up: its stack is recorded as incomplete, and is not cached. The reader must not wait for
  * long, because the unloading thread may be waiting for a lock that the reader's thread holds.
- * (Alternatives: Copies of all tables would need no synchronization, but memory of 10 % of the
- * code's size. Reading the tables through the kernel needs system calls that sandboxes forbid.)
+ * (Alternatives: Copies of all tables would need no synchronization, but would take memory: 10 % of
+ * the code's size. Reading the tables through the kernel needs system calls that sandboxes forbid.)
  *
  * 4. Sometimes the loader's notices cannot be used: with musl, which never unloads; in static
  * programs; if the loader's code cannot be patched, or a debugger has set a breakpoint in it; in a

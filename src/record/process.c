@@ -165,8 +165,8 @@ static struct ag_process_slot *slot_at(uint32_t index) {
 }
 
 /* Publishes the number of used slots before a slot is taken, so that a search need not read all
- * slots. Each slot has pages of its own: to read all slots would take a short process as long as
- * the rest of its start, and need 8 MiB of memory. */
+ * slots. Each slot has pages of its own: reading all slots would take 8 MiB of memory, and as long
+ * as all other steps of the start. */
 static void announce_slot(uint32_t index) {
     _Atomic uint32_t *used = &ag_recorder.header->n_slots_used;
     uint32_t found = atomic_load_explicit(used, memory_order_relaxed);

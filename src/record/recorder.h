@@ -7,8 +7,8 @@
  * the traces. The adapter announces its heaps and vias (the allocation functions), and then reports
  * events through event_fast.h. From then on the recorder allocates no memory of the host (the
  * recorded program), takes no lock that the host may hold, does not change errno, and keeps no
- * descriptor open. A forked child begins its own recording (process.c). This module knows no
- * runtime. */
+ * descriptor open. A forked child begins its own recording (process.c). No code of this folder is
+ * specific to a runtime. */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
 
@@ -180,9 +180,9 @@ bool ag_recorder_trace(char *ret_path, size_t capacity);
 /* Called when exit is called: if the process ends after this, the end is not attributed to a
  * signal. */
 void ag_recorder_exiting(void);
-/* Called when _exit or quick_exit is called: does the same as ag_recorder_exiting, and stops the
- * recording of the calling thread. If the thread has another event later, the caller of _exit was a
- * child of vfork, and the recording continues. */
+/* Called when _exit or quick_exit is called: does the same as ag_recorder_exiting. If the calling
+ * thread has another event later, the caller of _exit was a child of vfork: that event undoes this
+ * call, and is recorded. */
 void ag_recorder_exits_now(void);
 
 /* Counts a program that this process, or a child that shares its memory, is about to execute. */

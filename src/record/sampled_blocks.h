@@ -10,9 +10,9 @@
 
 /* The size of the table's address space. Only the parts that are used take memory. */
 size_t ag_sampled_blocks_bytes(void);
-/* Gives the table its memory: zeroed, ag_sampled_blocks_bytes long, aligned to a page. Optional. It
- * must be called before the functions below are used, and may be called again, with other memory,
- * for a further recording. */
+/* Gives the table its memory: zeroed, ag_sampled_blocks_bytes long, aligned to a page. Optional:
+ * without this call, ag_sampled_blocks_prepare maps the memory. Must not be called while the
+ * functions below are in use; may be called again, with other memory, for a further recording. */
 void ag_sampled_blocks_start(void *memory);
 /* Unmaps the table's memory. No thread may use the table during or after this call. */
 void ag_sampled_blocks_unmap(void);

@@ -29,8 +29,8 @@ bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes);
 bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes);
 /* Adds the time from START_RAW (a value of ag_raw_clock) until now to the time spent in samples. */
 void ag_sampler_took(uint64_t start_raw);
-/* Whether a free (kind: FREE, REALLOC_FREE or UNDO_FREE) is of a sampled block. The block is
- * removed from the set, or inserted again for UNDO_FREE. */
+/* Whether a free (kind: FREE, REALLOC_FREE, UNDO_FREE or COLLECT) is of a sampled block. The block
+ * is removed from the set, or inserted again for UNDO_FREE. */
 bool ag_sampler_takes_free(enum ag_word_kind kind, uintptr_t key);
 /* Called in a forked child: begins a new sequence of random numbers, so that the child's samples
  * are independent of the parent's. */

@@ -732,7 +732,7 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
     return thread;
 }
 
-/* The state by which to record an event, and whether its walker may be used. NULL: this event is
+/* The state with which to record an event, and whether its walker may be used. NULL: this event is
  * not recorded (it has been counted as lost, or another component records it). */
 static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     struct ag_thread *thread = ag_record_is_suspended_call(sp) ? NULL : ag_thread_ready();

@@ -1,11 +1,11 @@
 /* foreign_file.h: opens files whose names come from others: from the mappings of another process
  * (the target), from a trace, or from an ELF file.
  *
- * Opening a file can have effects: the writer of a pipe wakes up and dies of SIGPIPE when we close
- * it, a tape rewinds, a watchdog device starts to count. So a file is checked before it is opened,
- * and only regular files are opened. All code in src/remote, src/symbol, src/observe and
- * src/attach, and the adapters that read a target or its files, open such files through this
- * module; tools/check_opens.py enforces this. */
+ * Opening a file can have effects: a process that waits to write to a pipe continues, and SIGPIPE
+ * ends it when the pipe is closed again; a tape rewinds; a watchdog device starts to count. So a
+ * file is checked before it is opened, and only regular files are opened. All code in src/remote,
+ * src/symbol, src/observe and src/attach, and the adapters that read a target or its files, open
+ * such files through this module; tools/check_opens.py enforces this. */
 #ifndef AG_FOREIGN_FILE_H
 #define AG_FOREIGN_FILE_H
 

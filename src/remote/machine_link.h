@@ -94,7 +94,8 @@ struct ag_link_kind {
      * is a remark, or "". */
     int (*stop)(struct ag_link *link, bool is_again, char ret_text[AG_LINK_TEXT_BYTES]);
     /* Performs ACTION: pause, resume, reset, dump or stop. Can be called on any link, not only on
-     * the one that started the recording. A reset ends when the next recording has begun. */
+     * the one that started the recording. For a reset, it returns when the next recording has
+     * begun. */
     int (*control)(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]);
     /* Asks what the machine's memory consists of. Nothing is recorded. When the link is closed, or
      * the command is killed, the machine removes allogram's code. On failure ret_memory has no

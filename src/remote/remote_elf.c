@@ -300,8 +300,8 @@ static int by_address(const void *a, const void *b) {
     return first->n_bytes < second->n_bytes ? -1 : first->n_bytes > second->n_bytes;
 }
 
-/* Adds the symbols of a table. Their names are copied to *ret_names, which lives as long as the
- * file. */
+/* Adds the symbols of a table. Their names are copied to *ret_names, which is valid until the file
+ * is closed. */
 static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *header, char **ret_names) {
     Elf64_Shdr strings;
     if (header->sh_entsize != sizeof(Elf64_Sym) ||
