@@ -17,13 +17,18 @@ static const struct {
             {"size=", AG_FILTER_BY_SIZE},
             {"type=", AG_FILTER_BY_TYPE}};
 
-static int filter_refuse(const char *term, size_t length, char message[512]) {
-    static const char why[] =
-        ": a filter has terms domain=cpu|gpu|external, allocator=NAME, heap=NAME, size=LOW..HIGH, "
-        "type=GLOB, joined by commas, \"!\" before a term negates it";
+static const char not_a_term[] =
+    ": not a term of a filter; terms are domain=cpu|gpu|external, allocator=NAME, heap=NAME, "
+    "size=LOW..HIGH and type=GLOB, joined by commas; \"!\" before a term negates it";
+static const char too_many[] = ": one term too many; a filter has at most 8";
+static const char too_long[] = "...: the filter is too long; it may have 639 bytes";
+_Static_assert(AG_BLOCK_FILTER_TERMS == 8 && AG_BLOCK_FILTER_TEXT_BYTES == 640, "as in the texts");
+
+/* WHY: one of the texts above. */
+static int filter_refuse(const char *term, size_t length, const char *why, char message[512]) {
     const size_t kept = length < 100 ? length : 100;
     memcpy(message, term, kept);
-    memcpy(message + kept, why, sizeof(why));
+    memcpy(message + kept, why, strlen(why) + 1);
     return -EINVAL;
 }
 
@@ -138,17 +143,20 @@ int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_fi
     const char *at = expression ? expression : "";
     const size_t whole = strnlen(at, AG_BLOCK_FILTER_TEXT_BYTES);
     if (whole == AG_BLOCK_FILTER_TEXT_BYTES) {
-        return filter_refuse(at, whole, ret_message);
+        return filter_refuse(at, whole, too_long, ret_message);
     }
     while (at[0] != '\0') {
         const char *comma = find_comma(at);
         const size_t length = comma ? (size_t)(comma - at) : strlen(at);
-        if (filter.n_terms == AG_BLOCK_FILTER_TERMS || !read_term(at, length, &filter)) {
-            return filter_refuse(at, length, ret_message);
+        if (filter.n_terms == AG_BLOCK_FILTER_TERMS) {
+            return filter_refuse(at, length, too_many, ret_message);
+        }
+        if (!read_term(at, length, &filter)) {
+            return filter_refuse(at, length, not_a_term, ret_message);
         }
         at += length + (comma != NULL);
         if (comma && at[0] == '\0') {
-            return filter_refuse(comma, 1, ret_message);
+            return filter_refuse(comma, 1, not_a_term, ret_message);
         }
     }
     *ret_filter = filter;

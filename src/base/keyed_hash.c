@@ -11,7 +11,7 @@
 struct ag_hash_key ag_hash_key = {.mask = UINT64_C(0x243f6a8885a308d3),
                                   .first = UINT64_C(0x9e3779b97f4a7c15),
                                   .second = UINT64_C(0xbf58476d1ce4e5b9),
-                                  .even = UINT64_C(0x9e3779b97f4a7c15)};
+                                  .even = UINT64_C(0xf9cb566b37541d63)}; /* spreads_evenly */
 
 enum {
     NOT_BLOCKING = 1, /* GRND_NONBLOCK */
@@ -22,8 +22,7 @@ enum {
 
 /* Whether the products of 0, STRIDE, 2 STRIDE ... with the multiplier are spread evenly over all
  * 64-bit numbers. The products form clusters if the continued fraction of STRIDE * multiplier /
- * 2^64 has a large quotient. (The golden ratio is the best multiplier if STRIDE is 1, but not for
- * this STRIDE: the largest quotient is 34.) */
+ * 2^64 has a large quotient. */
 static bool spreads_evenly(uint64_t multiplier) {
     uint64_t before = 0, rest = multiplier * STRIDE; /* before: 0 stands for 2^64 */
     uint64_t denominator_before = 0, denominator = 1;

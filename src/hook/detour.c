@@ -464,7 +464,8 @@ int ag_detour_remove(struct ag_detour *detour) {
         return 0;
     }
     if (memcmp(detour->place, detour->jump, AG_DETOUR_BYTES) != 0) {
-        return detour_fail(detour, -EBUSY, "another library has changed its code since");
+        return detour_fail(detour, -EBUSY,
+                           "another library has changed its code since allogram read it");
     }
     if (make_writable(detour->place, around.mapping.protection) < 0) {
         return detour_fail(detour, -EACCES, "its code cannot be made writable");

@@ -138,8 +138,8 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     if (line.state == 'Z' && ag_remote_process_threads(&process, NULL, 0) > 1) {
         return ag_error_message(
             ret_message, -ESRCH,
-            "%d (%s): its first thread has ended, and then the kernel does not show the memory of "
-            "a process; start it under allogram run",
+            "%d (%s): its first thread has ended, so the kernel does not show its memory; start "
+            "the program with allogram run instead",
             pid, process.name);
     }
     if (line.state == 'Z' || line.state == 'X') {

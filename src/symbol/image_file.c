@@ -162,8 +162,8 @@ static const char *open_shared(struct ag_image_file *image, const struct ag_debu
         (void)dwarf_end(image->dwarf);
         image->dwarf = NULL;
         return image->is_too_large ? NULL
-                                   : "the file that its debug information shares with others "
-                                     "(.gnu_debugaltlink) is missing";
+                                   : "the shared debug file that it refers to "
+                                     "(.gnu_debugaltlink) is missing or cannot be read";
     }
     dwarf_setalt(image->dwarf, image->shared_dwarf);
     return NULL;
@@ -182,7 +182,7 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     } else if (error == -EINVAL) {
         r = asprintf(&text, "not a regular file");
     } else if (error == -EFBIG) {
-        r = asprintf(&text, "the file is not read, because most of it is holes");
+        r = asprintf(&text, "the file is not read, because it is sparse: most of it has no data");
     } else if (error == -ENOEXEC) {
         r = asprintf(&text, "not a 64-bit ELF file");
     } else {
@@ -267,11 +267,11 @@ const char *ag_image_file_shortfall(const struct ag_image_file *image) {
                "twelvefold";
     }
     if (image->meter.is_spent) {
-        return "its debug information is read only in part, because all of it costs too much for a file "
-               "of this size; some functions have no lines";
+        return "its debug information is read only in part, because reading all of it would take too much "
+               "time for a file of this size; some functions have no line numbers";
     }
-    return image->units.n_refused > 0 ? "some lines are not read, because there are more than "
-                                        "are allowed for a file of this size"
+    return image->units.n_refused > 0 ? "some line numbers are not read, because there are too "
+                                        "many for a file of this size"
                                       : NULL;
 }
 

@@ -344,7 +344,7 @@ static void add_unnamed(struct ag_symbolizer *symbolizer, const struct ag_image_
     const bool has_remedy = is_stripped && !symbolizer->has_remedy;
     (void)snprintf(what, sizeof what, "%s%s",
                    file->functions.n == 0 ? "no symbol table and no debug information"
-                                          : "some addresses are not in any of its symbols",
+                                          : "some addresses belong to none of its symbols",
                    has_remedy ? remedy : "");
     add_problem(symbolizer, file, what);
     symbolizer->has_remedy |= has_remedy;

@@ -88,30 +88,29 @@ static void types_are_selected_by_patterns(void **state) {
 
 static void wrong_words_are_named(void **state) {
     (void)state;
-    static const char *const wrong[] = {
-        "domain=tpu",
-        "size=",
-        "size=..",
-        "size=5",
-        "size=9..1",
-        "size=1..2x",
-        "size=99999999999999999999..",
-        "type=",
-        "allocator=",
-        "!",
-        ",",
-        "size=1..,",
-        "colour=red",
-        "type",
-        " size=1..",
-        ("size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,"
-         "size=0..1,size=0..1")};
+    static const char *const wrong[] = {"domain=tpu",
+                                        "size=",
+                                        "size=..",
+                                        "size=5",
+                                        "size=9..1",
+                                        "size=1..2x",
+                                        "size=99999999999999999999..",
+                                        "type=",
+                                        "allocator=",
+                                        "!",
+                                        ",",
+                                        "size=1..,",
+                                        "colour=red",
+                                        "type",
+                                        " size=1.."};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct ag_block_filter filter;
         char message[512];
         assert_int_equal(ag_block_filter_parse(wrong[i], &filter, message), -EINVAL);
         assert_non_null(strstr(message, "size=LOW..HIGH"));
     }
+    const char nine[] = ("size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,"
+                         "size=0..1,size=0..2");
     char long_one[2 * AG_BLOCK_FILTER_TEXT_BYTES], message[512];
     struct ag_block_filter filter;
     memset(long_one, 'x', sizeof(long_one));
@@ -121,6 +120,9 @@ static void wrong_words_are_named(void **state) {
     long_one[5 + AG_BLOCK_FILTER_NAME_BYTES - 1] = 'x';
     long_one[sizeof(long_one) - 1] = '\0';
     assert_int_equal(ag_block_filter_parse(long_one, &filter, message), -EINVAL);
+    assert_non_null(strstr(message, "too long"));
+    assert_int_equal(ag_block_filter_parse(nine, &filter, message), -EINVAL);
+    assert_non_null(strstr(message, "size=0..2: one term too many"));
 }
 
 static void an_empty_filter_selects_all_blocks(void **state) {
