@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """check_citations [ROOT]: each ag_ or allogram_ name in a comment of the C code occurs in some file outside of C comments.
 
-Not checked: a name with capitals (ag_record_append_NAME) or with an underscore at its end, since it stands for several names, a name with "toy"
-in it, since it belongs to an example, and a name in a line with a quotation mark."""
+These names are not checked: a name with capitals (ag_record_append_NAME) or with an underscore at its end, which stands for several names; a
+name with "toy" in it, which belongs to an example; and a name in a line with a quotation mark."""
 
 import re
 import sys

@@ -477,7 +477,7 @@ void ag_bdwgc_call(struct ag_kept_call *call) {
         ag_tracker_deliver(); /* the arguments are on this stack, so the objects they point to stay
                                * live */
     }
-    /* so that rdx is unchanged if the original is not called */
+    /* keeps rdx unchanged if the original is not called */
     call->result_2 = call->arguments[2];
     call->result = make_call(call);
 }

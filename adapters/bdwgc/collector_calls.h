@@ -61,9 +61,9 @@ struct ag_bdwgc_cause {
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
 /* ag_bdwgc_hook installs the detours. On failure it hooks no function, returns a negative errno,
- * and stores a reason and the name of the function that cannot be hooked ("": the reason is another
- * one). places: the functions, in the order of collector_functions.def. in_program: the collector
- * is linked into the program, so callers may have been compiled together with it. */
+ * and stores a reason and the name of the function that cannot be hooked ("" if no function is the
+ * reason). places: the functions, in the order of collector_functions.def. in_program: the
+ * collector is linked into the program, so callers may have been compiled together with it. */
 struct ag_bdwgc_place {
     uintptr_t address; /* 0: not found */
     size_t bytes;      /* 0: unknown */

@@ -302,8 +302,9 @@ static void look_at_freed(uintptr_t address) {
 }
 
 /* Finds the event of the block, which is the last one of its thread. Returns false in three cases:
- * the block is no sample; the block's type need not be read; or a signal handler that interrupted
- * the recorder allocated the block, and its event is not in the thread's chunk. */
+ * the block is no sample; its stack was not kept, or has DEVIANTS_MOST deviating types, so that no
+ * type is recorded; or a signal handler that interrupted the recorder allocated the block, and its
+ * event is not in the thread's chunk. */
 static bool find_event(const struct ag_thread *thread, uintptr_t address,
                        struct pending *ret_block) {
     if (!thread->control || thread->cursor - thread->words < 2) {

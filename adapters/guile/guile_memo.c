@@ -75,8 +75,8 @@ static void replace(struct ag_guile_memo *memo, uint32_t kept, uint32_t n, uintp
     for (uint32_t i = n; i-- > 0;) {
         struct ag_guile_frame *frame = &memo->known[kept++];
         *frame = memo->read[i];
-        if (frame->known != 0) { /* a remembered frame, but further inside than a difference, so the
-                                  * walk has not looked up its place */
+        if (frame->known != 0) { /* a remembered frame that is further inside than a frame that
+                                  * differs; the walk has not looked up its place */
             frame->place = frame->pc != 0
                                ? ag_guile_place_of(frame->pc, stack_high - frame->distance)
                                : (struct ag_guile_place){.function = 0};

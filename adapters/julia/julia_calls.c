@@ -7,9 +7,9 @@
  * and with its free. This file only counts these calls, so that their number can be compared with
  * Julia's own count.
  *
- * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
- * these functions, so its own code calls them through a procedure linkage table, and no compiler
- * knows which function such a call reaches (hook/kept_call.h). */
+ * The detours keep only the registers that the ABI keeps. This is enough, because libjulia is a
+ * shared library that exports these functions: its own code calls them through a procedure linkage
+ * table, so no compiler knows which function such a call reaches (hook/kept_call.h). */
 #include "julia_calls.h"
 
 #include <errno.h>

@@ -66,7 +66,8 @@ static int recognise(char *ret_message) {
     return 1;
 }
 
-/* The first call returns 1; by the second call the collection should have run. */
+/* Called in turns: the first call returns 1, so that the caller collects garbage. The second call
+ * checks whether the collection has run (HAS_COME). */
 static int wait_for_collection(bool has_come, char *ret_message) {
     was_asked = !was_asked;
     if (was_asked) {

@@ -1,6 +1,6 @@
-/* attached.h: the two halves of the agent, the library that `allogram attach` loads into a running
- * process: the libc's hooks (attached.c), and the adapters of runtimes (attached_runtimes.c) or
- * none (attached_alone.c). */
+/* attached.h: the interface between the two parts of the agent, the library that `allogram attach`
+ * loads into a running process. One part has the libc's hooks (attached.c). The other part has the
+ * adapters of runtimes (attached_runtimes.c), or no adapter (attached_alone.c). */
 #ifndef AG_ATTACHED_H
 #define AG_ATTACHED_H
 

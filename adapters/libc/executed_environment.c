@@ -5,8 +5,8 @@
  * executes another program. If the agent's file does not exist there, the loader of that program
  * prints "ERROR: ld.so: object ... cannot be preloaded" to the standard error of the program. This
  * file looks for the agent's file first, and reads the environment only if that file does not
- * exist. So the kernel usually checks the pointer to the environment, and execve with an invalid
- * pointer fails with EFAULT. */
+ * exist. So usually only the kernel reads the environment: execve with an invalid pointer fails
+ * with EFAULT, as it does without the agent. */
 #include "executed_environment.h"
 
 #include <fcntl.h>

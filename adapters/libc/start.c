@@ -119,8 +119,9 @@ static const struct ag_runtime_definition deep_libc = {
     .note = "calls of malloc in a library that was opened with RTLD_DEEPBIND "
             "go directly to the C library and are not recorded"};
 
-/* Other names of glibc's functions, which the agent does not interpose: a library may define malloc
- * with them, and a call of such a malloc would come back to it. */
+/* Other names of glibc's functions. The agent does not interpose these names, because a library may
+ * define a malloc that calls __libc_malloc: the agent would pass this call on to the malloc of that
+ * library, which would make the same call again. */
 static const char *const inner_names[] = {"__libc_malloc", "__libc_calloc", "__libc_realloc",
                                           "__libc_memalign", "__libc_free"};
 static const struct ag_runtime_definition inner_libc = {

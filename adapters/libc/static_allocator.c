@@ -377,11 +377,11 @@ static bool imports_malloc(const struct dl_phdr_info *info) {
            ag_import_find(inside, "realloc") != 0 || ag_import_find(inside, "free") != 0;
 }
 
-/* Removes the functions that only have the name of one of the C library's: libraries and programs
- * may use valloc, cfree and other names, which ISO C does not reserve, for functions of their own,
- * and a source file may have a static malloc. The program defines the C library's functions only if
- * malloc is among them. A static function is the C library's only if the program imports none of
- * malloc, calloc, realloc and free. */
+/* Removes the functions that only have the name of one of the C library's. ISO C does not reserve
+ * valloc, cfree and other names, so libraries and programs may use these names for functions of
+ * their own. A source file may also have a static malloc. The program defines the C library's
+ * functions only if malloc is among them. A static function is the C library's only if the program
+ * imports none of malloc, calloc, realloc and free. */
 static void remove_namesakes(const struct dl_phdr_info *info, struct entries *entries) {
     enum { LAST = ROW_mallocx - 1 };
     struct ag_elf_symbol *found = entries->found;
@@ -389,7 +389,8 @@ static void remove_namesakes(const struct dl_phdr_info *info, struct entries *en
     for (size_t i = 0; i <= LAST; i++) {
         has_locals |= found[i].address != 0 && found[i].is_local;
     }
-    if (has_locals && imports_malloc(info)) { /* few programs have any: a search takes time */
+    if (has_locals && imports_malloc(info)) { /* few programs have static functions of these names,
+                                               * and the search takes time */
         for (size_t i = 0; i <= LAST; i++) {
             found[i].address = found[i].is_local ? 0 : found[i].address;
         }

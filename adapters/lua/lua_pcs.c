@@ -30,10 +30,10 @@
  *
  * 3. The use of a value. All words that are read lie in frames that the walker has walked. A value
  * is used only if it points into the code of the function that the call runs, after an instruction
- * that allocates without saving the pc. Otherwise the saved pc is used. That happens at a site that
- * the constructors did not reach, in a signal handler that interrupted a function between
- * luaV_execute and the allocator (the kernel stored the registers then), and when an allocator of
- * the program ran another Lua state before it returned this block. */
+ * that allocates without saving the pc. Otherwise the saved pc is used. There are three such cases:
+ * the constructors did not reach the site; a signal handler interrupted a function between
+ * luaV_execute and the allocator, so the kernel stored the registers; or an allocator of the
+ * program ran another Lua state before it returned this block. */
 #include "lua_pcs.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
  *
  * Lua gets all its memory through one function: the allocator that its state was made with. Lua
  * passes the kind of a new block (a tag in place of the old size; 5.1 passes none, see
- * lua_requests.c) and the old size of a block that is freed, so types and sizes are Lua's own and
+ * lua_requests.c), and the old size of a block that is freed. So types and sizes are Lua's own, and
  * nothing is guessed. The adapter's allocator calls the function of the host (the program that
  * contains Lua) and records the block in the heap "lua". It suspends recording during that call,
  * because the memory that the host's function takes from malloc holds Lua's blocks and would be

@@ -2,7 +2,7 @@
  *
  * A Bigarray, or a channel of OCaml 4, is a small block in OCaml's heap that owns memory outside of
  * the heap. That memory is a block of malloc and is recorded as such, with its stack and its death.
- * (Memprof, the runtime's sampler, reports it a second time, with the source Custom; memprof.c
+ * (Memprof, the runtime's sampler, reports it a second time, with the source Custom. memprof.c
  * ignores that report, so that nothing counts twice.) malloc does not know the owner. The runtime
  * makes the owning block a moment later, with the identifier of its operations ("_bigarr02",
  * "_chan") and the number of bytes that it owns. That identifier becomes the type of malloc's

@@ -5,7 +5,7 @@ import os
 
 from measured import Spread, measure
 
-RUNS = 9  # at least; with fewer than six, a single slow run would be the end of the interval
+RUNS = 9  # the least number of runs; with fewer than six, a single slow run would be an end of the interval
 
 
 def run(bench):

@@ -335,7 +335,8 @@ begin_note(Patterns, Processes, Begin) ->
                      ["only the processes that --process names are counted; " || Processes =/= []] ++
                      ["calls are counted from ", Begin, "; tracing makes calls up to fifty times slower"]).
 
-%% Only the native half outlives init:restart(), which erases all persistent terms. So the native half remembers the text of the first begin.
+%% Only the native half outlives init:restart(), which erases all persistent terms. So the native half keeps the text that describes the first begin
+%% of the counting.
 begin_text(Seconds, When) ->
     This = Seconds ++ " s after the emulator's start, " ++ When,
     case native() =:= ok andalso first_begin(This) of
@@ -528,7 +529,7 @@ has_sessions() ->
 trace_processes(Processes, Patterns, Flags) ->
     trace_processes(Processes, Patterns, Flags, []).
 
-%% Given: collections or some_collections if the only flag is garbage_collection, see tracer.c; otherwise [].
+%% Given: the state of the tracer if the only flag is garbage_collection: collections or some_collections (see tracer.c); otherwise [].
 trace_processes(Processes, Patterns, Flags, Given) ->
     State = case Given =:= [] andalso not lists:member({'_', '_', '_'}, Patterns) of
                 true -> some_functions;
@@ -617,7 +618,7 @@ untrace() ->
     end,
     ok.
 
-%% After untrace/0: returns true if no dirty scheduler is inside of an event any more, or false if some are too busy to find out.
+%% After untrace/0: returns true if no dirty scheduler is inside of an event any more, or false if some were too busy to answer.
 wait_for_dirty() ->
     meet(fun meet_cpu/1, erlang:system_info(dirty_cpu_schedulers_online)) andalso
         meet(fun meet_io/1, erlang:system_info(dirty_io_schedulers)).

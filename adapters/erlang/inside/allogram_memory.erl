@@ -1,6 +1,6 @@
 %% allogram_memory.erl: divides the memory of a node among its owners, for `allogram observe NODE`. The command loads this module and calls
 %% look/1 twice. A process, the keeper, knows the commands that use this module. When the last of these commands ends or is killed, the
-%% keeper removes this module. Nothing is traced, and nothing of the node is changed.
+%% keeper removes this module. Nothing is traced, and nothing else of the node is changed.
 %%
 %% This module has no binary syntax, because OTP 29 does not load such code if an older compiler made it.
 -module(allogram_memory).
@@ -13,7 +13,7 @@
 
 %% ---- what the command calls ----
 
-%% Owner is a pid of the command's node. If the command ends, its look ends, too.
+%% Owner is a pid of the command's node. If the command ends, the process that works for it ends, too.
 look(Owner) ->
     Keeper = keeper(),
     Monitor = monitor(process, Keeper),
@@ -133,7 +133,8 @@ binaries(Pids, All) ->
             {0, [{"too many references to binaries to list", "", All, -1}]}
     end.
 
-%% Each binary counts once: for the only process that refers to it, or for all processes with a common binary together.
+%% Each binary counts once: for its process if only one process refers to it, otherwise in the sum for all binaries that several processes share.
+%% Returns {Bytes, Count, Rows}: bytes and number of the shared binaries, and a row {Pid, Bytes, Count} for each process that has binaries alone.
 owned_binaries(Pids) ->
     References = lists:sort([{Id, Size, Pid} || Pid <- Pids, {binary, List} <- [process_info(Pid, binary)],
                                                 {Id, Size} <- lists:usort([{Id, Size} || {Id, Size, _} <- List])]),

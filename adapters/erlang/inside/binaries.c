@@ -19,7 +19,8 @@
  *     bf T          mov  $T, %edi           T: the type of drivers' binaries
  *     ff 15 D       call *D(%rip)           alloc or realloc
  *
- * All four addresses have to agree, else the emulator is left as it is.
+ * The four addresses that the two functions contain have to be those of one row, else the emulator
+ * is left as it is.
  *
  * 3. The emulator fills the table in main, before it starts the first thread, and makes no binary
  * before that. So the row is changed at the emulator's first call of pthread_create: no other

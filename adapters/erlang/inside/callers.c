@@ -1,10 +1,10 @@
 /* callers.c: finds the function that called a traced function, for the tracer (tracer.c).
  *
  * 1. If only some functions are traced, no event says which function called them. The caller's
- * return address is on the stack of the process: at the event of a call it is the innermost word
- * that is a continuation pointer (its two low bits are zero, as in no term) and points into an
- * Erlang function. Frames of the tracing itself may be further inside; they return to code of the
- * emulator that is in no Erlang function.
+ * return address is on the stack of the process. It is a continuation pointer: its two low bits are
+ * zero, as in no term. At the event of a call, the innermost continuation pointer that points into
+ * an Erlang function is the return address of the caller. Frames of the tracing itself may be
+ * further inside; they return to code of the emulator that is in no Erlang function.
  *
  * 2. Many emulators export their function erts_find_function_from_pc, which searches the tables of
  * the loaded code for an address, in some 50 ns. Only normal schedulers may read the tables without

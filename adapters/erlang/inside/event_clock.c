@@ -22,9 +22,9 @@
  *
  * 4. The rate of the clock. A thread can be preempted between reading the clock and reading
  * CLOCK_MONOTONIC. So each reading of the clock is enclosed by two readings of CLOCK_MONOTONIC,
- * whose distance limits the error, and the best of many such readings is used at both ends of the
- * window, the time (2 to 100 ms) over which the rate is measured. If the limit of the error is too
- * large, the window is made longer. If it remains too large, the report says so. */
+ * whose distance limits the error. The rate is measured over a window of 2 to 100 ms. At each end
+ * of the window the best of many such readings is used. If the limit of the error is too large, the
+ * window is made longer. If it remains too large, the report says so. */
 #include "event_clock.h"
 
 #include <cpuid.h>

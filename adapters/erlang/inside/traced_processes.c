@@ -20,7 +20,8 @@
 enum {
     ROWS = 4096,
     ENTRIES_AT_ONCE = 512,
-    MORE_LEVELS = 512, /* 8 bytes each: a page; mapped once, and kept by the entry */
+    MORE_LEVELS = 512, /* 8 bytes each, together a page, which is mapped once and stays with the
+                        * entry */
 };
 
 struct row {

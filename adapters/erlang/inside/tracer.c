@@ -194,8 +194,8 @@ static size_t walk_levels(void *context, struct allogram_frame *frames, size_t m
     const struct ag_traced_process *process = running.process;
     size_t n = 0;
     (void)context;
-    /* relaxed: a process' memory is never freed, so a number that is seen late only gives a stack
-     * outdated frames */
+    /* relaxed: the memory of an entry is not freed while the tracer is loaded, so a number that is
+     * seen late only gives a stack outdated frames */
     if (process == NULL || process->n_levels == 0 ||
         running.era != atomic_load_explicit(&n_eras, memory_order_relaxed)) {
         return 0;
@@ -458,7 +458,8 @@ static void learn_interval(uint64_t begin, enum ag_event_kind kind) {
     learning.last_kind = (uint8_t)kind;
 }
 
-/* check_leaf/1 is called by check_body/2, except once by a tail call. */
+/* check_leaf/1 is called by check_body/2, except once, by a tail call of check_tail/1. That call
+ * always counts as wrong. */
 static void learn_caller(ErlNifEnv *env, ERL_NIF_TERM term) {
     struct ag_process_heap heap;
     struct ag_mfa called, caller;

@@ -91,8 +91,8 @@ static int explain(const char *name, char ret_text[AG_LINK_TEXT_BYTES]) {
 
 /* Returns a number for the name of allogram's own node. The other node keeps each name for ever, as
  * an atom, so only a few numbers are in use. A node accepts one connection of each name, so a bound
- * socket without a file reserves the number. *ret_fd: the socket. If all numbers are reserved, or
- * cannot be, the number is the process number, and *ret_fd is -1. */
+ * socket without a file reserves the number. *ret_fd: the socket. If all numbers are reserved
+ * already, or no number can be reserved, returns the pid of this process, and *ret_fd is -1. */
 static int own_number(int *ret_fd) {
     const int first = (int)getpid() % NUMBERS;
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

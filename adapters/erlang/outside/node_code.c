@@ -213,10 +213,11 @@ static bool load_entry(void *context, uint64_t entry_address, const void *file, 
     return loading->result == 0;
 }
 
-/* A node that loads code all the time changes its list while it is read: the list has another first
- * entry afterwards, or the memory of a file was used for something else before it was read, so that
- * the file seems to be damaged. Then the list is read several times, and the reading with the most
- * modules is used. It misses only code that is new, or about to be unloaded. */
+/* A node that loads code all the time changes its list while the list is read. Afterwards the list
+ * has another first entry; or the memory of a file was used for something else before the file was
+ * read, so that the file seems to be damaged. In both cases the list is read several times, and the
+ * reading with the most modules is used. It misses only code that is new, or about to be
+ * unloaded. */
 int node_code_load(struct node_code *code, struct allogram_target *target) {
     struct node_code best = {0};
     int r = 0;

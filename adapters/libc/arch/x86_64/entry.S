@@ -10,8 +10,8 @@
  * to the function of the host (the profiled program with its libraries). If the recorder samples,
  * the entry also looks for a sample: an allocation subtracts its size, plus 1, from the bytes that
  * the thread skips before its next sample, and a free looks its block up in the filter of the
- * sampled blocks. If the block is no sample, the entry jumps to the host's function (operator new
- * calls it), and no conditional branch was taken.
+ * sampled blocks. If the block is no sample, the entry jumps to the host's function (the entry of
+ * an operator new calls the host's malloc instead), and has taken no conditional branch.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, the table of the host's functions (asserted in start.c);

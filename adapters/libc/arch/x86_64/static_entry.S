@@ -6,7 +6,8 @@
  * compiled for general registers only (tools/check_vectors.py checks this). The original is called
  * with all registers as its caller had them, and its caller gets the original's results in rax and
  * rdx. The words above the caller's return address are copied if the function may have arguments on
- * the stack, as one that only has the name of an allocator's function (stack_words).
+ * the stack: an allocator's function has none there, but a function that only has the name of one
+ * may have some (stack_words).
  *
  * The entry calls ag_static_begin before the original and, if that returned true, ag_static_end
  * after it; if it returned false, the entry jumps to the original. No C function calls the

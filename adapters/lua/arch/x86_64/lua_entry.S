@@ -41,7 +41,8 @@ kept_end \name
     .cfi_startproc
     endbr64
     mov ag_lua_entered_with@gottpoff(%rip), %rax
-    mov %rsp, %fs:(%rax) /* stored first: if a signal handler overwrites the stored words, lua_pcs.c sees a wrong sp and uses no registers */
+    mov %rsp, %fs:(%rax) /* stored first: if a signal handler then overwrites the stored words,
+                          * lua_pcs.c finds the sp of another call and uses none of the registers */
     mov %rbx, %fs:8(%rax)
     mov %rbp, %fs:16(%rax)
     mov %r12, %fs:24(%rax)
