@@ -4,8 +4,8 @@ runs with plain runs (runs without allogram).
 
 The browsers draw a page. This script checks:
 
- - The picture and standard error are the same as without allogram. (Numbers in lines are ignored. Each line must occur in at least one plain run,
-   and a line that occurs in every plain run must occur.)
+ - The picture and standard error are the same as without allogram. (Numbers in lines are ignored. Each line of the recorded run must occur in at
+   least one plain run, and each line that occurs in every plain run must occur in the recorded run.)
  - The numbers of allocations and of bytes in all processes of the browser are those that uprobes (breakpoints of the kernel) count in the same
    run. Both browsers contain their own allocator, so a preloaded library could not count; uprobes also work in the sandbox. Calls that
    are not finished when their process ends are not in the traces, MISSING_BLOCKS per process at most.

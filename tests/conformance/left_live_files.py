@@ -4,9 +4,9 @@ damaged at random, enlarged by a hole, cut, and owned by another user.
 
 The test stops the writer (the process that copies events from the live file into traces) while the programs run, then kills all
 processes. So the live file is full of events that no trace contains. Programs can write anything into the live file, so it is
-untrusted input. If live file, traces and output occupy N bytes together, a command may use at most 2 s + N / (10 MB/s) of CPU time and
-256 MiB + 64 N of memory. Whatever the live file contains, the command must not crash. `report` must not change any file, and `check`
-must not change files outside of the recording."""
+untrusted input. A command may use at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. N is the sum of its output and of
+the bytes that live file and traces occupy before the command and after it. Whatever the live file contains, the command must not crash.
+`report` must not change any file, and `check` must not change files outside of the recording."""
 
 import argparse
 import glob

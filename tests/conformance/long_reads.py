@@ -42,7 +42,8 @@ def repeated(case, times=8):
 
 
 class Terminal:
-    """A pseudo terminal. The command writes to one end, and so little that the test can read the other end afterwards."""
+    """A pseudo terminal. The command writes to one end. It writes so little that the test can read everything at the other end
+    afterwards."""
 
     def __init__(self, columns=80):
         self.ours, self.theirs = pty.openpty()

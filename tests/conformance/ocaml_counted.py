@@ -153,7 +153,7 @@ def owners(tools, folder, chain):
 
 def everything(tools, folder, chain):
     """A program that uses records, floats, closures, lazy values, exceptions, functors, objects, Marshal, Str, Scanf, weak tables,
-    finalisers and compaction."""
+    finalizers and compaction."""
     return compare_with_runtime(tools, folder, chain, "everything", chain.libraries("str"))
 
 
@@ -460,7 +460,7 @@ def stops_none_of_its_own(tools, folder, chain):
 
 
 def in_finalizers(tools, folder, chain):
-    """All blocks that finalisers, alarms and exit functions allocate are recorded."""
+    """All blocks that finalizers, alarms and exit functions allocate are recorded."""
     failures = tap.Failures()
     program = chain.program(folder, "finalizers", ["finalizers.ml"])
     outcome, traces = recorded.record(tools, [program], folder)

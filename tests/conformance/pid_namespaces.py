@@ -123,7 +123,8 @@ def tree_of_namespaces(tools):
                     chain.append((os.path.basename(at["command"][0]), at["was_executed"], at["command"][-1] in ("1", "2", "3") and at["command"][-1] != number))
                     at = rows.get(at["parent_file"])
                 chains.append(chain)
-        # the program, the shell that started it, pid 1 and the child of unshare that executed it, unshare, its subshell, and the first shell
+        # each chain: the program; its shell; pid 1; the child of unshare, which executed pid 1; unshare; the subshell that executed it; the
+        # first shell
         failures.expect("programs", len(chains), 3)
         for chain in chains:
             failures.expect("names of the ancestors", [name for name, _, _ in chain], ["ls", "sh", "sh", "unshare", "unshare", "sh", "sh"])

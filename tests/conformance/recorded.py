@@ -193,8 +193,8 @@ def writer_of(run):
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
-    """Waits until there are at least n_traces traces and all their processes have ended, because processes may outlive `run`. Returns the
-    paths of the traces. Reads the heaps view, which needs no symbols and so takes little time."""
+    """Waits, at most `seconds`, until there are at least n_traces traces and all their processes have ended, because processes may outlive
+    `run`. Returns the paths of the traces. Reads the heaps view, which needs no symbols and so takes little time."""
     end = time.monotonic() + seconds
     while True:
         traces = traces_in(folder)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests --view=rss with nine patterns of resident memory (eight of resident_patterns.c, and a Lua script with a managed heap) and with four
 allocators. The classes must add up to the Rss that the program itself reads in smaps_rollup, within 1 % or 256 KiB. At most 1 % may be unknown.
-The pattern must be in the class, and at the line, where it was planted. With glibc, the effect of malloc_trim(0) must be predicted within 3 % or
-1 MiB."""
+The pattern must be in the class where it was planted and, for some patterns, at the function that planted it. With glibc, the effect of
+malloc_trim(0) must be predicted within 3 % or 1 MiB."""
 
 import glob
 import json
@@ -32,7 +32,7 @@ def first_site(classes, name):
 
 
 def is_planted(pattern, classes, is_glibc):
-    """Whether the pattern is in the class, and at the line, where it was planted."""
+    """Whether the pattern is in the class where it was planted and, for some patterns, at the function that planted it."""
     size = {name: row["bytes"] for name, row in classes.items()}
     largest = max(size, key=size.get)
     return {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Programs and plugins without a sorted table of their functions (.eh_frame_hdr), which musl-gcc does not make by default. Each stack must
-reach main. Files with wrong statements about their tables must not disturb the program."""
+reach main. Files whose headers describe these tables wrongly must not disturb the program."""
 
 import os
 import shutil
@@ -113,7 +113,7 @@ def section_headers(image):
 
 
 def wrong_files(path):
-    """{what is wrong: the bytes of the file}: copies of a plugin with wrong statements about .eh_frame."""
+    """{what is wrong: the bytes of the file}: copies of a plugin whose headers describe .eh_frame wrongly."""
     with open(path, "rb") as file:
         good = file.read()
     header = next(at for at, name in section_headers(good) if name == b".eh_frame")

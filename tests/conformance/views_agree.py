@@ -79,7 +79,7 @@ def course_agrees(points):
 
 
 def agree(tools, trace, *options):
-    """Compares every view with the summary, so all views agree with each other."""
+    """Compares the sums of each view of blocks with the summary, so these views agree with each other."""
     failures = tap.Failures()
 
     def view(name, *more):

@@ -232,7 +232,7 @@ class Programs:
             self.compare_functions(failures, name, traces)
 
     def compare_functions(self, failures, name, traces):
-        """The bytes of each function in folded stacks are those of the view sites."""
+        """The bytes of the functions in folded stacks are those of the view sites. Only the numbers are compared, not the names."""
         own, wanted = {}, {}
         with open(self.export(traces, "folded", "--fold=none"), encoding="utf-8") as file:
             for line in file:

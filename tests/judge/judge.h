@@ -2,8 +2,8 @@
  * agent (the library that allogram preloads into programs).
  *
  * The functions are in the shared object liballogram_judge.so, the judge. They may call malloc and
- * take the loader's lock, and need 16 KiB of stack. If the caller is a malloc, it must not call
- * them again when they call it. */
+ * take the loader's lock, and need 16 KiB of stack. A malloc that calls them must not call them
+ * again when they call malloc. */
 #ifndef ALLOGRAM_JUDGE_H
 #define ALLOGRAM_JUDGE_H
 

@@ -44,7 +44,7 @@ class Target:
         return self.answer()
 
     def check(self):
-        """For the program hammer, which notices if something was changed behind its back."""
+        """For the program hammer, which checks its own state: its blocks, errno, registers and system calls."""
         answer = self.ask("check")
         assert answer == "check OK", answer
 

@@ -9,7 +9,7 @@
  *     flat      200 threads allocate all the time
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
  *     handler   the only thread is in a signal handler for ever, so no thread may load the agent
- *     vfork     a thread waits in vfork, again and again; there no tracer can stop it
+ *     vfork     a thread calls vfork again and again; no tracer can stop it while it waits there
  *     stop      the process is stopped by SIGSTOP most of the time
  *     exec      the process executes itself, again and again
  *     circle    the list of generated code for debuggers (__jit_debug_descriptor) is circular

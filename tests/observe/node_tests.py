@@ -391,7 +391,7 @@ def many_collections_are_sampled(node):
     and all collections must be counted. The observer reports each of about the first 20,000 collections, and then a few hundred samples with large
     weights, which make up most of the bytes. The standard deviation of the bytes of a function with the share s of all bytes is the square root of s
     times the sum of all squared weights. If the observer watched the allocation of randomly chosen words and divided the bytes among the functions
-    that allocated these words, the variance of a binomial distribution with the probability s is added."""
+    that allocated these words, this adds the variance of a binomial distribution with the probability s."""
     failures = tap.Failures()
     for _ in range(3):  # on a busy machine, there may be too few collections per second
         begin, before = time.monotonic(), int(node.ask("collections"))

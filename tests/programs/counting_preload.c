@@ -3,11 +3,11 @@
  *
  * It is preloaded instead of the profiler, or after the profiler in the same process, and shares no
  * code with the profiler. The counters are in a file mapped shared, $COUNTING_FOLDER/PID.N.count
- * (N: the number of earlier execs of the process, in three digits), so they survive every end of
- * the program (exec, _exit, SIGKILL). The rest of the state is in memory that the kernel clears in
- * a forked child (MADV_WIPEONFORK), so a child starts from zero. Only the set of the addresses of
- * all blocks is copied to the child, so that the child knows which blocks it has inherited. A child
- * of vfork shares its parent's memory and is counted as its parent.
+ * (N: the number of earlier execs of the process, in three digits), so they survive an exec and
+ * every end of the process (exit, _exit, SIGKILL). The rest of the state is in memory that the
+ * kernel clears in a forked child (MADV_WIPEONFORK), so a child starts from zero. Only the set of
+ * the addresses of all blocks is copied to the child, so that the child knows which blocks it has
+ * inherited. A child of vfork shares its parent's memory and is counted as its parent.
  *
  * One spin lock, taken with all signals blocked, protects everything: slow, but easy to verify. */
 #include <dlfcn.h>

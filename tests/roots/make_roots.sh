@@ -3,9 +3,9 @@
 # Such a folder is called a root. Tests run programs in a root by chroot, and load allogram's library into these programs.
 #
 # Each root is a minimal installation with the packages of packages_of and unpacked_of: libc6-dev, so that the compiler of this machine can build
-# test programs for the root; runtimes and compilers in versions that only this release has; and in trixie what builds allogram. An installation
-# takes about half a minute; a complete root is not installed again. The packages come from the archive that apt uses on this machine. Without
-# root rights, debootstrap or an archive the script ends with status 77 and prints the reason.
+# test programs for the root; runtimes and compilers in versions that only this release has; and in trixie the packages that are needed to build
+# allogram. An installation takes about half a minute; a complete root is not installed again. The packages come from the archive that apt uses on
+# this machine. Without root rights, debootstrap or an archive the script ends with status 77 and prints the reason.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 folder=$1

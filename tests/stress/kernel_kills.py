@@ -30,7 +30,7 @@ import tap
 
 MIB = 1 << 20
 PR_CAPBSET_DROP, CAP_SYSLOG, CAP_SYS_ADMIN = 24, 34, 21
-KERNEL_EXACTNESS = MIB  # the kernel's sums lack at most so many bytes, which each CPU still counts for itself
+KERNEL_EXACTNESS = MIB  # the kernel's sums lack at most this many bytes, which are still in the counters of single CPUs
 
 
 class Unavailable(Exception):

@@ -101,12 +101,12 @@ def site_at(path, offset):
 
 
 class Recorded:
-    """The counts of a trace: blocks and bytes of each site, blocks in use, and the number of addresses whose events are in an impossible order."""
+    """The counts of a trace: blocks and bytes of each site, blocks in use, and the number of addresses with impossible numbers of events."""
 
     def __init__(self):
         self.sites = {}
         self.in_use = {}  # site: number of blocks in use at the end
-        self.odd_addresses = 0  # addresses with two allocations or two frees in a row
+        self.odd_addresses = 0  # addresses with too many allocations for their frees, or too many frees
         self.n_events = 0
         self.number = None  # the number of the process, from its mark
         self.program = ""  # the path of the executed file

@@ -331,7 +331,7 @@ def frame_tables_that_are_listed_again_and_again():
 
 @case(runtime="ocaml")
 def names_of_frames_that_have_no_end():
-    """Locations of functions that were inlined into each other: none is the outermost, and all have the same two long texts."""
+    """A chain of inlined functions without an outermost function. All of its locations have the same two long texts."""
     half = TEXT_BYTES // 2
     file = File()
     ocaml_data(file, struct.pack("<II", half | 1, half | 1) * (half // 8) + (b"\xff" * 60000 + b"\0") * (half // 60001),

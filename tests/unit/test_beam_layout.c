@@ -1,7 +1,7 @@
 /* test_beam_layout.c: the search for the words that describe the heap in the structure of an Erlang
- * process. The test fills such a structure. If two words could be the same part of the heap's
- * description, the search must fail. The test also defines the functions of Erlang's emulator that
- * the search calls. */
+ * process. The test fills such a structure. If a part of the heap's description is not found, or is
+ * found at two places, the search must fail. The test also defines the functions of Erlang's
+ * emulator that the search calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -31,8 +31,8 @@ struct naive_block {
     uint32_t stack, via;
     uint64_t size, serial;
 };
-struct naive { /* within: a block is temporary if at most so many further blocks were allocated
-                * before it was freed */
+struct naive { /* within: a block is temporary if at most `within` further blocks were
+                * allocated before it was freed */
     struct naive_block blocks[ADDRESSES], undo;
     uint64_t undo_address, serial, within;
     bool undo_was_ghost, undo_was_temporary, is_forked;

@@ -317,9 +317,9 @@ static void counts_are_exact_when_threads_free_what_others_allocated(void **stat
     }
 }
 
-/* Addresses change hands many times inside of every window. Several orders of these events
- * alternate between alloc and free, and the ledger does not always find the true order. The number
- * of wrong events is bounded, and allocations are right in any case. */
+/* Addresses change hands many times inside of every window. In several orders of these events, each
+ * free follows an alloc, so the ledger does not always find the true order. The number of wrong
+ * events is bounded, and allocations are right in any case. */
 static void torture_leaves_few_events_without_a_partner(void **state) {
     (void)state;
     uint64_t ghosts = 0, repairs = 0, in_use = 0;

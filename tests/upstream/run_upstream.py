@@ -20,7 +20,8 @@ A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh 
     list         prints the names of the tests
     run          runs one test; its standard output is compared
 
-An acceptable difference has a line in exceptions.txt: PROJECT TEST REASON. At most 1 % of a project's tests may have such a line.
+An acceptable difference has a line in exceptions.txt: PROJECT TEST REASON. At most 1 % of the comparisons of a project may need such
+a line; a comparison is a test in one mode.
 
 The log gets one line for each project and mode, and one line for each difference. --first and --most select a part of a suite. If SIGTERM ends the
 script, the log contains the tests that were compared until then. Tests whose first plain run takes longer than --limit are not compared, and are

@@ -152,7 +152,7 @@ class Program:
     def apply_mapping(self, line):
         fields = line.fields
         low, high, via, before = fields["address"], fields["address"] + fields["bytes"], fields.get("via", 0), self.own_bytes()
-        is_late = line.kind == "unmap" and via != 0  # a part of a call that began at a time whose lower half is in flags
+        is_late = line.kind == "unmap" and via != 0  # `flags` has the lower half of the time at which the call began
         call_ns = line.time_ns - (line.time_ns - fields["flags"]) % (1 << 32) if is_late else line.time_ns
         via_before = None
         for mapping in self.mappings:
@@ -288,7 +288,7 @@ class Check:
         self.equal(what, found, expected)
 
     def rows(self, what, found, expected, key_of):
-        """Compares two lists of rows that may be in any order; rows with only zeros may be left out."""
+        """Compares the rows of a report, in any order, with the expected rows. A row with only zeros may be missing."""
         keyed = {key_of(row): row for row in found}
         self.equal(what + ": number of rows", len(keyed), len(found))
         for key in set(keyed) | {key for key, row in expected.items() if any(row.values())}:

@@ -1,8 +1,8 @@
 /* collected.c: calls every function that gets memory from the Boehm collector. Each is called by a
  * function of the program, which prints its own name, how many blocks and bytes it got, and how
  * many of these blocks died (~0 if the collector decides that). Weak links, which the collector
- * clears when their block dies, count deaths. All other numbers are computed from the loops, or
- * counted where the collector decides how many blocks it returns.
+ * clears when their block dies, count deaths. The other numbers follow from the numbers of rounds
+ * of the loops. Where the collector decides how many blocks it returns, the program counts them.
  *
  *     collected CASE: entries, deaths, threads, child */
 #define GC_THREADS

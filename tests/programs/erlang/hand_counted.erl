@@ -58,7 +58,7 @@ floats(N, Float) -> floats(N - 1, make(Float) * 1.0000001).
 maps_of_two(0) -> ok;
 maps_of_two(N) -> _ = make(#{one => N, two => N}), maps_of_two(N - 1).
 
-%% a binary of sixteen bytes, after a cons
+%% a cons, and then a binary of sixteen bytes
 binaries(0) -> ok;
 binaries(N) -> _ = list_to_binary([N rem 256 | "123456789abcdef"]), binaries(N - 1).
 
@@ -130,7 +130,7 @@ init(N) ->
 
 tiny(N) -> N.
 
-%% makes no calls while it runs, because the emulator does not interrupt the comparison of two lists
+%% runs long without a call: the emulator does not interrupt the comparison of two lists
 long({List, Other}) -> List == Other.
 
 %% returns the nanoseconds of a call of long/1, by the program's own clock

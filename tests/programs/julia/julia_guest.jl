@@ -12,11 +12,11 @@ end
 mutable struct Wide
     fields::NTuple{10,Int}
 end
-struct Cell # used in arrays only: the arrays' memory is counted
+struct Cell # only arrays have cells; the test counts the memory of these arrays
     a::Int
 end
 const names = ("Main.Small", "Main.Two", "Main.Wide", "Array{Main.Cell, 1} data")
-const bytes = (16, 32, 96, 1_040_000) # an object: with the word of its type, rounded up to a size of the pools; an array's memory: as requested
+const bytes = (16, 32, 96, 1_040_000) # objects: with the word of the type, rounded up to a pool's size; an array's memory: as requested
 const n_cells = 130_000
 
 const n_made = zeros(Int, 4)

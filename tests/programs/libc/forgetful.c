@@ -1,6 +1,6 @@
-/* forgetful.c: a program with one leak, as a new user might bring it. It reads records, keeps an
- * index of them, and cleans up at the end. But the program reads each of the 1,000 records twice,
- * and never frees the name of the second copy.
+/* forgetful.c: a program with one leak, for tests of what a new user does. It reads records, keeps
+ * an index of them, and cleans up at the end. But the program reads each of the 1,000 records
+ * twice, and never frees the name of the second copy.
  *
  * @allocated_blocks 1 + 2000 * 2
  * @allocated_bytes  1000 * 8 + 2000 * (24 + 32)

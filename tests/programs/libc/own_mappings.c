@@ -1,12 +1,12 @@
 /* own_mappings.c SEED STEPS: maps and unmaps memory at random, and counts for each of its functions
  * how many mappings it made, their bytes, how many of the bytes are mapped at the end, and how many
- * were mapped at the peak. own_mappings.c threads SEED STEPS: four threads map and unmap at the
- * same time, so the kernel may give a thread addresses that another thread has just unmapped. With
- * threads, only the mappings that were made are counted for each function, and the last line has
+ * were mapped at the peak. With the arguments threads SEED STEPS, four threads map and unmap at the
+ * same time, so the kernel may give a thread addresses that another thread has just unmapped. In
+ * this mode, only the mappings that were made are counted for each function, and the last line has
  * the mappings that are left.
  *
- * Without threads, memory from mmap and mremap is counted page by page: a table has the mapping to
- * which each page belongs. Each call changes the table as mmap(2), munmap(2) and mremap(2)
+ * Without `threads`, memory from mmap and mremap is counted page by page: a table has the mapping
+ * to which each page belongs. Each call changes the table as mmap(2), munmap(2) and mremap(2)
  * describe, and at the end the table is compared with /proc/self/maps. Memory from sbrk is counted
  * in bytes, and is not compared. Prints a line of JSON for each function, and then a line with the
  * result of the comparison. */

@@ -1,6 +1,6 @@
 /* left_deep.c: a Lua script whose function "dive" allocates below 2 MiB of C frames, and leaves all
  * of these frames by siglongjmp, mostly in the middle of allogram's hook: a handler of SIGTRAP
- * comes after each instruction and jumps at one of them. Then the function "makes" allocates 1000
+ * runs after each instruction and jumps at one of them. Then the function "makes" allocates 1000
  * tables.
  *
  * The allocator is stepped_allocator.c, which may be interrupted and left at any place. It cannot

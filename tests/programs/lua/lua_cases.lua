@@ -276,7 +276,7 @@ function calls_and_words()
   local function twice(n) local a = make(n) local b = make(n) return a + b end
   local function thrower() make(1) error({}) end
   local function tail(n) if n == 0 then return 0 end return tail(n - 1) end
-  local function passes(n) return make(n) end -- a tail call: the caller of make is that of passes
+  local function passes(n) return make(n) end -- a tail call: make has the same caller as passes
   local function each(n) for i = 1, n do make(2) coroutine.yield(i) end end
   deep(50)
   fib(10)

@@ -1,4 +1,4 @@
-(* 100 blocks with finalisers that allocate a pair each; an alarm that allocates a pair at each major cycle; a pair at exit. *)
+(* 100 blocks with finalizers that allocate a pair each; an alarm that allocates a pair at each major cycle; a pair at exit. *)
 let seen = ref 0
 let keep : (int * int) list ref = ref []
 let finalised (n : int ref) = incr seen; keep := (!n, !n) :: !keep [@@inline never]

@@ -26,6 +26,6 @@ let () =
   ignore (Sys.opaque_identity (in_major 500));
   round 10;
   kept := [];
-  Gc.full_major (); (* none of the last ten is kept; the thousand die in the major heap *)
-  (* The last number: the words of the minor heap that the second collection found dead. *)
+  Gc.full_major (); (* the blocks of round 10 die in the minor heap, those of round 1000 in the major heap *)
+  (* The last number: the words of the minor heap that the collection after round 1000 found dead. *)
   Printf.printf "%d %d %d\n" (after - before) (promoted () - before) (made - (after - before))

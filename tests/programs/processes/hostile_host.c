@@ -42,7 +42,7 @@ static void limit(int what, rlim_t to) {
     }
 }
 
-static rlim_t pages_of(int column) /* bytes: a column of /proc/self/statm, in pages, x 4096 */
+static rlim_t pages_of(int column) /* in bytes: column `column` of /proc/self/statm, x 4096 */
 {
     char text[256] = "";
     int fd = open("/proc/self/statm", O_RDONLY);

@@ -105,7 +105,7 @@ static void become_child(unsigned number) {
     (void)random_below(2);
 }
 
-/* Executes this program; NEW_NAME and FROM are texts of the caller. */
+/* Executes this program for a process with the name NEW_NAME, whose parent is the process FROM. */
 static void execute(const char *new_name, const char *from, const char *new_how, int depth,
                     uint64_t seed) {
     char seed_text[24], depth_text[16];

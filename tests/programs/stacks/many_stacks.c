@@ -1,7 +1,8 @@
 /* many_stacks.c [LEVELS]: allocates one block in each of 2^LEVELS distinct stacks (default 12
- * levels): at each level the path calls `left` or `right`, and at the end one of eight functions
- * `way_0` to `way_7`, by the path's last three bits, which calls `make`. A block has 16 + path %
- * 1024 bytes. The block of every odd path is freed at once, the others are kept.
+ * levels): each level calls `left` or `right`. The last level calls one of eight functions `way_0`
+ * to `way_7`, which the lowest three bits of the path select, and this function calls `make`. A
+ * block has 16 + path % 1024 bytes. The block of every odd path is freed at once, the others are
+ * kept.
  *
  * @allocated_blocks 4096
  * @allocated_bytes  4096 * 16 + 4 * (1024 * 1023 / 2)
@@ -38,7 +39,7 @@ __attribute__((noinline, noclone)) static void make(uint32_t path) {
     __asm__ volatile("");
 }
 
-/* The comments keep the compiler from merging the functions. */
+/* The assembler comments differ, so the compiler does not merge the functions. */
 #define WAY(n)                                                              \
     __attribute__((noinline, noclone)) static void way_##n(uint32_t path) { \
         make(path);                                                         \

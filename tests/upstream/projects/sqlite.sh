@@ -11,7 +11,7 @@ prepare)
     ./configure --enable-all --disable-readline >/dev/null
     make -j2 testfixture
     ;;
-list) # files up to the letter m, without all*, full* and extraquick*, which only run other tests, and without those that grep names next
+list) # files up to the letter m, without all*, full* and extraquick*, which only run other tests, and without the files that the grep below leaves out
     (cd "$folder/source/test" && printf '%s\n' [a-m]*.test | grep -v -e '^all' -e '^full' -e '^extraquick' -e fuzz -e '^malloc' -e '^mem' -e '^corrupt' -e '^fts4merge' -e 'crash') ;;
 run)
     scratch=$(mktemp -d)
