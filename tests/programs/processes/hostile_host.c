@@ -42,8 +42,8 @@ static void limit(int what, rlim_t to) {
     }
 }
 
-static rlim_t pages_of(int column) /* in bytes: column `column` of /proc/self/statm, x 4096 */
-{
+/* Returns column COLUMN of /proc/self/statm, which counts pages, in bytes. */
+static rlim_t statm_bytes(int column) {
     char text[256] = "";
     int fd = open("/proc/self/statm", O_RDONLY);
     if (fd < 0 || read(fd, text, sizeof text - 1) < 0) {
@@ -98,9 +98,9 @@ static void do_harm(const char *what) {
     } else if (strcmp(what, "file-size") == 0) {
         limit(RLIMIT_FSIZE, 0);
     } else if (strcmp(what, "space") == 0) {
-        limit(RLIMIT_AS, pages_of(0) + (64 << 20));
+        limit(RLIMIT_AS, statm_bytes(0) + (64 << 20));
     } else if (strcmp(what, "data") == 0) {
-        limit(RLIMIT_DATA, pages_of(5) + (1 << 20));
+        limit(RLIMIT_DATA, statm_bytes(5) + (1 << 20));
     } else if (strcmp(what, "nofile") == 0) {
         limit(RLIMIT_NOFILE, 3);
     } else if (strcmp(what, "user") == 0) {

@@ -52,14 +52,14 @@ static void on_raise(int number) {
  * on an alternate stack, which is a new mapping each time. */
 uint64_t act_handler(const struct node *node, uint64_t seed) {
     enum { ALTERNATE = 256 << 10 };
-    struct sigaction action = {.sa_handler = on_raise, .sa_flags = SA_NODEFER}, before;
+    struct sigaction action = {.sa_handler = on_raise, .sa_flags = SA_NODEFER};
     stack_t alternate = {.ss_size = ALTERNATE}, old;
     uint64_t result = 0;
     const struct node *outer = handler_node;
     if (node->numbers[2] != 0) {
         action.sa_flags |= SA_ONSTACK;
     }
-    sigaction(SIGUSR2, &action, &before);
+    sigaction(SIGUSR2, &action, NULL);
     for (volatile int i = 0; i < 3; i++) {
         if (node->numbers[2] != 0) {
             alternate.ss_sp =
