@@ -110,6 +110,14 @@ static int map_file(struct ag_session *session) {
     return 0;
 }
 
+static void unmap_file(struct ag_session *session) {
+    if (session->base) {
+        (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
+        session->base = NULL;
+        session->header = NULL;
+    }
+}
+
 /* Allocates memory for a range of the file. */
 static int populate_at(const struct ag_session *session, uint64_t offset, uint64_t bytes) {
     static const uint8_t zeros[PAGE_BYTES];
@@ -206,7 +214,11 @@ static int size_and_map(struct ag_session *session) {
                 ag_tree_bytes(layouts[i].tree_size), bounded_chunks(session, layouts[i].n_chunks));
         r = ftruncate(session->fd, (off_t)session->file_bytes) == 0 ? map_file(session) : -errno;
         if (r == 0) {
-            return populate_front(session);
+            r = populate_front(session);
+            if (r < 0) {
+                unmap_file(session); /* the caller tries another folder, or gives up */
+            }
+            return r;
         }
     }
     return r;
@@ -704,9 +716,7 @@ bool ag_session_can_be_joined(const struct ag_session *session) {
 
 struct ag_session *ag_session_close(struct ag_session *session) {
     if (session) {
-        if (session->base) {
-            (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
-        }
+        unmap_file(session);
         if (session->requests) {
             /* our own mapping: cannot fail */
             (void)munmap(session->requests, sizeof(*session->requests));

@@ -62,6 +62,48 @@ static void a_session_that_cannot_be_created_closes_its_file_once(void **state) 
     assert_int_equal(n_wrong_closes, 0);
 }
 
+/* ---- a full file system ---- */
+
+static bool is_full;
+
+/* Replaces libc's fallocate, by the name that the writer's library imports. */
+int fallocate64(int fd, int mode, off_t offset, off_t bytes) {
+    if (is_full) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
+}
+
+/* Returns the address space of this process. */
+static uint64_t mapped_bytes(void) {
+    unsigned long long n_pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu", &n_pages), 1);
+    (void)fclose(file); /* was only read */
+    return (uint64_t)n_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The live file is created and mapped in shared memory, and then in the folder of the output, but
+ * no memory can be allocated for it. */
+static void a_live_file_without_space_is_unmapped(void **state) {
+    (void)state;
+    const struct ag_session_options options = {.size = sizeof(options),
+                                               .output_pattern = "/tmp/%p.allogram"};
+    struct ag_session *made = NULL;
+    char message[512] = "";
+    is_full = true;
+    const uint64_t before = mapped_bytes();
+    const int r = ag_session_create(&options, &made, message);
+    const uint64_t after = mapped_bytes();
+    is_full = false;
+    assert_int_equal(r, -ENOSPC);
+    assert_null(made);
+    /* the smallest live file has 224 MiB */
+    assert_true(after < before + (UINT64_C(100) << 20));
+}
+
 /* ---- live files of killed commands ---- */
 
 /* Creates a session in a process that is then killed. HAD_WRITER: the session names the killed
@@ -952,6 +994,7 @@ static void a_snapshot_shows_one_moment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_that_cannot_be_created_closes_its_file_once),
+        cmocka_unit_test(a_live_file_without_space_is_unmapped),
         cmocka_unit_test(a_live_file_that_nobody_uses_is_removed_by_the_next_session),
         cmocka_unit_test_setup_teardown(one_thread_is_recorded_whole, begin, end),
         cmocka_unit_test_setup_teardown(threads_that_free_each_others_blocks_leave_no_ghosts, begin,
