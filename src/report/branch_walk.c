@@ -9,7 +9,7 @@
 #include "report/ranking.h"
 #include "table/array.h"
 
-enum { BRANCH_COLUMNS = 3 };
+enum { BRANCH_COLUMNS = 3, ELLIPSIS_COLUMNS = 2 };
 
 struct ag_branch_level { /* The shown children of one node are ranks[start] to ranks[end - 1]. The
                           * walk visits ranks[next] next. */
@@ -89,10 +89,11 @@ size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *p
     for (size_t i = 0; i < walk->n_levels; i++) {
         n_branches += walk->levels[i].has_lines;
     }
-    size_t most = room / BRANCH_COLUMNS;
-    size_t n_skipped = n_branches > most ? n_branches - most : 0;
+    const bool is_cut = n_branches > room / BRANCH_COLUMNS;
+    const size_t ellipsis = is_cut && room >= ELLIPSIS_COLUMNS ? ELLIPSIS_COLUMNS : 0;
+    const size_t n_skipped = is_cut ? n_branches - (room - ellipsis) / BRANCH_COLUMNS : 0;
     size_t n_passed = 0;
-    if (n_skipped > 0) {
+    if (ellipsis > 0) {
         ag_page_text(page, AG_STYLE_DIM, "… ");
     }
     for (size_t i = 0; i < walk->n_levels; i++) {
@@ -105,7 +106,7 @@ size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *p
         ag_page_text(page, AG_STYLE_DIM,
                      is_own ? (is_last ? "└─ " : "├─ ") : (is_last ? "   " : "│  "));
     }
-    return (n_branches - n_skipped) * BRANCH_COLUMNS + (n_skipped > 0 ? 2 : 0);
+    return (n_branches - n_skipped) * BRANCH_COLUMNS + ellipsis;
 }
 
 void ag_branch_walk_write_hidden(const struct ag_branch_walk *walk, struct ag_page *page,

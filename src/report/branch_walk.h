@@ -48,7 +48,8 @@ struct ag_branch_walk {
 int ag_branch_walk_run(struct ag_branch_walk *walk);
 
 /* Draws the lines that lead to the current node, in at most ROOM columns. If the lines need more
- * columns, an ellipsis replaces the outermost lines. Returns the number of columns written. */
+ * columns, an ellipsis replaces the outermost lines; with less than 2 columns, nothing is drawn.
+ * Returns the number of columns written. */
 size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *page, size_t room);
 /* Writes "hidden: 3 branches with 2 % of the total", or nothing if no branch is hidden. WHOLE: the
  * total. */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "model/profile.h"
+#include "report/branch_walk.h"
 #include "report/page.h"
 #include "report/quantity.h"
 #include "report/sparkline.h"
@@ -255,6 +256,53 @@ static void allocated_bytes_are_spread_between_points(void **state) {
     assert_int_equal(values[3], 100);
 }
 
+/* ---- lines of trees ---- */
+
+/* A tree in which each node on the way down has a second child, so a line leads to each node. Node
+ * 0 is the root; node 2k + 1 is on the way, and node 2k + 2 is the leaf beside it. */
+enum { TREE_DEPTH = 9, TREE_NODES = 2 * TREE_DEPTH + 1 };
+
+static struct ag_branch branch_of(const void *unused, uint32_t node) {
+    (void)unused;
+    const bool is_on_way = node % 2 == 1 && node + 2 < TREE_NODES;
+    return (struct ag_branch){.first_child = node == 0   ? 1
+                                             : is_on_way ? node + 2
+                                                         : TREE_NODES,
+                              .next_sibling = node % 2 == 1 ? node + 1 : TREE_NODES,
+                              .value = TREE_NODES - node,
+                              .is_shown = true};
+}
+
+static struct ag_branch_walk lines_walk;
+
+static void check_lines(void *unused, uint32_t node) {
+    (void)unused;
+    const size_t n_branches = (node + 1) / 2; /* the depth of the node */
+    for (size_t room = 0; room <= 3 * TREE_DEPTH + 3; room++) {
+        char text[256] = "";
+        FILE *out = fmemopen(text, sizeof text, "w");
+        assert_non_null(out);
+        struct ag_page page = {.out = out, .columns = AG_PAGE_MOST_COLUMNS};
+        const size_t n = ag_branch_walk_lines(&lines_walk, &page, room);
+        assert_int_equal(fclose(out), 0);
+        assert_true(n <= room);
+        assert_int_equal(n, ag_page_columns_of(text));
+        assert_int_equal(strncmp(text, "\xe2\x80\xa6 ", 4) == 0,
+                         room >= 2 && 3 * n_branches > room);
+        /* as many lines as fit */
+        assert_true(n + 3 > room || n == 3 * n_branches);
+    }
+}
+
+static void lines_of_a_tree_never_take_more_than_their_room(void **state) {
+    (void)state;
+    const struct ag_report_options options = {.size = sizeof options};
+    const struct ag_view view = {.options = &options, .limit = UINT64_MAX};
+    lines_walk = (struct ag_branch_walk){
+        .get = branch_of, .visit = check_lines, .view = &view, .n_nodes = TREE_NODES};
+    assert_int_equal(ag_branch_walk_run(&lines_walk), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_have_three_digits_that_count),
@@ -274,6 +322,7 @@ int main(void) {
         cmocka_unit_test(a_line_that_is_cut_off_keeps_its_newline),
         cmocka_unit_test(a_course_keeps_the_highest_value_of_each_step),
         cmocka_unit_test(allocated_bytes_are_spread_between_points),
+        cmocka_unit_test(lines_of_a_tree_never_take_more_than_their_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
