@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "managed_trace.h"
+#include "model/answers/blamed_lines.h"
 #include "model/answers/collections.h"
 #include "model/answers/functions.h"
 #include "model/answers/places.h"
@@ -688,6 +689,30 @@ static void managed_code_is_blamed_before_native(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
+static uint64_t own_bytes(struct ag_profile *profile, const char *label) {
+    const struct ag_site_row *rows;
+    size_t n;
+    uint64_t bytes = 0;
+    assert_int_equal(ag_profile_sites(profile, AG_BY_FUNCTION, &rows, &n), 0);
+    for (size_t i = 0; i < n; i++) {
+        const bool is_named = strcmp(ag_profile_frame(profile, rows[i].frame)->label, label) == 0;
+        bytes += is_named ? rows[i].own.allocated_bytes : 0;
+    }
+    return bytes;
+}
+
+/* At stack 19, native code that build called allocated 100 bytes. In the folded stack, build
+ * allocates them, even if the sums of the whole stacks were queried before. */
+static void folding_changes_sums_that_were_known_before(void **state) {
+    (void)state;
+    bool is_folded = false;
+    struct ag_profile *profile = open_managed();
+    assert_int_equal(own_bytes(profile, "[lua] build"), 0);
+    assert_int_equal(ag_profile_fold(profile, &is_folded), 0);
+    assert_int_equal(own_bytes(profile, "[lua] build"), 100);
+    assert_null(ag_profile_close(profile));
+}
+
 static void a_collection_after_which_the_heap_is_larger_reclaimed_nothing(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -814,6 +839,7 @@ int main(void) {
         cmocka_unit_test(collections_are_narrowed_by_time_thread_runtime_and_stack),
         cmocka_unit_test(collections_of_merged_processes_share_one_row),
         cmocka_unit_test(managed_code_is_blamed_before_native),
+        cmocka_unit_test(folding_changes_sums_that_were_known_before),
         cmocka_unit_test(a_collection_after_which_the_heap_is_larger_reclaimed_nothing),
         cmocka_unit_test(what_nested_collections_reclaimed_counts_once_and_without_promoted_bytes),
     };

@@ -570,9 +570,7 @@ int ag_profile_fold(struct ag_profile *profile, bool *ret_is_folded) {
     if (profile->folded_start) {
         return 0;
     }
-    if (profile->blamed_lines) {
-        forget_answers(profile);
-    }
+    forget_answers(profile);
     return blamed_lines_make(profile, ret_is_folded);
 }
 
