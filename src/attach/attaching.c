@@ -137,7 +137,8 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
                           char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
-        return ag_error_message(ret_message, -ENOMEM, "attach: out of memory");
+        return ag_error_message(ret_message, -ENOMEM, "cannot attach to process %d: out of memory",
+                                pid);
     }
     attach->random = (uint32_t)ag_monotonic_ns();
     attach->end = *end;
@@ -441,11 +442,12 @@ static int agent_load(struct ag_attach *attach, const char *agent, const char *s
                                 attach->process.pid, attach->process.name, attach->attachment.note,
                                 strerror(-(int32_t)result));
     }
-    return r < 0 ? ag_error_message(message, r, "%d (%s): loading the agent failed: %s",
+    return r < 0 ? ag_error_message(message, r, "%d (%s): cannot load the agent and start it: %s",
                                     attach->process.pid, attach->process.name,
-                                    r == -EINTR       ? "ended before its loader returned"
-                                    : r == -ETIMEDOUT ? "its loader did not return"
-                                                      : strerror(-r))
+                                    r == -EINTR ? "attach was ended before that was complete"
+                                    : r == -ETIMEDOUT
+                                        ? "a function called in the process did not return in time"
+                                        : strerror(-r))
                  : 0;
 }
 

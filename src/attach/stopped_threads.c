@@ -472,8 +472,11 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
             ag_traced_thread_begin_stop(process->pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
         if (r != 0 && r != -ESRCH && !ag_thread_has_ended(process->pid, tids[i])) {
-            refused = ag_error_message(message, r, "%d (%s): cannot trace thread %d: %s",
-                                       process->pid, process->name, tids[i], strerror(-r));
+            refused = ag_error_message(
+                message, r,
+                "%d (%s): cannot trace thread %d: another process traces it, or "
+                "kernel.yama.ptrace_scope or a container forbids it; see allogram doctor",
+                process->pid, process->name, tids[i]);
         }
     }
     const bool were_some = threads->n > first;

@@ -281,7 +281,8 @@ static enum outcome record_once(struct attachment *at) {
     say_begin(at);
     const enum outcome outcome = accompany(at);
     if (outcome == IS_GONE) {
-        ag_say("%s has ended or cannot be reached; the trace ends at that moment", attach->name);
+        ag_say("%s has ended or cannot be reached; the trace contains what was recorded until then",
+               attach->name);
         finish_recording(at, REPORT_PATIENCE_MS);
         return outcome;
     }

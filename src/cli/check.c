@@ -93,7 +93,8 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
     if (verdict->is_trace) {
         const uint64_t lost = lost_total(verdict);
         if (verdict->events == 0 && lost > 0) {
-            printf("; but it contains no events, because the recorder lost all %" PRIu64, lost);
+            printf("; but it contains no events, because the recorder lost all %" PRIu64 " events",
+                   lost);
         } else {
             printf("; %" PRIu64 " events, %" PRIu64 " lost", verdict->events, lost);
         }

@@ -183,10 +183,11 @@ static int make_process_leave(struct ag_session *session, const struct ag_remote
     struct pollfd polled = {.fd = fd, .events = POLLIN};
     const int r = poll(&polled, 1, LEAVE_PATIENCE_MS);
     (void)close(fd); /* nothing was written */
-    return r == 1 ? AG_EXIT_OK
-                  : ag_fail(AG_EXIT_FAILURE,
-                            "control: allogram attach (process %d) is still sealing %s", keeper,
-                            trace);
+    return r == 1
+               ? AG_EXIT_OK
+               : ag_fail(AG_EXIT_FAILURE,
+                         "control: allogram attach (process %d) has not yet completed the trace %s",
+                         keeper, trace);
 }
 
 static int ask_session(struct ag_session *session, const struct ag_remote_process *process,

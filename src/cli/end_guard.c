@@ -70,12 +70,12 @@ static void clean_up_briefly(void) {
 }
 
 static void end_all(void) {
-    char line[160];
+    char line[200];
     clean_up_briefly();
     const int n =
         snprintf(line, sizeof line,
-                 "allogram: %s: ended by a signal; the process, or one of its files, did not "
-                 "answer in time\n",
+                 "allogram: %s: ended by a signal before the work was complete: the examined "
+                 "process, or one of its files, did not answer in time\n",
                  guard.name);
     (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
     const int number = atomic_load_explicit(&guard.signal_number, memory_order_relaxed);

@@ -375,10 +375,11 @@ static void add_option(const struct ag_json_document *document, struct command_l
         }
     } else if (argument->kind == COUNT) {
         if (!ag_json_copy_integer(document, value, &number) || number < 0) {
-            (void)snprintf(line->error, sizeof line->error, "%s is not an integer from 0 on",
+            (void)snprintf(line->error, sizeof line->error, "%s is not an integer of at least 0",
                            argument->name);
         } else if (is_limit && (number == 0 || number > ROWS_MOST)) {
-            (void)snprintf(line->error, sizeof line->error, "limit is not from 1 to %d", ROWS_MOST);
+            (void)snprintf(line->error, sizeof line->error, "limit is not a number from 1 to %d",
+                           ROWS_MOST);
         }
         (void)snprintf(next_word(line), WORD_BYTES, "--%s=%" PRId64, name, number);
         line->has_limit |= is_limit;
@@ -420,9 +421,13 @@ static void check_names(const struct ag_json_document *document, const struct to
         for (size_t i = 0; is_short && i < ARGUMENTS_MOST && tool->arguments[i].name; i++) {
             is_known |= strcmp(tool->arguments[i].name, text) == 0;
         }
-        if (!is_known) {
+        if (!is_short) {
+            (void)snprintf(line->error, sizeof line->error,
+                           "%s: an argument has a name that is too long or is not valid text",
+                           tool->name);
+        } else if (!is_known) {
             (void)snprintf(line->error, sizeof line->error, "%s has no argument %s", tool->name,
-                           is_short ? text : "with such a name");
+                           text);
         }
     }
 }

@@ -241,8 +241,9 @@ static int check_output(const char *pattern) {
     /* cuts the file name off; the path is absolute, so NAME is not NULL */
     name[name == whole ? 1 : 0] = '\0';
     if (strchr(whole, '%') == NULL && access(whole, W_OK | X_OK) < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; choose another path with -o", pattern,
-                       strerror(errno));
+        return ag_fail(AG_EXIT_FAILURE,
+                       "observe: cannot create the trace %s: %s; choose another path with -o",
+                       pattern, strerror(errno));
     }
     return AG_EXIT_OK;
 }
@@ -304,7 +305,7 @@ static int observe_machine(const struct request *request, const char *name) {
     if (kind == NULL) {
         return ag_fail(
             AG_EXIT_FAILURE,
-            "observe: --memory: %d has no node name, so allogram cannot connect to it: it is no "
+            "observe: --memory: %d has no node name, so allogram cannot connect to it: it is not an "
             "Erlang node, or was started without -name and -sname; --allocators and "
             "--processes need no name",
             request->options.pid);

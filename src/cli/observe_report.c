@@ -34,8 +34,8 @@ static void text_heading(struct ag_page *page, struct ag_observation *observatio
                   ag_quantity_time(&time, facts->duration_ns),
                   facts->end == AG_OBSERVED_TARGET_ENDED ? ", until it ended" : "");
     ag_page_prose(page, AG_STYLE_PLAIN,
-                  "%s samples, %s complete, %llu lost, %llu dropped as stale; cost to the target "
-                  "%.2f %%",
+                  "%s samples, %s complete, %llu lost, %llu left out because their "
+                  "stack was read too late; cost to the target %.2f %%",
                   ag_quantity_count(&samples, facts->samples),
                   ag_quantity_share(&complete, facts->complete_stacks, facts->samples),
                   (unsigned long long)facts->lost, (unsigned long long)facts->stale,

@@ -112,7 +112,7 @@ static int gate_print(const struct ag_gate *gate) {
         case AG_GATE_PASSED:
             if (result->is_unsure) {
                 ag_say(
-                    "report: %s: --fail-if='%s' is uncertain, because its numbers are estimates, so it does not fail: %s",
+                    "report: %s: --fail-if='%s' is uncertain, because its numbers are estimates; it does not make the command fail: %s",
                     result->trace, text, result->values);
             }
             break;

@@ -252,7 +252,7 @@ int ag_observation_open(const struct ag_observe_options *options,
                         struct ag_observation **ret_observation, char ret_message[512]) {
     struct ag_observation *observation = calloc(1, sizeof *observation);
     if (observation == NULL) {
-        (void)snprintf(ret_message, 512, "%d: out of memory", options->pid);
+        (void)snprintf(ret_message, 512, "cannot observe process %d: out of memory", options->pid);
         return -ENOMEM;
     }
     observation->options = *options;

@@ -533,7 +533,9 @@ static int create_trace(struct writing *writing, const char *pattern, char ret_p
     const int fd = ag_trace_file_create(whole, &names, &header, ret_path);
     r = fd < 0 ? fd : ag_trace_writer_new(fd, &header, &writing->writer);
     if (r < 0) {
-        (void)snprintf(message, 512, "%s: %s; choose another path with -o", ret_path, strerror(-r));
+        (void)snprintf(message, 512,
+                       "cannot create the trace %.390s: %s; choose another path with -o", ret_path,
+                       strerror(-r));
         if (fd >= 0) {
             close(fd);
         }
@@ -555,8 +557,9 @@ int ag_observation_write_trace(struct ag_observation *observation, const char *p
     r = write_trace(&writing, ret_path);
     if (r < 0) {
         (void)snprintf(ret_message, 512,
-                       "%s: %s; the records written before the failure can be read", ret_path,
-                       strerror(-r));
+                       "cannot write the trace %.370s: %s; the records written before the failure "
+                       "can be read",
+                       ret_path, strerror(-r));
     }
     (void)ag_trace_writer_free(writing.writer);
     ag_blob_done(&writing.blob);

@@ -72,11 +72,10 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
     struct map_file file = {fd >= 0 ? fdopen(fd, "we") : NULL, 0};
     if (file.out == NULL) {
         const int error = fd < 0 ? -fd : errno;
-        (void)snprintf(
-            ret_message, 512, "--perf-map: %s: %s%s", ret_path, strerror(error),
-            error == EEXIST
-                ? "; the file is not a regular file or belongs to another user; remove the file"
-                : "");
+        (void)snprintf(ret_message, 512, "--perf-map: cannot create %s: %s", ret_path,
+                       error == EEXIST
+                           ? "it is not a regular file or belongs to another user; remove it"
+                           : strerror(error));
         if (fd >= 0) {
             close(fd);
         }
@@ -84,7 +83,8 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
     }
     write_code(observation, &file);
     if (fclose(file.out) != 0) {
-        (void)snprintf(ret_message, 512, "--perf-map: %s: %s", ret_path, strerror(errno));
+        (void)snprintf(ret_message, 512, "--perf-map: cannot write %s: %s", ret_path,
+                       strerror(errno));
         return -EIO;
     }
     *ret_functions = file.n;

@@ -331,12 +331,14 @@ static void explain_open_error(const struct ag_perf_watch *watch, int error, cha
             process->pid, process->name);
         break;
     case -ENOENT:
-        (void)snprintf(message, 512, "%d (%s): this kernel does not have the needed perf events",
+        (void)snprintf(message, 512,
+                       "%d (%s): this kernel does not have the needed perf events; use a kernel "
+                       "with CONFIG_PERF_EVENTS, for --maps also with CONFIG_FTRACE_SYSCALLS",
                        process->pid, process->name);
         break;
     case -ESRCH:
-        (void)snprintf(message, 512, "%d (%s): has ended while allogram opened it", process->pid,
-                       process->name);
+        (void)snprintf(message, 512, "%d (%s): ended while its perf events were being opened",
+                       process->pid, process->name);
         break;
     default:
         (void)snprintf(message, 512, "%d (%s): cannot open perf events: %s", process->pid,

@@ -334,7 +334,7 @@ int ag_blocks_view_text(struct ag_view *view) {
         if (all > blocks.n_kept) {
             struct ag_quantity count;
             ag_page_print(
-                view->page, AG_STYLE_DIM, "  %s %s more, none larger; --limit=0 shows all\n",
+                view->page, AG_STYLE_DIM, "  %s more %s, none larger; --limit=0 shows all\n",
                 ag_quantity_count(&count, all - blocks.n_kept), noun(all - blocks.n_kept));
         }
     }

@@ -68,7 +68,7 @@ int ag_cpu_functions_text(struct ag_view *view, const struct ag_functions *funct
             hidden_ns += row->counts.own_ns;
         }
     }
-    return ag_ranking_write_table(&ranking, view->limit, table, view->page, "functions more",
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page, "more function",
                                   hidden_ns, functions->total.own_ns);
 }
 

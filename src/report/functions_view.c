@@ -33,10 +33,10 @@ static const struct ag_frame *frame_of(const struct ag_view *view,
 static const struct group_words {
     const char *key, *rows_key, *head, *more;
 } group_words[] = {
-    [AG_CALLS_TOGETHER] = {"function", "functions", "function", "functions more"},
-    [AG_CALLS_BY_PROCESS] = {"process", "processes", "process", "processes more"},
+    [AG_CALLS_TOGETHER] = {"function", "functions", "function", "more function"},
+    [AG_CALLS_BY_PROCESS] = {"process", "processes", "process", "more process"},
     [AG_CALLS_BY_INITIAL_CALL] = {"initial_call", "initial_calls", "initial call",
-                                  "initial calls more"},
+                                  "more initial call"},
 };
 
 static double percent_of(uint64_t part, uint64_t whole) {
@@ -468,7 +468,7 @@ static int write_callers(struct ag_view *view, const struct ag_functions *functi
     }
     ag_table_rule(table);
     add_caller(table, &callers.all, callers.all.words, view->options->callers);
-    r = ag_ranking_write_table(&callers.ranking, view->limit, table, view->page, "callers more",
+    r = ag_ranking_write_table(&callers.ranking, view->limit, table, view->page, "more caller",
                                hidden_words, callers.all.words);
     end_callers(&callers);
     return r;

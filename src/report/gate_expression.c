@@ -533,7 +533,7 @@ static int read_all(struct reader *reader) {
     if (*rest_of(reader) != '\0') {
         return refuse(
             reader, reader->at,
-            "text after the end of the condition; and, or, or a comparison may follow it");
+            "there is text after the end of the condition; only 'and', 'or' or a comparison may follow");
     }
     return want(reader, 0, kind, VALUE_CONDITION);
 }

@@ -68,7 +68,7 @@ static void write_since_last(const struct ag_view *view, const struct ag_collect
     }
     words[0] = '\0';
     if (has_heap && n > 0 && sum->last_ns == 0) {
-        snprintf(words, 96, "; all were minor ones");
+        snprintf(words, 96, "; all were minor collections");
     } else if (has_heap && n > 0) {
         struct ag_quantity bytes;
         const uint64_t all = ag_profile_point_metrics(view->profile, n - 1).allocated_bytes;
@@ -351,8 +351,8 @@ static int write_pauses(struct ag_view *view, const struct ag_collections *colle
             hidden_ns += pause_ns;
         }
     }
-    return ag_ranking_write_table(&ranking, view->limit, table, view->page,
-                                  "collections with shorter pauses", hidden_ns, all_ns);
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page, "more collection",
+                                  hidden_ns, all_ns);
 }
 
 typedef void add_sum(struct ag_table *table, struct ag_view *view,
@@ -414,7 +414,7 @@ static int write_blame(struct ag_view *view, const struct ag_collections *collec
         }
     }
     return write_ranked(view, collections, collections->causes, collections->n_causes,
-                        ag_table_new(shown, n), add_cause, "functions more");
+                        ag_table_new(shown, n), add_cause, "more function");
 }
 
 static void add_process(struct ag_table *table, struct ag_view *view,
@@ -439,11 +439,11 @@ static int write_processes(struct ag_view *view, const struct ag_collections *co
         {.head = "paused"},
         {.head = "longest"},
         {.head = "reclaimed"},
-        {.head = "the longest in", .align = AG_ALIGN_LEFT, .least_columns = 12},
+        {.head = "longest because of", .align = AG_ALIGN_LEFT, .least_columns = 12},
     };
     return write_ranked(view, collections, collections->processes, collections->n_processes,
                         ag_table_new(columns, sizeof columns / sizeof columns[0]), add_process,
-                        "processes more");
+                        "more process");
 }
 
 /* Writes how many collections were recorded, if there were too many to record all. */

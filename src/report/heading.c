@@ -228,11 +228,10 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
         return;
     }
     if (window->is_reset) {
-        ag_page_prose(
-            page, AG_STYLE_DIM,
-            "since %s, when the program reset the recording; blocks in use at that time are "
-            "included",
-            ag_quantity_time(&bytes, window->from_ns));
+        ag_page_prose(page, AG_STYLE_DIM,
+                      "since %s, when the recording was reset; blocks in use at that time are "
+                      "included",
+                      ag_quantity_time(&bytes, window->from_ns));
     }
     if (window->counts_older) {
         return;
@@ -296,8 +295,8 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
         const bool has_interval = identity->interval_bytes > 0;
         ag_page_prose(
             page, AG_STYLE_DIM,
-            "sampled, %s%s%s: the numbers are estimates; ± is the 95 %% confidence interval",
-            has_interval ? "one in " : "each process with its own interval",
+            "sampled%s%s%s: the numbers are estimates; ± is the 95 %% confidence interval",
+            has_interval ? ", one in " : " (each process has its own interval)",
             has_interval ? ag_quantity_bytes(&interval, identity->interval_bytes) : "",
             has_interval ? " on average" : "");
     }

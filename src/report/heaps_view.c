@@ -339,6 +339,6 @@ int ag_heaps_view_text(struct ag_view *view) {
         write_note(row, note);
         ag_table_cell(table, note);
     }
-    r = ag_ranking_write_table(&ranking, view->limit, table, view->page, "heaps more", 0, 1);
+    r = ag_ranking_write_table(&ranking, view->limit, table, view->page, "more heap", 0, 1);
     return r < 0 ? r : write_memory(view);
 }

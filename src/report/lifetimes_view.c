@@ -317,7 +317,7 @@ static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetime
         add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], has_survival);
     }
     const uint64_t whole = value_of(&lifetimes->all, view->sort);
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more",
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, /* what= */ NULL,
                                   ag_ranking_sum(ranking, view->limit), whole);
 }
 

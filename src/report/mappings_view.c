@@ -335,7 +335,7 @@ static int write_table(struct ag_view *view) {
         add_row(table, view, row, &facts, units, whole);
         shown += ag_metric_of(&row->own, view->sort);
     }
-    r = ag_ranking_write_table(&sites.ranking, view->limit, table, view->page, "more",
+    r = ag_ranking_write_table(&sites.ranking, view->limit, table, view->page, /* what= */ NULL,
                                whole - shown, whole);
     ag_sites_ranked_end(&sites);
     return r;

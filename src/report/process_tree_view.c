@@ -374,7 +374,7 @@ static void write_tree_heading(struct shown_walk *walk) {
     }
     if (n_missing > MISSING_MOST) {
         ag_page_prose(page, AG_STYLE_WARNING,
-                      "%s more lines about what is missing; --json has it for each process",
+                      "%s more lines about what is missing; --json shows them for each process",
                       ag_quantity_count(&count, n_missing - MISSING_MOST));
     }
     ag_page_prose(page, AG_STYLE_BRIGHT, "%s%s, %s", count_words(&words, walk),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/page.h"
 #include "report/quantity.h"
@@ -50,7 +51,13 @@ void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *wh
         return;
     }
     struct ag_quantity count, share;
-    ag_page_print(page, AG_STYLE_DIM, "  %s %s, %s%s\n", ag_quantity_count(&count, n_hidden), what,
+    const bool has_plural = what != NULL && n_hidden != 1;
+    const bool ends_in_s = has_plural && what[strlen(what) - 1] == 's';
+    ag_page_print(page, AG_STYLE_DIM, "  %s %s%s, %s%s\n", ag_quantity_count(&count, n_hidden),
+                  what != NULL ? what : "more",
+                  ends_in_s    ? "es"
+                  : has_plural ? "s"
+                               : "",
                   ag_quantity_share(&share, part, whole),
                   page->has_no_limit_option ? "" : "; --limit=0 shows all");
 }

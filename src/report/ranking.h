@@ -24,8 +24,9 @@ void ag_ranking_sort(struct ag_ranking *ranking);
 void ag_ranking_sort_part(struct ag_rank *ranks, size_t count);
 void ag_ranking_end(struct ag_ranking *ranking);
 
-/* Writes a line such as "  312 stacks more, 4 %; --limit=0 shows all", or nothing if N_HIDDEN is 0.
- * Here N_HIDDEN is 312, WHAT is "stacks more", and PART is 4 % of WHOLE. */
+/* Writes a line such as "  312 more stacks, 4 %; --limit=0 shows all", or nothing if N_HIDDEN is 0.
+ * Here N_HIDDEN is 312, WHAT is "more stack", and PART is 4 % of WHOLE. WHAT is a singular with a
+ * regular plural; NULL: the line has "312 more". */
 void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
                            uint64_t whole);
 /* Writes TABLE, which has the first LIMIT rows, then the line of ag_ranking_write_rest for the

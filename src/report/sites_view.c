@@ -225,7 +225,7 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
         add_row(table, view, row, &columns, whole);
         shown_own += ag_metric_of(&row->own, view->sort);
     }
-    r = ag_ranking_write_table(&sites.ranking, view->limit, table, view->page, "more",
+    r = ag_ranking_write_table(&sites.ranking, view->limit, table, view->page, /* what= */ NULL,
                                whole - shown_own, whole);
     ag_sites_ranked_end(&sites);
     return r;

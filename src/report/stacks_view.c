@@ -292,7 +292,7 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
         write_frame_text(page, ag_profile_frame(view->profile, group->frames[i]));
     }
     if (view->options->frames == 0 && n_frames < group->n_frames) {
-        ag_page_print(page, AG_STYLE_DIM, "      ... %zu callers more\n",
+        ag_page_print(page, AG_STYLE_DIM, "      ... %zu more callers\n",
                       group->n_frames - n_frames);
     }
     ag_page_end_line(page);
@@ -325,7 +325,7 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
         shown += ag_metric_of(&group->metrics, view->sort);
         write_stack_text(view, group, whole);
     }
-    ag_ranking_write_rest(page, stacks->ranking.count - i, "stacks more", whole - shown, whole);
+    ag_ranking_write_rest(page, stacks->ranking.count - i, "more stack", whole - shown, whole);
 }
 
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context) {

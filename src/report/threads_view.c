@@ -128,7 +128,7 @@ static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
         ag_table_cell(table, number.text);
         ag_table_cell(table, row->name);
     }
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "threads more",
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more thread",
                                   ag_ranking_sum(ranking, view->limit), ag_ranking_sum(ranking, 0));
 }
 
@@ -167,7 +167,7 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_pair *pairs,
     }
     ag_page_end_line(view->page);
     ag_page_text(view->page, AG_STYLE_PLAIN, "allocated by one thread, freed by another\n");
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "pairs more",
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more pair",
                                   ag_ranking_sum(ranking, view->limit), all_bytes);
 }
 

@@ -243,7 +243,7 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
         ag_table_cell(table, ag_quantity_in(&number, row->metrics.in_use_blocks, in_use_unit));
         ag_table_cell(table, name_of(row));
     }
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "types more",
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more type",
                                   ag_ranking_sum(ranking, view->limit), whole);
 }
 

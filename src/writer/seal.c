@@ -158,8 +158,8 @@ static int seal(const char *path, char ret_message[512]) {
         r = r < 0 ? r : seal_ended(session);
     }
     if (r < 0) {
-        (void)snprintf(ret_message, 512, "cannot seal the events in %.400s: %s", live,
-                       strerror((int)-r));
+        (void)snprintf(ret_message, 512, "cannot complete the traces from the live file %.400s: %s",
+                       live, strerror((int)-r));
     }
     (void)ag_session_close(session); /* returns NULL */
     return r > 0 ? 1 : (int)r;
@@ -240,8 +240,9 @@ int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]
         if (r == -EALREADY) {
             r = 0;
         } else if (r < 0) {
-            (void)snprintf(ret_message, 512, "cannot read the events in %.400s: %s", live,
-                           strerror(-r));
+            (void)snprintf(ret_message, 512,
+                           "cannot complete a copy of the trace from the live file %.380s: %s",
+                           live, strerror(-r));
         }
     }
     (void)ag_session_close(session); /* returns NULL */

@@ -655,7 +655,7 @@ static int open_session(const char *path, bool is_private, struct ag_session **r
     }
     session->is_private = is_private;
     struct ag_segment_header header;
-    struct stat status;
+    struct stat status = {0};
     int r = -ENAMETOOLONG;
     if ((size_t)snprintf(session->path, sizeof(session->path), "%s", path) <
         sizeof(session->path)) {
@@ -669,9 +669,12 @@ static int open_session(const char *path, bool is_private, struct ag_session **r
         r = map_file(session);
     }
     if (r < 0) {
-        (void)fail(ret_message, r, "open the live file", path);
+        const char *why = r != -EINVAL               ? strerror(-r)
+                          : !S_ISREG(status.st_mode) ? "it is not a regular file"
+                                                     : "it is damaged or was made by another "
+                                                       "version of allogram";
         (void)ag_session_close(session); /* returns NULL */
-        return r;
+        return ag_error_message(ret_message, r, "cannot open the live file %.400s: %s", path, why);
     }
     session->id = header.session;
     session->mode = header.mode;

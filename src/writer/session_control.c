@@ -20,6 +20,7 @@
 #include "base/error_message.h"
 #include "session.h"
 #include "session_clock.h"
+#include "snapshot.h"
 #include "trace_file.h"
 
 enum {
@@ -114,8 +115,7 @@ static int resume(struct ag_session *session, char message[512]) {
 
 static int stop(struct ag_session *session, char message[512]) {
     return ag_session_pause(session, AG_PAUSE_OVER) == AG_PAUSE_OVER
-               ? ag_error_message(message, -EALREADY,
-                                  "its recording was stopped, and cannot be resumed")
+               ? ag_error_message(message, -EALREADY, "its recording was stopped already")
                : 0;
 }
 
@@ -195,9 +195,12 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
                                 strerror(-r));
     }
     if (number == 0) {
-        return ag_error_message(message, -EIO,
-                                "cannot write a dump in the folder of its trace: the disk is "
-                                "full, or the recording has ended");
+        return ag_error_message(
+            message, -EIO,
+            "cannot write a dump in the folder of its trace: its recording has ended, it has reached "
+            "the limit of %d dumps, or the file cannot be written; check the folder's free space "
+            "and permissions",
+            AG_DUMP_NUMBERS);
     }
     char trace[4096];
     (void)snprintf(trace, sizeof(trace), "%s", path);

@@ -18,8 +18,8 @@
  * 3. Names. The dumps of TRACE.allogram are named TRACE.dump1.allogram and so on, in the same
  *    folder, and never replace a file. A dump gets its name when it is complete; before that its
  *    name ends in ".part". At most one snapshot of a process is written at a time; requests that
- *    come meanwhile are answered by the next snapshot. A process has at most DUMPS_MOST dumps. A
- *    dump that cannot be written is removed without a message, and its number is skipped.
+ *    come meanwhile are answered by the next snapshot. A process has at most AG_DUMP_NUMBERS dumps.
+ *    A dump that cannot be written is removed without a message, and its number is skipped.
  *
  * 4. Requests. The command, its writer, its endpoint (the server of `run --serve`) and its screen
  *    (--live) share a page, struct ag_snapshot_requests. To request a trace of the first process,
@@ -59,7 +59,6 @@
 #include "writer_state.h"
 
 enum {
-    DUMPS_MOST = 1000,
     /* a child that has not copied the chunks after this time is stuck: the child is killed, and
      * the recording goes on */
     FREEZING_PATIENCE_MS = 20 * 1000,
@@ -296,7 +295,7 @@ static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
     do {
         watched->dumps.number++;
         ag_trace_name_dump(watched->recording->path, watched->dumps.number, path);
-    } while (lstat(path, &status) == 0 && watched->dumps.number < DUMPS_MOST);
+    } while (lstat(path, &status) == 0 && watched->dumps.number < AG_DUMP_NUMBERS);
     snapshot_begin(writer, index, path);
 }
 
@@ -368,7 +367,7 @@ static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_w
 static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t session_ns) {
     struct ag_watched_slot *watched = &writer->slots[index];
     const struct ag_session *session = writer->session;
-    if (!can_dump(watched) || watched->dumps.number >= DUMPS_MOST) {
+    if (!can_dump(watched) || watched->dumps.number >= AG_DUMP_NUMBERS) {
         return;
     }
     bool due = false;
@@ -432,7 +431,7 @@ static void serve_control(struct ag_writer *writer) {
     }
     const bool is_there =
         watched && watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
-        !watched->recording->is_cut && watched->dumps.number < DUMPS_MOST &&
+        !watched->recording->is_cut && watched->dumps.number < AG_DUMP_NUMBERS &&
         header->dump_generation ==
             atomic_load_explicit(&ag_session_slot(writer->session, index)->generation,
                                  memory_order_relaxed);
@@ -566,7 +565,8 @@ int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[
         ag_writer_done(&writer);
         r = n_sealed < 0 ? (int)n_sealed : 0;
         if (r < 0) {
-            (void)snprintf(ret_message, 512, "cannot write %.400s: %s", ret_path, strerror(-r));
+            (void)snprintf(ret_message, 512, "cannot write the snapshot %.400s: %s", ret_path,
+                           strerror(-r));
             (void)unlink(ret_path); /* an incomplete file is of no use */
         }
     }

@@ -28,7 +28,10 @@ struct ag_dump_when {
     enum ag_dump_kind kind;
     uint64_t every; /* bytes or ns; the signal's number; or percent */
 };
-enum { AG_DUMPS_MOST = 8 };
+enum {
+    AG_DUMPS_MOST = 8,      /* conditions of one recording */
+    AG_DUMP_NUMBERS = 1000, /* the largest number of a dump, so the most dumps of one process */
+};
 
 /* A page that the command, its writer (the process that makes the traces), its endpoint (the server
  * of `run --serve`) and its screen (--live) share, for requests to the writer. Only one process

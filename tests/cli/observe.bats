@@ -147,7 +147,7 @@ time.sleep(60)' >pid 3>&- &
         run timeout 20 "$ALLOGRAM" observe "$target" --duration=60 -o "$name"
         [ "$status" -eq 1 ]
         one_line
-        [[ $output == *"$name: "*"; name a file in it" || $output == *"$name: "*"; choose another path with -o" ]]
+        [[ $output == *"$name: "*"; name a file in it" || $output == *"cannot create the trace "*"$name: "*"; choose another path with -o" ]]
     done
 }
 
@@ -162,7 +162,7 @@ time.sleep(60)' >pid 3>&- &
     wait $observer || status=$?
     [ "$status" -eq 1 ]
     jq -e '.samples >= 0' out
-    grep -q "folder/x.allogram: .*; choose another path with -o" said
+    grep -q "cannot create the trace .*folder/x.allogram: .*; choose another path with -o" said
 }
 
 @test "no line of the text is wider than COLUMNS" {

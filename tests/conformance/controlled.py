@@ -218,8 +218,8 @@ def stop(tools):
         commanded.do("alloc 10 100", "free 2")
         pid = program_of(commanded)
         ask(tools, pid, "stop", failures)
-        for action in ("stop", "pause", "resume"):
-            failures.require("%s is refused after a stop" % action, "was stopped" in refused(tools, pid, action, failures))
+        for action, words in (("stop", "was stopped already"), ("pause", "cannot be resumed"), ("resume", "cannot be resumed")):
+            failures.require("%s is refused after a stop" % action, words in refused(tools, pid, action, failures))
         commanded.process.send_signal(signal.SIGUSR1)  # this signal must not start the recording again
         time.sleep(SEEN_S)
         commanded.do("alloc 1000 30", "free 1008")

@@ -252,7 +252,7 @@ def dropped_under_run(tools):
         failures.expect("allocated bytes of the program's own heaps since the reset", heap_sums(tools, traces[0]), wanted)
         failures.require("with --older the time before the reset is counted", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
         text = recorded.run([tools.allogram, "report", traces[0]]).stdout.decode()
-        failures.require("the report says that it begins at the reset: " + text[:600], "when the program reset the recording" in text)
+        failures.require("the report says that it begins at the reset: " + text[:600], "when the recording was reset" in text)
     return failures
 
 

@@ -152,8 +152,8 @@ def wrong_arguments(tools, trace):
     failures = tap.Failures()
     cases = [({"view": "nothing"}, "view"), ({"limit": 0}, "limit"), ({"limit": 100000}, "limit"), ({"limit": -1}, "limit"), ({"limit": "5"}, "limit"),
              ({"focus": "("}, "focus"), ({"focus": "a\0b"}, "focus"), ({"focus": "x" * 100000}, "focus"), ({"json": 1}, "json"),
-             ({"junit": "/tmp/x"}, "junit"), ({"sarif": "/tmp/x"}, "sarif"), ({"view": "sites --junit=/tmp/x"}, "view"), ({"x" * 1000: 1}, "argument"),
-             ({"trace": "/etc/passwd"}, "/etc/passwd"), ({"trace": 5}, "trace")]
+             ({"junit": "/tmp/x"}, "junit"), ({"sarif": "/tmp/x"}, "sarif"), ({"view": "sites --junit=/tmp/x"}, "view"), ({"x" * 1000: 1}, "too long"),
+             ({"x": 1}, "argument x"), ({"trace": "/etc/passwd"}, "/etc/passwd"), ({"trace": 5}, "trace")]
     for arguments, word in cases:
         (answer,), _, _ = talk(tools, [call("report", 1, **arguments)], trace)
         failures.require("%s: an error that names %s: %s" % (repr(arguments)[:80], word, repr(answer)[:300]),

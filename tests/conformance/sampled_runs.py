@@ -527,7 +527,7 @@ def merged_processes_add_up(tools):
         for view in ("threads", "types", "heaps", "lifetimes", "tree", "peak", "leaks", "blocks"):
             recorded.report(tools, *pairs[0], "--merge", "--view=" + view, "--limit=5")
         text = recorded.run([tools.allogram, "report", *pairs[0], "--merge"]).stdout.decode()
-        failures.require("the text has the intervals: " + text[:300], "each process with its own interval" in text and "±" in text)
+        failures.require("the text has the intervals: " + text[:300], "each process has its own interval" in text and "±" in text)
     return failures
 
 

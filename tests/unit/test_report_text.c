@@ -303,6 +303,30 @@ static void lines_of_a_tree_never_take_more_than_their_room(void **state) {
     assert_int_equal(ag_branch_walk_run(&lines_walk), 0);
 }
 
+static void rows_that_are_not_shown_are_counted_in_words(void **state) {
+    (void)state;
+    static const struct {
+        size_t n_hidden;
+        const char *what, *line;
+    } cases[] = {
+        {0, "more stack", ""},
+        {1, "more stack", "  1 more stack, 4 %; --limit=0 shows all\n"},
+        {2, "more stack", "  2 more stacks, 4 %; --limit=0 shows all\n"},
+        {1, "more process", "  1 more process, 4 %; --limit=0 shows all\n"},
+        {1234, "more process", "  1,234 more processes, 4 %; --limit=0 shows all\n"},
+        {3, NULL, "  3 more, 4 %; --limit=0 shows all\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256] = "";
+        FILE *out = fmemopen(text, sizeof text, "w");
+        assert_non_null(out);
+        struct ag_page page = {.out = out, .columns = AG_PAGE_USUAL_COLUMNS};
+        ag_ranking_write_rest(&page, cases[i].n_hidden, cases[i].what, 4, 100);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(text, cases[i].line);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_have_three_digits_that_count),
@@ -323,6 +347,7 @@ int main(void) {
         cmocka_unit_test(a_course_keeps_the_highest_value_of_each_step),
         cmocka_unit_test(allocated_bytes_are_spread_between_points),
         cmocka_unit_test(lines_of_a_tree_never_take_more_than_their_room),
+        cmocka_unit_test(rows_that_are_not_shown_are_counted_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -898,8 +898,11 @@ static void headers_that_lie_are_refused(void **state) {
     header->file_bytes = good.file_bytes;
     header->version = 99;
     assert_int_equal(ag_session_open(ag_session_path(session), &other, message), -EINVAL);
+    assert_non_null(strstr(message, ": it is damaged or was made by another version of allogram"));
     assert_int_equal(ag_session_open("/dev/null", &other, message), -EINVAL);
+    assert_string_equal(message, "cannot open the live file /dev/null: it is not a regular file");
     assert_int_equal(ag_session_open("/nowhere", &other, message), -ENOENT);
+    assert_string_equal(message, "cannot open the live file /nowhere: No such file or directory");
     assert_null(other);
 }
 

@@ -559,11 +559,11 @@ static int check(const struct ag_profile *profile, char message[512]) {
     const char *why = NULL;
     int r = -ENOTSUP;
     if (profile->n_parts > 0) {
-        why = "shows one process; leave --merge out";
+        why = "this view shows one process; omit --merge";
     } else if (identity->is_sampled || identity->filter != NULL) {
-        why = "needs all blocks; record with --mode=exact and without --filter";
+        why = "this view needs all blocks; record with --mode=exact and without --filter";
     } else if (profile->is_filtered || profile->has_window) {
-        why = "shows the whole process at its peak; leave out the options that select a part";
+        why = "this view shows the whole process at its peak; omit the options that select a part";
     } else if (profile->definitions.peak_look.look.n_mappings == 0) {
         why =
             "this trace does not have the resident memory of the process: the process ended too soon, "
