@@ -55,6 +55,15 @@ may_observe() { # skips the test that calls it, if perf events are refused here
     done
 }
 
+@test "the refusal of a time names all units" {
+    for words in "observe $target --duration=soon" "attach $target --duration=soon" "attach $target --duration=0"; do
+        # shellcheck disable=SC2086
+        run "$ALLOGRAM" $words
+        one_line
+        [[ $output == *" ns, us, ms, s, m or h" ]] || { echo "$words: $output"; return 1; }
+    done
+}
+
 @test "a zombie is refused" {
     python3 -c '
 import os, sys, time
