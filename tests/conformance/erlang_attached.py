@@ -325,7 +325,7 @@ def control_is_obeyed(place):
         failures.expect("what allogram left in the node", node.ask("attached_node:left()"), LEFT_NOTHING)
         outcome = place.allogram("control", node.name, "pause")
         failures.expect("status, message of `control` after the stop", (outcome.status, outcome.stderr.decode()),
-                        (1, "allogram: %s: nothing is recorded there\n" % node.name))
+                        (1, "allogram: %s: no recording by allogram attach runs on this node\n" % node.name))
     return failures
 
 
@@ -579,7 +579,7 @@ def others_are_left_alone(place):
         release = int(node.ask("list_to_integer(erlang:system_info(otp_release))"))
         cons = 20
         if release < 27:
-            failures.require("attach reports the process with another tracer: %s" % said, "1 processes have a tracer already" in said)
+            failures.require("attach reports the process with another tracer: %s" % said, "1 processes already have another tracer" in said)
         else:
             cons += 10
         failures.expect("calls, words of cons/1", rows_of(place, attached.trace).get("hand_counted:cons/1"),
@@ -622,10 +622,15 @@ def refusals_are_one_line(place):
         refused("no cookie", "no cookie", node.name, env={"HOME": "/nonexistent"})
         refused("no such process", "no process has this name", node.name, "--process=nobody_here")
         refused("no such number", "no process of the node has this number", node.name, "--process=<0.99999.0>")
-        refused("no such initial call", "no process began with it", node.name, "--process=initial:lists:seq/2")
-        refused("no such function", "no function that is loaded", node.name, "--trace=lists:seq/7")
-        refused("no such module", "the node has no", node.name, "--trace=module_that_nobody_has:_")
-        refused("a function without a module", "not of the form", node.name, "--trace=lists")
+        refused("no such initial call", "no process of the node began with this function", node.name, "--process=initial:lists:seq/2")
+        refused("no such function", "--trace=lists:seq/7: no loaded function of the node matches", node.name, "--trace=lists:seq/7")
+        refused("no such module", "--trace=module_that_nobody_has:_: the node has no loaded module or function named module_that_nobody_has$",
+                node.name, "--trace=module_that_nobody_has:_")
+        refused("a function without a module", "--trace=lists: not of the form", node.name, "--trace=lists")
+        refused("an arity that is not a number", "--trace=lists:seq/x: not of the form", node.name, "--trace=lists:seq/x")
+        refused("an initial call without a module", "--process=initial:lists: not of the form", node.name, "--process=initial:lists")
+        refused("no such module of an initial call", "--process=initial:module_that_nobody_has:_: the node has no", node.name,
+                "--process=initial:module_that_nobody_has:_")
         refused("an output folder that does not exist", "No such file", node.name, output="/nonexistent/t.allogram")
         hidden = os.path.join(place.folder, "moved")
         shutil.copytree(os.path.join(place.tools.build, "adapters/erlang/inside"), os.path.join(hidden, "beam"),

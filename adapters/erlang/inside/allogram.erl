@@ -331,7 +331,7 @@ load_selected() ->
 
 %% The text is made without io_lib, which is not loaded while the node boots.
 begin_note(Patterns, Processes, Begin) ->
-    lists:append(["only the functions that --trace names are counted; what others allocate is their callers'; " || Patterns =/= []] ++
+    lists:append(["only the functions that --trace names are counted; what other functions allocate is added to their callers; " || Patterns =/= []] ++
                      ["only the processes that --process names are counted; " || Processes =/= []] ++
                      ["calls are counted from ", Begin, "; tracing makes calls up to fifty times slower"]).
 
@@ -737,7 +737,7 @@ ready() ->
             catch error:Why -> Why
             end;
         {error, {_, Why}} ->
-            "the native half was not loaded: " ++ text(Why)
+            "allogram's native library was not loaded: " ++ text(Why)
     end.
 
 prepare() ->

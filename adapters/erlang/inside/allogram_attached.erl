@@ -11,6 +11,7 @@
 -export([attach/1, control/1, detach/1]).
 
 -define(IS_RECORDED, "it is recorded already, by another allogram attach").
+-define(IS_NOT_RECORDED, "no recording by allogram attach runs on this node").
 -define(STAYS_MAPPED, "the dirty schedulers are busy, so allogram's library stays in memory; the next attach removes it").
 -define(LOOK_MS, 1000).
 -define(WINDOW_MS, 5).
@@ -52,7 +53,7 @@ detach(How) ->
 
 call(Request) ->
     case whereis(?MODULE) of
-        undefined -> {error, "nothing is recorded there"};
+        undefined -> {error, ?IS_NOT_RECORDED};
         Keeper -> call(Keeper, erlang:monitor(process, Keeper), Request)
     end.
 
@@ -60,8 +61,8 @@ call(Keeper, Monitor, Request) ->
     Keeper ! {Request, self(), Monitor},
     receive
         {Monitor, Answer} -> erlang:demonitor(Monitor, [flush]), Answer;
-        {'DOWN', Monitor, process, _, noproc} -> {error, "nothing is recorded there"};
-        {'DOWN', Monitor, process, _, normal} -> {error, "nothing is recorded there"};
+        {'DOWN', Monitor, process, _, noproc} -> {error, ?IS_NOT_RECORDED};
+        {'DOWN', Monitor, process, _, normal} -> {error, ?IS_NOT_RECORDED};
         {'DOWN', Monitor, process, _, Why} -> {error, line(Why)}
     end.
 
@@ -110,9 +111,9 @@ is_first() ->
     true =:= (catch register(?MODULE, self())).
 
 note(#{mode := exact, functions := []}) -> "";
-note(#{mode := exact}) -> "only the functions that --trace names were counted; what others allocate is their callers'";
-note(#{processes := [_ | _]}) -> "collections of the processes that --process names; no call was traced";
-note(_) -> "some collections of the processes that existed, and of one of forty that began later; no call was traced (--mode=exact counts functions)".
+note(#{mode := exact}) -> "only the functions that --trace names were counted; what other functions allocate is added to their callers";
+note(#{processes := [_ | _]}) -> "only collections of the processes that --process names; calls were not traced (--mode=exact traces calls)";
+note(_) -> "some collections of the processes that existed at the attach, and of one in forty that began later; calls were not traced (--mode=exact traces calls)".
 
 %% If the tracer records only some collections, reports how many it has recorded.
 report_collections(#{options := #{mode := sample, processes := []} = Options}) ->
@@ -155,7 +156,7 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
         {window, Change} ->
             loop(change_window(Change, State));
         {_, From, Tag} ->
-            From ! {Tag, {error, "the node knows no such action"}},
+            From ! {Tag, {error, "the version of allogram on the node does not know this action; use pause, resume, reset, dump or stop"}},
             loop(State)
     after max(0, maps:get(look, State) - erlang:monotonic_time(millisecond)) ->
         Next = erlang:monotonic_time(millisecond) + ?LOOK_MS,
@@ -272,7 +273,7 @@ remove(Modules) ->
     ok.
 
 notes(#{others := Others, reloaded := Reloaded}) ->
-    [text("~w processes have a tracer already and keep it: they are not counted", [Others]) || Others > 0] ++
+    [text("~w processes already have another tracer, so they are not counted", [Others]) || Others > 0] ++
     [text("~s was loaded again: up to a second of its calls is not counted", [Module]) || Module <- lists:usort(Reloaded)].
 
 %% ---- code that is loaded again ----
@@ -315,9 +316,9 @@ again(#{processes := []}) -> [all];
 again(#{processes := Texts}) -> lists:usort([Pid || Text <- Texts, Pids <- [catch process(Text)], is_list(Pids), Pid <- Pids]).
 
 process("initial:" ++ Text) ->
-    Wanted = allogram_selection:function(Text, fun allogram_selection:existing/3),
+    Wanted = allogram_selection:function("--process=initial:", Text, fun allogram_selection:existing/3),
     case [Pid || Pid <- erlang:processes(), allogram_selection:is_process(Pid, [{initial, Wanted}])] of
-        [] -> fail(text("--process=initial:~s: no process began with it", [Text]));
+        [] -> fail(text("--process=initial:~s: no process of the node began with this function", [Text]));
         Pids -> Pids
     end;
 process("<" ++ _ = Text) ->
@@ -337,10 +338,10 @@ patterns(#{functions := []}) -> [{'_', '_', '_'}];
 patterns(#{functions := Texts}) -> lists:map(fun pattern/1, Texts).
 
 pattern(Text) ->
-    Pattern = allogram_selection:function(Text, fun allogram_selection:existing/3),
+    Pattern = allogram_selection:function("--trace=", Text, fun allogram_selection:existing/3),
     case Pattern =:= {'_', '_', '_'} orelse functions(Pattern) =/= [] of
         true -> Pattern;
-        false -> fail(text("--trace=~s: no function that is loaded on the node fits", [Text]))
+        false -> fail(text("--trace=~s: no loaded function of the node matches; check its name and arity, or load its module first", [Text]))
     end.
 
 %% The functions of loaded modules that a pattern matches.

@@ -129,7 +129,7 @@ rows_of(MFA, Counter) ->
 start(Why, Options) ->
     Line = line(Why),
     allogram:complain(Line),
-    _ = [erlang:error("nothing can be written without the native half") || allogram:native() =/= ok],
+    _ = [erlang:error("no trace can be written without allogram's native library") || allogram:native() =/= ok],
     _ = case maps:get(output, Options, none) of
             none -> ok;
             File -> allogram:session(File)

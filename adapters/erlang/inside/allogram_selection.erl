@@ -4,13 +4,13 @@
 %% loaded.
 -module(allogram_selection).
 
--export([of_run/0, function/2, existing/3, names/1, is_process/2, fits/2]).
+-export([of_run/0, function/3, existing/3, names/1, is_process/2, fits/2]).
 
 %% Returns {Patterns, Processes} from the environment of a node that `allogram run` started; [] in place of either of them means all.
 %% Patterns: {Module, Function, Arity}, in which '_' stands for any value. Processes: {name, Atom}, {pid, Pid} or {initial, Pattern}. Throws
 %% {error, Line} if a text has no valid form. Modules and names need not exist yet.
 of_run() ->
-    {[function(Text, fun new/3) || Text <- words("ALLOGRAM_TRACE")], [process(Text) || Text <- words("ALLOGRAM_PROCESS")]}.
+    {[function("--trace=", Text, fun new/3) || Text <- words("ALLOGRAM_TRACE")], [process(Text) || Text <- words("ALLOGRAM_PROCESS")]}.
 
 words(Variable) ->
     case os:getenv(Variable) of
@@ -24,7 +24,7 @@ split_all(Text, Words) ->
         {Word, []} -> lists:reverse([Word | Words])
     end.
 
-process("initial:" ++ Text) -> {initial, function(Text, fun new/3)};
+process("initial:" ++ Text) -> {initial, function("--process=initial:", Text, fun new/3)};
 process("<" ++ _ = Text) ->
     try list_to_pid(Text) of
         Pid when node(Pid) =:= node() -> {pid, Pid};
@@ -57,22 +57,24 @@ fits(_, _) -> false.
 fits_part(_, '_') -> true;
 fits_part(Part, Wanted) -> Part =:= Wanted.
 
-%% Reads "lists:_", "lists:map/2", "lists:map", "_", and Elixir's "Enum.map/2". ATOM makes an atom of a part of the text: existing/3 or new/3.
-function("_", _) ->
+%% Reads "lists:_", "lists:map/2", "lists:map", "_", and Elixir's "Enum.map/2". OPTION: what is before the text on the command line, for error
+%% messages. ATOM makes an atom of a part of the text: existing/3 or new/3.
+function(_, "_", _) ->
     {'_', '_', '_'};
-function(Text, Atom) ->
+function(Option, Text, Atom) ->
+    Shown = Option ++ Text,
     {Call, Arity} = case split(Text, $/) of
                         {Before, "_"} -> {Before, '_'};
-                        {Before, Behind} -> {Before, arity(Text, Behind)};
+                        {Before, Behind} -> {Before, arity(Shown, Behind)};
                         none -> {Text, '_'}
                     end,
     case split(Call, $:) of
         {[_ | _] = Module, [_ | _] = Name} ->
-            {Atom(Text, module, Module), Atom(Text, name, Name), Arity};
+            {Atom(Shown, module, Module), Atom(Shown, name, Name), Arity};
         _ ->
             case split(Call, $.) of
-                {[_ | _] = Module, [_ | _] = Name} -> {Atom(Text, name, "Elixir." ++ Module), Atom(Text, name, Name), Arity};
-                _ -> fail(Text ++ ": not of the form module:function/arity or module:_")
+                {[_ | _] = Module, [_ | _] = Name} -> {Atom(Shown, name, "Elixir." ++ Module), Atom(Shown, name, Name), Arity};
+                _ -> fail(Shown ++ ": not of the form module:function/arity, module:function or module:_")
             end
     end.
 
@@ -83,19 +85,19 @@ split(Text, C) ->
         _ -> none
     end.
 
-arity(Text, Word) ->
+arity(Shown, Word) ->
     try list_to_integer(Word) of
         Arity when Arity >= 0 -> Arity;
-        _ -> fail(Text ++ ": not of the form module:function/arity")
+        _ -> fail(Shown ++ ": not of the form module:function/arity")
     catch
-        error:badarg -> fail(Text ++ ": not of the form module:function/arity")
+        error:badarg -> fail(Shown ++ ": not of the form module:function/arity")
     end.
 
 %% For a running node: atoms are never freed, so no new atom is made of a text of the command line.
-existing(Text, _, Word) ->
+existing(Shown, _, Word) ->
     case names(unquoted(Word)) of
         [Name | _] -> Name;
-        [] -> fail(Text ++ ": the node has no " ++ Word)
+        [] -> fail(Shown ++ ": the node has no loaded module or function named " ++ Word)
     end.
 
 names(Word) ->

@@ -979,7 +979,8 @@ static ERL_NIF_TERM find_layout(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     const char *missing = ag_process_layout_find(env);
     if (missing != NULL) {
         char text[256];
-        (void)snprintf(text, sizeof text, "this emulator is not known: %s was not found", missing);
+        (void)snprintf(text, sizeof text,
+                       "this emulator's memory layout is not known: %s was not found", missing);
         return enif_make_string(env, text, ERL_NIF_LATIN1);
     }
     are_sizes_known = ag_term_size_start(env, argv[0]);
@@ -1001,8 +1002,9 @@ static ERL_NIF_TERM learned(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     const uint64_t words = learning.second_depth - learning.first_depth;
     learning.pid = 0;
     if (!learning.is_same || words == 0 || words > RETURN_WORDS_MOST) {
-        return enif_make_string(env, "this emulator is not known: tail calls were not recognised",
-                                ERL_NIF_LATIN1);
+        return enif_make_string(
+            env, "this emulator's memory layout is not known: tail calls were not recognized",
+            ERL_NIF_LATIN1);
     }
     return_words = (uint32_t)words;
     ag_callers_are_known = learning.n_right > 0 && learning.n_wrong <= 1;

@@ -77,15 +77,15 @@ static int explain(const char *name, char ret_text[AG_LINK_TEXT_BYTES]) {
     if (known == 1) {
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: the node %s", name,
                        is_late ? "does not answer"
-                               : "refuses: it has another cookie (--cookie-file=FILE), or is "
-                                 "reached by TLS only");
+                               : "refuses the connection: it has another cookie (use "
+                                 "--cookie-file=FILE), or accepts only TLS");
         return -EACCES;
     }
     (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.150s: no such node: %s %.150s%s", name,
-                   known == 0                ? "epmd knows none of this name on"
+                   known == 0                ? "no node of this name is registered with epmd on"
                    : known == -EADDRNOTAVAIL ? "there is no machine"
                                              : "no epmd answers on",
-                   host, known == 0 ? "; epmd -names lists them" : "");
+                   host, known == 0 ? "; epmd -names lists those that are" : "");
     return -ENOENT;
 }
 

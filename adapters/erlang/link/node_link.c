@@ -74,24 +74,46 @@ static bool join_texts(const ei_x_buff *answer, int at, char ret_text[AG_LINK_TE
     return true;
 }
 
+/* If the call failed, the answer is {badrpc, {'EXIT', {Reason, Stack}}}, or {badrpc, Reason}.
+ * Returns true if the call failed. *ret_is_undefined: whether the reason is `undef`, which means
+ * that the module is not loaded. */
+static bool has_failed(const ei_x_buff *answer, int at, bool *ret_is_undefined) {
+    int arity = 0;
+    *ret_is_undefined = false;
+    if (ei_decode_tuple_header(answer->buff, &at, &arity) < 0 || arity != 2 ||
+        !ag_node_is_atom(answer, &at, "badrpc")) {
+        return false;
+    }
+    *ret_is_undefined = ei_decode_tuple_header(answer->buff, &at, &arity) == 0 && arity == 2 &&
+                        ag_node_is_atom(answer, &at, "EXIT") &&
+                        ei_decode_tuple_header(answer->buff, &at, &arity) == 0 && arity == 2 &&
+                        ag_node_is_atom(answer, &at, "undef");
+    return true;
+}
+
 /* Reads an answer: ok, {ok, [Text]}, {error, Text}, or {badrpc, Reason} if the call failed. Returns
  * 0 or a negative errno, with the texts or an error message in ret_text. */
 static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int at,
                        char ret_text[AG_LINK_TEXT_BYTES]) {
     char why[AG_LINK_TEXT_BYTES];
     int arity = 0;
+    bool is_undefined = false;
     ret_text[0] = '\0';
     if (ag_node_is_atom(answer, &at, "ok")) {
         return 0;
+    }
+    if (has_failed(answer, at, &is_undefined)) {
+        return is_undefined
+                   ? fail(link, -ENOENT, "no recording by allogram attach runs on this node",
+                          ret_text)
+                   : fail(link, -EREMOTEIO,
+                          "a call of allogram_attached failed in the node (badrpc)", ret_text);
     }
     if (ei_decode_tuple_header(answer->buff, &at, &arity) < 0 || arity != 2) {
         return fail_call(link, -EPROTO, ret_text);
     }
     if (ag_node_is_atom(answer, &at, "ok")) {
         return join_texts(answer, at, ret_text) ? 0 : fail_call(link, -EPROTO, ret_text);
-    }
-    if (ag_node_is_atom(answer, &at, "badrpc")) {
-        return fail(link, -ENOENT, "nothing is recorded there", ret_text);
     }
     return ag_node_is_atom(answer, &at, "error") && ag_node_text(answer, &at, why, sizeof why)
                ? fail(link, -EPERM, why, ret_text)
@@ -358,7 +380,8 @@ static int load_module(struct ag_link *link, const char *module, bool *ret_is_ne
         *ret_is_new = r == 0;
     } else if (!is_the_same(link, module, bytes, length)) {
         (void)snprintf(why, sizeof why,
-                       "the node has another module called %s: of another allogram, or its own",
+                       "the node has another module called %s, of another version of allogram "
+                       "or of the program",
                        module);
         r = fail(link, -EEXIST, why, ret_text);
     }
@@ -574,23 +597,6 @@ static int load_memory_module(struct ag_link *link, char ret_text[AG_LINK_TEXT_B
     }
     link->has_looked |= r == 0;
     return r;
-}
-
-/* If the call failed, the answer is {badrpc, {'EXIT', {Reason, Stack}}}, or {badrpc, Reason}.
- * Returns true if the call failed. *ret_is_undefined: whether the reason is `undef`, which means
- * that the module is not loaded. */
-static bool has_failed(const ei_x_buff *answer, int at, bool *ret_is_undefined) {
-    int arity = 0;
-    *ret_is_undefined = false;
-    if (ei_decode_tuple_header(answer->buff, &at, &arity) < 0 || arity != 2 ||
-        !ag_node_is_atom(answer, &at, "badrpc")) {
-        return false;
-    }
-    *ret_is_undefined = ei_decode_tuple_header(answer->buff, &at, &arity) == 0 && arity == 2 &&
-                        ag_node_is_atom(answer, &at, "EXIT") &&
-                        ei_decode_tuple_header(answer->buff, &at, &arity) == 0 && arity == 2 &&
-                        ag_node_is_atom(answer, &at, "undef");
-    return true;
 }
 
 /* Returns -EAGAIN if another command has removed the module. */
