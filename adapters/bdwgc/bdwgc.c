@@ -143,9 +143,11 @@ static void note_lists(void) {
         digits[--at] = (char)('0' + left % 10);
     }
     if (digits[at] != '\0') {
-        write_note(digits + at,
-                   " blocks were given to the program in lists, from which it allocates by itself",
-                   "");
+        write_note(
+            digits + at,
+            " blocks were given to the program in lists; they are recorded at that moment, not "
+            "when the program uses them",
+            "");
     }
 }
 
@@ -216,7 +218,7 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
                                                .domain = ALLOGRAM_CPU};
     const char *reason = "", *name = "";
     if (ag_bdwgc_hook(places->place + N_NEEDED, places->in_program, &reason, &name) < 0) {
-        write_note("", name[0] ? name : "", reason);
+        write_note(name, name[0] ? " cannot be hooked: " : "", reason);
         return AG_ADAPTER_REFUSED;
     }
     ag_bdwgc_heap = allogram_register_heap(&heap);
@@ -258,8 +260,8 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
     struct ag_symbol_place place;
     const bool is_known = ag_symbol_find("GC_malloc", AG_SYMBOL_FIRST, NULL, &place);
     if (!is_known || place.in_executable) {
-        ret_runtime->note = "it is linked into the program, which "
-                            "runs already; start it under allogram run";
+        ret_runtime->note = "it is linked into the program, so it cannot be recorded after the "
+                            "start; start the program with allogram run";
         return is_known || find_collector(&places) ? AG_ADAPTER_REFUSED : AG_ADAPTER_ABSENT;
     }
     const enum ag_adapter_answer answer = hook(ret_runtime, &places);

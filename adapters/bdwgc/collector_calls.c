@@ -542,7 +542,7 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
         if (strcmp(rows[i].name, "GC_malloc_kind") == 0) {
             make_block = ag_bdwgc_originals[i];
         }
-        *ret_reason = detours[i].reason ? detours[i].reason : "cannot be detoured";
+        *ret_reason = detours[i].reason ? detours[i].reason : "its code cannot be changed";
         *ret_name = rows[i].name;
     }
     for (size_t i = 0; i < N_ROWS && r < 0; i++) {

@@ -395,7 +395,7 @@ static enum ag_adapter_answer crystal_start(struct ag_runtime_definition *ret_ru
     pairs = ag_own_memory_take_wiped(PAIRS * sizeof(*pairs));
     rings = ag_own_memory_take_wiped(RINGS_MOST * sizeof(*rings));
     if (!types_of_stacks || !types_of_numbers || !pairs || !rings) {
-        ret_runtime->note = "types are not known: out of memory";
+        ret_runtime->note = "its blocks are recorded without types: out of memory";
         return AG_ADAPTER_REFUSED;
     }
     ag_object_reader = &reader;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/join_text.h"
 #include "bdwgc/object_reader.h"
 #include "embed/adapter.h"
 #include "guile_code.h"
@@ -91,7 +92,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return AG_ADAPTER_REFUSED;
     }
     if (ag_bdwgc_heap == 0) {
-        ret_runtime->note = "its blocks are not recorded, because the adapter bdwgc does not act";
+        ret_runtime->note =
+            "the adapter bdwgc, which records its blocks, is off (--adapters) or could not start";
         return AG_ADAPTER_REFUSED;
     }
     uintptr_t variable = 0;
@@ -116,7 +118,11 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 
 static void guile_end(struct ag_runtime_definition *ret_runtime) {
     if (ag_guile.disagreement) {
-        ret_runtime->note = ag_guile.disagreement;
+        static char note[200];
+        const char *const parts[] = {"stacks lack Scheme procedures, because ",
+                                     ag_guile.disagreement, NULL};
+        ag_join_text(note, sizeof(note), parts);
+        ret_runtime->note = note;
     }
 }
 

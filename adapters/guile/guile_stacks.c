@@ -145,7 +145,7 @@ static const char *check(uintptr_t thread, bool *ret_is_ready) {
         }
     }
     if (stack.frame != stack.high || !is_boot_code(outermost)) {
-        return "the VM stack does not begin as expected";
+        return "the outermost frame of the VM stack is not that of this release";
     }
     uintptr_t known = 0;
     if (!atomic_compare_exchange_strong_explicit(&boot_code, &known, outermost,

@@ -268,16 +268,17 @@ int ag_julia_calls_follow(const char **ret_reason, const char **ret_name) {
         struct ag_symbol_place place;
         struct door *door = &doors[i];
         *ret_name = door->name;
-        *ret_reason = " is not there";
+        *ret_reason = " is not exported by this libjulia";
         r = -ENOENT;
         const bool is_there = ag_symbol_find(door->name, AG_SYMBOL_FIRST, NULL, &place);
         if (is_there && place.in_executable) {
-            *ret_reason = " is linked into the program";
+            *ret_reason =
+                " is linked into the program, but only libjulia as a shared library is supported";
             r = -ENOTSUP;
         } else if (is_there) {
             r = ag_detour_install(&door->detour, place.address, 0, door->replacement,
                                   door->original);
-            *ret_reason = " cannot be detoured";
+            *ret_reason = " cannot be hooked";
         }
     }
     if (r < 0) {

@@ -38,8 +38,8 @@ int allogram_julia_prepare(char *ret_message) {
     if (!ag_julia_own) { /* no allocation was seen */
         return fail(
             ret_message, -ENOTSUP,
-            "allogram run records this process without its Julia heaps: see --adapters, and "
-            "what the summary says of julia");
+            "allogram run does not record Julia's heaps in this process; see its option --adapters, "
+            "and the line about julia in the summary");
     }
     was_asked = !was_asked;
     return was_asked;

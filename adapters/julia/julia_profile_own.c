@@ -51,7 +51,8 @@ static void put_in_place(int collection) {
 static int recognise(char *ret_message) {
     switch (ag_julia_recognise(&runtime)) {
     case AG_ADAPTER_ABSENT:
-        return fail(ret_message, -ENOTSUP, "this process has no supported Julia", "");
+        return fail(ret_message, -ENOTSUP, "this Julia is not supported: it does not export ",
+                    "jl_gc_counted_malloc");
     case AG_ADAPTER_REFUSED:
         state = REFUSED;
         return fail(ret_message, -ENOTSUP, "julia: ", runtime.note);
@@ -75,7 +76,9 @@ static int wait_for_collection(bool has_come, char *ret_message) {
     }
     return has_come ? 0
                     : fail(ret_message, -EAGAIN,
-                           "Julia did not collect: GC.enable(false) was called", "");
+                           "Julia did not collect garbage, because GC.enable(false) was "
+                           "called; call GC.enable(true) first",
+                           "");
 }
 
 int allogram_julia_prepare(char *ret_message) {
@@ -96,7 +99,8 @@ int allogram_julia_prepare(char *ret_message) {
         state = READY;
         ag_julia.jl_gc_set_cb_pre_gc(put_in_place, 0);
         runtime.is_hooked = true;
-        runtime.note = "recording began while Julia ran: only the heaps of Julia, without malloc";
+        runtime.note =
+            "recording began while Julia ran, so only the heaps of Julia are recorded, not malloc";
         ag_recorder_announce(&announcement);
         ag_julia_collections_follow(thread);
         was_asked = true;

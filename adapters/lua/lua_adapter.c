@@ -255,10 +255,11 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return refuse(ret_runtime, "it does not export ", reason);
     }
     if (ag_lua_calibrate(&reason) < 0) {
-        return refuse(ret_runtime, reason, "");
+        return refuse(ret_runtime, "its memory layout could not be verified: ", reason);
     }
     if (install_detours() < 0) {
-        return refuse(ret_runtime, "a function cannot be detoured: ", detours[n_detours].reason);
+        return refuse(ret_runtime,
+                      "a function of Lua cannot be hooked: ", detours[n_detours].reason);
     }
     const char *calls = ag_first_environment_value("ALLOGRAM_CALLS"); /* set by `run --calls` */
     ag_lua_calls_are_wanted = calls && strcmp(calls, "yes") == 0;

@@ -376,7 +376,7 @@ static void run_script(lua_State *L) {
     if (ag_lua.layout.ci_bytes == 0 && lua_calibration_load(L, mark_script, probe_mark)) {
         call_protected(L, 1);
         if (own.n_marked != 4) {
-            complain("a test script fails");
+            complain("a test script does not make all of its calls");
         }
     }
     lua_State *coroutine = ag_lua.api.lua_newthread(L);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "allogram/allogram.h"
+#include "base/join_text.h"
 #include "base/pages.h"
 #include "embed/adapter.h"
 #include "embed/host_events_fast.h"
@@ -314,12 +315,21 @@ static void set_allocator(lua_State *L, luajit_alloc *allocate, void *ud) {
 
 /* ---- the functions of struct ag_adapter ---- */
 
-static struct ag_detour detours[3];
+static struct {
+    const char *name;
+    struct ag_detour detour;
+} detours[] = {{.name = "lua_getallocf"}, {.name = "lua_setallocf"}, {.name = "lua_newstate"}};
+static char hook_failure[200]; /* which function cannot be hooked, and why */
 
 static bool detour(size_t i, void *function, const void *enter, uintptr_t replacement,
                    void *ret_original) {
     void *original;
-    if (ag_detour_install_kept(&detours[i], function, 0, enter, replacement, &original) < 0) {
+    struct ag_detour *made = &detours[i].detour;
+    if (ag_detour_install_kept(made, function, 0, enter, replacement, &original) < 0) {
+        const char *const parts[] = {detours[i].name, " cannot be hooked: ",
+                                     made->reason ? made->reason : "its code cannot be changed",
+                                     NULL};
+        ag_join_text(hook_failure, sizeof(hook_failure), parts);
         return false;
     }
     memcpy(ret_original, &original, sizeof(original));
@@ -389,7 +399,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         !detour(1, found[3], ag_kept_call_void, (uintptr_t)set_allocator,
                 &ag_luajit.set_allocator) ||
         !detour(2, found[1], ag_kept_call, (uintptr_t)make_state, &ag_luajit.new_state)) {
-        ret_runtime->note = "a function cannot be detoured";
+        ret_runtime->note = hook_failure;
         return AG_ADAPTER_REFUSED; /* the detours of lua_getallocf and lua_setallocf alone have no
                                     * effect */
     }

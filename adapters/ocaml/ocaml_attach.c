@@ -301,10 +301,11 @@ static const char *find_late_obstacle(const char **ret_version) {
         return why_not;
     }
     if (ag_ocaml.generation == AG_OCAML_5) {
-        return "OCaml 5 can only be followed from its start: allogram run";
+        return "OCaml 5 can only be recorded from its start; start the program with allogram run";
     }
     if (!ag_ocaml_find("caml_c_call")) {
-        return "bytecode can only be followed from its start: allogram run";
+        return "OCaml bytecode can only be recorded from its start; start the program with "
+               "allogram run";
     }
     return ag_ocaml_hooks_are_free() ? NULL : "the program uses the collector's hooks itself";
 }
@@ -329,7 +330,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
     }
     name_quiet(ret_start);
     ret_start->has_to_leave = true;
-    ret_runtime->note = "followed from the first minor collection after the attach";
+    ret_runtime->note = "recorded from the first minor collection after the attach on";
     late_state = WAITS;
     return AG_ADAPTER_ACTS;
 }
