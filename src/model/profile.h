@@ -29,6 +29,7 @@ enum ag_call_group {
      * without a name are grouped by the thread that counted them */
     AG_CALLS_BY_PROCESS,
     AG_CALLS_BY_INITIAL_CALL,
+    AG_CALLS_BY_OS_PROCESS, /* by trace */
 };
 struct ag_profile_options {
     size_t size; /* sizeof(struct ag_profile_options) where the caller was compiled */
@@ -355,6 +356,18 @@ struct ag_site_row {
 /* The identity of the process of a row of AG_BY_OS_PROCESS; NUMBER: `frame` of the row. */
 const struct ag_profile_identity *ag_profile_process(const struct ag_profile *profile,
                                                      uint32_t number);
+/* The number of traces whose profiles were merged into this profile; 1: it was not merged. */
+size_t ag_profile_n_processes(const struct ag_profile *profile);
+/* The number of the process (for ag_profile_process) to which row ROW of ag_profile_stacks
+ * belongs. A row of a merged profile always belongs to a single process. */
+uint32_t ag_profile_process_of_row(const struct ag_profile *profile, size_t row);
+/* The same for a stream (a thread; see struct ag_thread_row). */
+uint32_t ag_profile_process_of_stream(const struct ag_profile *profile, uint32_t stream);
+/* Returns the name of a process for people, such as "make (4711)". */
+const char *ag_profile_process_name(struct ag_profile *profile, uint32_t number);
+/* Returns the profile of one process; if profiles were not merged, PROFILE itself. It is closed
+ * with PROFILE. */
+struct ag_profile *ag_profile_of_process(struct ag_profile *profile, uint32_t number);
 int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
                      const struct ag_site_row **ret_rows, size_t *ret_count);
 

@@ -5,8 +5,8 @@
  * entry takes about 14 bytes. Folding limits the size of the page: the entries of a small group
  * move to a node "other" below the group's caller. If the page is still too large, the entries move
  * to a node "other" below the caller's caller, and so on. A folded group keeps its own function,
- * type, allocation function (via), blamed line and label, and loses only its callers. The sums do
- * not change. */
+ * process, type, allocation function (via), blamed line and label, and loses only its callers. The
+ * sums do not change. */
 #include "page/slice_log.h"
 
 #include <errno.h>
@@ -129,6 +129,7 @@ static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
     struct ag_outline_group folded = {.line = like->line,
+                                      .process = like->process,
                                       .is_known = like->is_known,
                                       .is_collected = like->is_collected,
                                       .via_name = like->via_name,
@@ -163,7 +164,7 @@ static bool is_alike(const struct ag_outline *outline, const struct ag_outline_g
                      const struct ag_outline_group *b) {
     /* Equal texts have equal addresses. */
     return a->line == b->line && a->type == b->type && a->via_name == b->via_name &&
-           a->label == b->label && a->is_known == b->is_known &&
+           a->label == b->label && a->is_known == b->is_known && a->process == b->process &&
            outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 

@@ -1,9 +1,9 @@
 /* slice_log.h: the history of groups, stored compactly, and folded until it is small enough for the
  * page. The outline is the call tree without its small parts (model/answers/outline.h). A group is
- * the blocks whose stacks have the same innermost node in the outline, and that have the same
- * allocation function, blamed line, type and label (a text that the program sets for a thread). The
- * recording is divided into up to 256 equal slices. An entry of the history says how much one group
- * allocated and freed in one slice. */
+ * the blocks of one process whose stacks have the same innermost node in the outline, and that have
+ * the same allocation function, blamed line, type and label (a text that the program sets for a
+ * thread). The recording is divided into up to 256 equal slices. An entry of the history says how
+ * much one group allocated and freed in one slice. */
 #ifndef AG_SLICE_LOG_H
 #define AG_SLICE_LOG_H
 
@@ -22,7 +22,7 @@ int ag_slice_log_add(void *log, size_t slice, const struct ag_history_entry *ent
                      size_t count); /* an ag_history_visit for ag_history_make */
 
 /* Chooses for each group where the page shows it. RET_TARGET[group] is the group itself, or a group
- * below a node "other" with the same function, allocation function, blamed line, type and label.
+ * below a node "other" with the same function, process, allocation function, blamed line, type and label.
  * This function adds the nodes "other", each below a caller of the original groups, and the groups
  * below them to the outline. The groups with the least weight are folded first, as far up the tree
  * as needed, until the log has at most MOST_ENTRIES entries. RET_TARGET has an element for every

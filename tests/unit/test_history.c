@@ -17,6 +17,7 @@
 #include "model/answers/history.h"
 #include "model/answers/lifetimes.h"
 #include "model/metric.h"
+#include "model/process_merge.h"
 #include "page/html_page.h"
 #include "page/slice_log.h"
 #include "trace_builder.h"
@@ -134,6 +135,103 @@ static void slices_show_changes_peaks_and_blocks(void **state) {
     ag_outline_done(&outline);
     ag_profile_close(profile);
     trace_end(&trace);
+}
+
+/* A second process, which starts 40 ns after the first one, has more in use than the first one at
+ * its peak, and ends after 30 ns with a block in use. */
+static void write_other(struct trace_builder *trace) {
+    static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000},
+                                           {.id = 101, .parent = 100, .pc = 0x2000}};
+    trace_begin_at(trace, 5000, /* realtime_ns= */ 40);
+    trace_nodes(trace, nodes, COUNT(nodes));
+    trace_thread(trace, 0, "main");
+    TRACE_EVENTS(trace, 0, STAMP(5010), ALLOC(0x10, 4000, 101), STAMP(5020), FREE(0x10),
+                 ALLOC(0x20, 500, 101), STAMP(5025));
+    trace_finish(trace, 5030, NULL);
+}
+
+/* The merged slices contain the numbers that each process has in a history of its own, and each
+ * group belongs to one process. */
+static void a_merged_profile_keeps_its_processes_apart(void **state) {
+    (void)state;
+    struct trace_builder traces[2];
+    write_small(&traces[0]);
+    write_other(&traces[1]);
+    struct ag_profile *merged, *parts[] = {open_trace(&traces[0]), open_trace(&traces[1])};
+    assert_int_equal(ag_profile_merge(parts, 2, &merged), 0);
+    assert_int_equal(ag_profile_n_processes(merged), 2);
+    struct ag_outline outline;
+    struct ag_history history;
+    static struct seen seen;
+    seen.count = 0;
+    assert_int_equal(ag_outline_make(merged, 100, 100, &outline), 0);
+    assert_int_equal(outline.n_groups, 3);
+    const uint32_t parse = group_that_allocated(&outline, 108),
+                   print = group_that_allocated(&outline, 1030),
+                   other = group_that_allocated(&outline, 4500);
+    assert_int_equal(outline.groups[parse].process, 0);
+    assert_int_equal(outline.groups[print].process, 0);
+    assert_int_equal(outline.groups[other].process, 1);
+    assert_int_equal(ag_history_make(merged, &outline, 4, see, &seen, &history), 0);
+    assert_int_equal(history.slice_ns, 26);
+    assert_int_equal(history.n_processes, 2);
+    static const uint64_t peaks[] = {130, 1100, 1100, 108}, ends[] = {100, 1100, 108, 8};
+    const struct ag_history_process *first = &history.processes[0], *second = &history.processes[1];
+    assert_int_equal(first->first_slice, 0);
+    assert_int_equal(first->end_slice, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(first->slices[i].peak_bytes, peaks[i]);
+        assert_int_equal(first->slices[i].in_use_bytes, ends[i]);
+    }
+    assert_int_equal(second->first_slice, 1);
+    assert_int_equal(second->end_slice, 3);
+    assert_int_equal(second->slices[0].peak_bytes, 4000);
+    assert_int_equal(second->slices[0].in_use_bytes, 4000);
+    assert_int_equal(second->slices[1].peak_bytes, 4000);
+    assert_true(second->slices[1].peak_time_ns < 2 * 26); /* the peak is before the slice */
+    assert_int_equal(second->slices[1].in_use_bytes, 500);
+    assert_int_equal(history.slices[0].in_use_bytes, 100);
+    assert_int_equal(history.slices[1].in_use_bytes, 1100 + 4000);
+    assert_int_equal(history.slices[1].allocated_bytes, 1000 + 4000);
+    assert_int_equal(history.slices[2].in_use_bytes, 108); /* the second process has ended */
+    assert_int_equal(history.slices[3].in_use_bytes, 8);
+    assert_int_equal(entry(&seen, 1, other)->rise_bytes, 4000);
+    assert_int_equal(entry(&seen, 1, print)->rise_bytes, 1000);
+    assert_int_equal(entry(&seen, 2, other)->freed_bytes, 4000);
+    assert_int_equal(entry(&seen, 2, other)->allocated_bytes, 500);
+    assert_int_equal(entry(&seen, 2, parse)->allocated_bytes, 8);
+    assert_int_equal(history.n_threads, 3);
+    assert_int_equal(history.n_leaks, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(history.leaks[i].slice, 2);
+        assert_int_equal(history.leaks[i].bytes, history.leaks[i].group == other ? 500 : 8);
+    }
+    ag_history_done(&history);
+    ag_outline_done(&outline);
+    ag_profile_close(merged);
+    trace_end(&traces[0]);
+    trace_end(&traces[1]);
+}
+
+/* Nodes of two processes with the same frames count once for the limit of nodes. */
+static void equal_processes_share_the_nodes_of_an_outline(void **state) {
+    (void)state;
+    struct trace_builder traces[2];
+    write_small(&traces[0]);
+    write_small(&traces[1]);
+    struct ag_profile *merged, *parts[] = {open_trace(&traces[0]), open_trace(&traces[1])};
+    assert_int_equal(ag_profile_merge(parts, 2, &merged), 0);
+    struct ag_outline outline;
+    assert_int_equal(ag_outline_make(merged, /* most_nodes= */ 3, 100, &outline), 0);
+    assert_int_equal(outline.n_nodes, 1 + 3); /* the root, main, parse and print */
+    assert_int_equal(outline.n_groups, 4);
+    for (size_t i = 0; i < outline.n_nodes; i++) {
+        assert_int_not_equal(outline.nodes[i].frame, AG_OUTLINE_OTHER);
+    }
+    ag_outline_done(&outline);
+    ag_profile_close(merged);
+    trace_end(&traces[0]);
+    trace_end(&traces[1]);
 }
 
 /* main calls f, which calls itself to a depth of 20 levels; each level calls 10 leaves (functions
@@ -458,6 +556,8 @@ static void a_type_that_is_known_late_brings_a_block_to_its_group(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_show_changes_peaks_and_blocks),
+        cmocka_unit_test(a_merged_profile_keeps_its_processes_apart),
+        cmocka_unit_test(equal_processes_share_the_nodes_of_an_outline),
         cmocka_unit_test(an_outline_keeps_total_and_own_sums),
         cmocka_unit_test(folding_leaves_few_entries_and_keeps_the_sums),
         cmocka_unit_test(folding_reaches_the_root_of_deep_stacks),

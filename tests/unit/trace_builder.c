@@ -19,6 +19,10 @@ static struct ag_bytes bytes_of(const char *text) {
 }
 
 void trace_begin(struct trace_builder *builder, uint64_t start_ns) {
+    trace_begin_at(builder, start_ns, /* realtime_ns= */ 0);
+}
+
+void trace_begin_at(struct trace_builder *builder, uint64_t start_ns, uint64_t realtime_ns) {
     *builder = (struct trace_builder){.fd = memfd_create("trace", MFD_CLOEXEC)};
     assert_true(builder->fd >= 0);
     snprintf(builder->path, sizeof(builder->path), "/proc/self/fd/%d", builder->fd);
@@ -31,6 +35,7 @@ void trace_begin(struct trace_builder *builder, uint64_t start_ns) {
         {.kind = AG_RECORD_PROCESS,
          .u.process = {.pid = 4711,
                        .start_ns = start_ns,
+                       .start_realtime_ns = realtime_ns,
                        .exe = bytes_of("/usr/bin/program"),
                        .n_arguments = 3,
                        .command = {.data = command, .length = sizeof(command)}}},

@@ -32,6 +32,8 @@ struct trace_builder {
  * trace has heap 0, "malloc", and the vias (allocation functions) 0, malloc, and 1, realloc. Its
  * file is in memory, and disappears at trace_end. */
 void trace_begin(struct trace_builder *builder, uint64_t start_ns);
+/* REALTIME_NS: the time of day at the start; trace_begin sets 0. */
+void trace_begin_at(struct trace_builder *builder, uint64_t start_ns, uint64_t realtime_ns);
 void trace_record(struct trace_builder *builder, const struct ag_record *record);
 void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, size_t count);
 void trace_calls(struct trace_builder *builder, const struct ag_call_path *paths, size_t count);

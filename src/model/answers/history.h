@@ -1,7 +1,9 @@
 /* history.h: computes what each group of an outline allocated and freed in each slice of the
  * recording's time, and the sizes and lifetimes of the blocks that were allocated in the slice. An
  * outline is a shortened call tree; a group contains the stacks of one of its nodes (see
- * outline.h). ag_history_make makes one pass over the events.
+ * outline.h). ag_history_make makes one pass over the events. For a merged profile it makes one
+ * pass over the events of each process, and the slices divide the time from the start of the first
+ * process to the end of the last.
  *
  * Slices have equal length. The exact time of an event is unknown, because a trace contains stamps
  * (times) only between some events of a thread. An event belongs to the slice that contains the
@@ -34,6 +36,11 @@ struct ag_history_entry {
     /* change of what the group has in use, from the start of the slice to the slice's peak */
     int64_t rise_blocks, rise_bytes;
 };
+/* What one process of a merged profile had in use in each slice in which it lived. */
+struct ag_history_process {
+    size_t first_slice, end_slice;         /* it lived from first_slice to end_slice - 1 */
+    const struct ag_history_slice *slices; /* index: slice - first_slice */
+};
 /* Returns 0; or a negative errno, which ag_history_make returns after its pass, without further
  * visits. */
 typedef int ag_history_visit(void *context, size_t slice, const struct ag_history_entry *entries,
@@ -63,7 +70,13 @@ struct ag_history_orders {
 struct ag_history {
     size_t n_slices, n_groups;
     uint64_t slice_ns;
+    /* Of a merged profile: the sums over the processes that live; the peak is the highest point of
+     * the profile's timeline in the slice, because the time of a process' events is not known
+     * exactly enough to add up the processes between two points. */
     struct ag_history_slice *slices;
+    struct ag_history_process *processes;  /* NULL: the profile is not merged */
+    struct ag_history_slice *of_processes; /* the memory of processes[i].slices */
+    size_t n_processes;
     /* index: slice of the allocation * AG_HISTORY_ORDERS + order; `lifetimes` counts only freed
      * blocks */
     struct ag_history_count *sizes, *lifetimes;
@@ -79,8 +92,9 @@ struct ag_history {
     size_t n_pairs, n_leaks;
 };
 
-/* Calls VISIT for each slice in the order of time, with its entries sorted by group. 0 or a
- * negative errno; in either case the caller calls ag_history_done. */
+/* Calls VISIT for each slice in the order of time, with its entries sorted by group; for a merged
+ * profile first for the slices of the first process, then for those of the second, and so on. 0 or
+ * a negative errno; in either case the caller calls ag_history_done. */
 int ag_history_make(struct ag_profile *profile, const struct ag_outline *outline, size_t n_slices,
                     ag_history_visit *visit, void *context, struct ag_history *ret_history);
 void ag_history_done(struct ag_history *history);

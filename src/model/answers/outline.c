@@ -6,7 +6,12 @@
  * a node is the sum over all stacks that contain it. So the weight of a parent is at least that of
  * its child, and the nodes whose weight is above a limit form a tree. The outline contains these
  * ("kept") nodes. The lowest limit with few enough nodes is found by bisection. The bisection needs
- * about forty loops over the nodes, which take half a second for three million nodes. */
+ * about forty loops over the nodes, which take half a second for three million nodes.
+ *
+ * A merged profile has nodes of its own for each process. Nodes with the same frames on the way to
+ * the root are one node of the outline, so their weights and rows are added up at the first of them
+ * (the twin of the others). Otherwise the tree of a hundred equal processes would be cut as if it
+ * had a hundred times more nodes. */
 #include "model/answers/outline.h"
 
 #include <errno.h>
@@ -40,11 +45,17 @@ const char ag_outline_other_labels[] = "other labels";
 struct cutting {
     struct ag_profile *profile;
     struct ag_outline *outline;
-    /* by node: sum of the weights of all stacks that contain it */
+    /* by node: the first node with the same frames on the way to the root; NULL: the profile is of
+     * one process, and each node is its own twin */
+    uint32_t *twin;
+    /* by node, for nodes that are their own twins: sum of the weights of all stacks that contain
+     * it */
     double *weight;
-    uint32_t *rows_at; /* by node: number of rows (stacks of the profile) that end in it */
-    /* has_other_labels: by node, whether rows with OTHER_LABELS end in the node. has_cut_child: by
-     * node, whether a child of the node is not kept. */
+    /* by node, for nodes that are their own twins: number of rows (stacks of the profile) that end
+     * in it */
+    uint32_t *rows_at;
+    /* For nodes that are their own twins. has_other_labels: by node, whether rows with OTHER_LABELS
+     * end in the node. has_cut_child: by node, whether a child of the node is not kept. */
     uint8_t *has_other_labels, *has_cut_child;
     const uint32_t *label_of_row; /* NULL: no block has a label */
     const uint32_t *left_out;     /* by site, see ag_profile_left_out (blamed_lines.h) */
@@ -53,7 +64,7 @@ struct cutting {
     double limit;
     /* place << 32 | frame -> place; the frame has the bit LEFT_OUT if folding leaves it out */
     struct ag_index_map by_step;
-    /* The next four maps find the group of a row. One key cannot contain all properties of a group,
+    /* The next five maps find the group of a row. One key cannot contain all properties of a group,
      * so each map adds one property to the number that the previous map has for the row. */
     struct ag_index_map by_via; /* place << VIA_BITS | via (allocation function) -> a number */
     /* (number that by_via has for the row) << 32 | frame of the blamed line -> another number; the
@@ -62,8 +73,11 @@ struct cutting {
     /* for rows with a label: (number that by_line has for the row) << 32 | label -> another
      * number */
     struct ag_index_map by_label;
-    /* number << 32 | text of the type -> group. The number is the one that by_label has for the row
-     * or, for a row without a label, the one that by_line has. */
+    /* for rows of other processes than the first: (number that by_label has for the row or, for a
+     * row without a label, the one that by_line has) << 32 | process -> another number */
+    struct ag_index_map by_process;
+    /* number << 32 | text of the type -> group. The number is the one that the last of the maps
+     * above has for the row. */
     struct ag_index_map by_group;
     uint32_t n_numbers;
 };
@@ -90,12 +104,44 @@ static uint32_t label_of(const struct cutting *cutting, size_t row) {
     return cutting->label_of_row ? cutting->label_of_row[row] : NO_LABEL;
 }
 
+static uint32_t twin_of(const struct cutting *cutting, uint32_t node) {
+    return cutting->twin ? cutting->twin[node] : node;
+}
+
+/* Finds the twins of the nodes of a merged profile. The key of a node is a hash of its frames and
+ * of the twin of its parent; two different nodes have the same hash with a probability of 2^-64.
+ * */
+static int find_twins(struct cutting *cutting) {
+    struct ag_profile *profile = cutting->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    struct ag_index_map known = {0};
+    int r = 0;
+    cutting->twin = calloc(nodes->count + 1, sizeof(*cutting->twin));
+    if (!cutting->twin) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < nodes->count && r == 0; i++) {
+        size_t n;
+        const uint32_t *frames = ag_profile_node_frames(profile, i, &n);
+        const uint32_t parent = nodes->nodes[i].parent;
+        const uint64_t key =
+            ag_keyed_hash_pair(ag_keyed_hash_bytes(frames, n * sizeof(*frames)),
+                               (uint64_t)cutting->left_out[nodes->nodes[i].site] << 32 |
+                                   (AG_IS_ROOT(parent) ? parent : cutting->twin[parent]));
+        const uint32_t found = ag_index_map_find(&known, key);
+        cutting->twin[i] = found != AG_INDEX_NONE ? found : i;
+        r = found != AG_INDEX_NONE ? 0 : ag_index_map_insert(&known, key, i);
+    }
+    ag_index_map_done(&known);
+    return r;
+}
+
 static void weigh(struct cutting *cutting, const struct ag_metrics *whole) {
     const struct ag_profile *profile = cutting->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     for (size_t i = 0; i < profile->n_rows; i++) {
-        const uint32_t node = profile->row_nodes[i];
-        if (!AG_IS_ROOT(node)) {
+        if (!AG_IS_ROOT(profile->row_nodes[i])) {
+            const uint32_t node = twin_of(cutting, profile->row_nodes[i]);
             const bool is_other = label_of(cutting, i) == OTHER_LABELS;
             cutting->weight[node] += weight_of(&profile->rows[i].metrics, whole);
             cutting->rows_at[node] += !(is_other && cutting->has_other_labels[node]);
@@ -104,13 +150,14 @@ static void weigh(struct cutting *cutting, const struct ag_metrics *whole) {
     }
     for (size_t i = nodes->count; i-- > 0;) {
         if (!AG_IS_ROOT(nodes->nodes[i].parent)) {
-            cutting->weight[nodes->nodes[i].parent] += cutting->weight[i];
+            cutting->weight[twin_of(cutting, nodes->nodes[i].parent)] += cutting->weight[i];
         }
     }
 }
 
 static bool is_kept(const struct cutting *cutting, uint32_t node) {
-    return cutting->weight[node] > 0 && cutting->weight[node] >= cutting->limit;
+    const double weight = cutting->weight[twin_of(cutting, node)];
+    return weight > 0 && weight >= cutting->limit;
 }
 
 /* Returns whether the nodes with at least weight LIMIT, and their groups, are few enough. Sets
@@ -121,11 +168,14 @@ static bool fits(struct cutting *cutting, double limit, size_t most_nodes, size_
     cutting->limit = limit;
     memset(cutting->has_cut_child, 0, nodes->count);
     for (size_t i = nodes->count; i-- > 0;) {
+        if (twin_of(cutting, (uint32_t)i) != i) {
+            continue;
+        }
         if (is_kept(cutting, (uint32_t)i)) {
             n_nodes++;
             n_groups += cutting->rows_at[i] + cutting->has_cut_child[i];
         } else if (cutting->weight[i] > 0 && !AG_IS_ROOT(nodes->nodes[i].parent)) {
-            cutting->has_cut_child[nodes->nodes[i].parent] = 1;
+            cutting->has_cut_child[twin_of(cutting, nodes->nodes[i].parent)] = 1;
         }
     }
     return n_nodes <= most_nodes && n_groups <= most_groups;
@@ -301,6 +351,10 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     if (r == 0 && label != NO_LABEL) {
         r = number_of(cutting, &cutting->by_label, (uint64_t)number << 32 | label, &number);
     }
+    if (r == 0 && like->process != 0) {
+        r = number_of(cutting, &cutting->by_process, (uint64_t)number << 32 | like->process,
+                      &number);
+    }
     if (r < 0) {
         return r;
     }
@@ -348,6 +402,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
         const struct ag_outline_group like = {
             .node = place,
             .line = lines[profile->line_of_row[i]].frame,
+            .process = ag_profile_process_of_row(profile, i),
             .is_known = ag_profile_known(profile, i) != 0,
             .is_collected = ag_profile_row_is_collected(profile, i),
             .via_name = row->via_name,
@@ -391,7 +446,9 @@ static void outline_stop(struct cutting *cutting) {
     ag_index_map_done(&cutting->by_via);
     ag_index_map_done(&cutting->by_line);
     ag_index_map_done(&cutting->by_label);
+    ag_index_map_done(&cutting->by_process);
     ag_index_map_done(&cutting->by_group);
+    free(cutting->twin);
     free(cutting->weight);
     free(cutting->rows_at);
     free(cutting->has_other_labels);
@@ -405,6 +462,7 @@ static int make(struct ag_profile *profile, const struct ag_metrics *whole,
     struct cutting cutting = {.profile = profile, .outline = outline, .label_of_row = label_of_row};
     int r = outline_start(&cutting);
     r = r < 0 ? r : ag_profile_left_out(profile, &cutting.left_out);
+    r = r < 0 || profile->n_parts == 0 ? r : find_twins(&cutting);
     if (r == 0) {
         weigh(&cutting, whole);
         find_limit(&cutting, most_nodes, most_groups);
@@ -422,13 +480,18 @@ int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_g
     int r = ag_profile_prepare_types(profile);
     r = r < 0 ? r : choose_labels(profile, &profile->total, most_groups, &label_of_row);
     /* The number of groups below "other" nodes is not known before the outline is made. If the
-     * outline has too many groups, it is made again with half of the previous limit of groups. */
+     * outline has too many groups, it is made again with half of the previous limit of groups. If
+     * this does not reduce the groups of a merged profile by a tenth, most of its groups are those
+     * that processes keep apart, and a lower limit would only remove more callers. */
+    size_t n_before = SIZE_MAX;
     for (size_t limit = most_groups, i = 0; r == 0 && i < ATTEMPTS; i++, limit /= 2) {
         ag_outline_done(ret_outline);
         r = make(profile, &profile->total, label_of_row, most_nodes, limit, ret_outline);
-        if (ret_outline->n_groups <= most_groups) {
+        const size_t n = ret_outline->n_groups;
+        if (n <= most_groups || (profile->n_parts > 0 && n > n_before - n_before / 10)) {
             break;
         }
+        n_before = n;
     }
     free(label_of_row);
     return r;

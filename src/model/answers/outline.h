@@ -3,11 +3,11 @@
  * "other" are the functions that allocated; only the call paths to these functions are left out. So
  * the sums of the outline include all stacks.
  *
- * A group contains the stacks that end in one node of the outline and have the same allocation
- * function (via), blamed line (blamed_lines.h), type of blocks and label (a name that the program
- * gives to a part of its work). history.h computes sums by group. A program may set a label for
- * each request that it serves, so only the labels with the largest shares have groups of their
- * own. */
+ * A group contains the stacks of one process that end in one node of the outline and have the same
+ * allocation function (via), blamed line (blamed_lines.h), type of blocks and label (a name that
+ * the program gives to a part of its work). history.h computes sums by group. A program may set a
+ * label for each request that it serves, so only the labels with the largest shares have groups of
+ * their own. */
 #ifndef AG_OUTLINE_H
 #define AG_OUTLINE_H
 
@@ -31,7 +31,8 @@ struct ag_outline_node {
 };
 struct ag_outline_group {
     uint32_t node;
-    uint32_t line; /* the blamed line: number for ag_profile_frame */
+    uint32_t line;    /* the blamed line: number for ag_profile_frame */
+    uint32_t process; /* number for ag_profile_process */
     /* whether the C or C++ runtime keeps the blocks until the end (known_blocks.h); always false if
      * ag_profile_find_known was not called */
     bool is_known;

@@ -413,8 +413,39 @@ const struct ag_profile_identity *ag_profile_process(const struct ag_profile *pr
     return ag_profile_identity(profile->n_parts > 0 ? profile->parts[number].profile : profile);
 }
 
-/* Returns "make (4711)". */
-static const char *process_label(struct ag_profile *profile, uint32_t number) {
+size_t ag_profile_n_processes(const struct ag_profile *profile) {
+    return profile->n_parts > 0 ? profile->n_parts : 1;
+}
+
+struct ag_profile *ag_profile_of_process(struct ag_profile *profile, uint32_t number) {
+    return profile->n_parts > 0 ? profile->parts[number].profile : profile;
+}
+
+/* Returns the last part whose first row, or first stream if BY_STREAM, is not larger than AT. (A
+ * part without rows begins where the next part begins.) */
+static uint32_t find_part(const struct ag_profile *profile, size_t at, bool by_stream) {
+    size_t low = 0, high = profile->n_parts; /* the part is in [low, high) */
+    while (high > low + 1) {
+        const size_t middle = low + (high - low) / 2;
+        const struct ag_merged_part *part = &profile->parts[middle];
+        if ((by_stream ? part->stream_base : part->row_base) <= at) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (uint32_t)low;
+}
+
+uint32_t ag_profile_process_of_row(const struct ag_profile *profile, size_t row) {
+    return find_part(profile, row, /* by_stream= */ false);
+}
+
+uint32_t ag_profile_process_of_stream(const struct ag_profile *profile, uint32_t stream) {
+    return find_part(profile, stream, /* by_stream= */ true);
+}
+
+const char *ag_profile_process_name(struct ag_profile *profile, uint32_t number) {
     char text[128];
     const struct ag_profile_identity *identity = ag_profile_process(profile, number);
     const char *name = ag_base_name(identity->n_arguments > 0 ? identity->arguments[0]
@@ -427,15 +458,15 @@ static const char *process_label(struct ag_profile *profile, uint32_t number) {
 
 /* The sums of the processes whose traces are merged. In a profile of one trace there is one row. */
 static int sites_by_os_process(struct ag_profile *profile) {
-    const size_t n = profile->n_parts > 0 ? profile->n_parts : 1;
+    const size_t n = ag_profile_n_processes(profile);
     struct ag_site_row *rows = calloc(n, sizeof(*rows));
     if (!rows) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < n; i++) {
         rows[i].frame = (uint32_t)i;
-        rows[i].label = process_label(profile, (uint32_t)i);
-        rows[i].own = *ag_profile_total(profile->n_parts > 0 ? profile->parts[i].profile : profile);
+        rows[i].label = ag_profile_process_name(profile, (uint32_t)i);
+        rows[i].own = *ag_profile_total(ag_profile_of_process(profile, (uint32_t)i));
         rows[i].total = rows[i].own;
     }
     profile->sites[AG_BY_OS_PROCESS] = rows;
