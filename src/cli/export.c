@@ -13,7 +13,6 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "export/export.h"
-#include "model/process_merge.h"
 #include "model/profile.h"
 #include "text/nearest_name.h"
 
@@ -168,29 +167,6 @@ static int set_option(void *context, int id, const char *value) {
     return ag_trace_request_set(&request->trace, id, value);
 }
 
-/* Opens all traces as one profile. Fails if any of them cannot be read, because the exported file
- * would not show that a trace is missing. */
-static int open_merged(const struct request *request, char **paths, int n_paths,
-                       struct ag_profile **ret_profile) {
-    struct ag_profile **parts = calloc((unsigned)n_paths, sizeof *parts);
-    int status = parts ? AG_EXIT_OK : ag_fail(AG_EXIT_FAILURE, "export: %s", strerror(ENOMEM));
-    int n_parts = 0;
-    while (status == AG_EXIT_OK && n_parts < n_paths) {
-        status = ag_trace_request_open(&request->trace, paths[n_parts], &parts[n_parts]);
-        n_parts += status == AG_EXIT_OK;
-    }
-    if (status == AG_EXIT_OK) { /* the merged profile owns the parts from here on */
-        const int r = ag_profile_merge(parts, (size_t)n_parts, ret_profile);
-        status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "export: --merge: %s", strerror(-r)) : status;
-    } else {
-        for (int i = 0; i < n_parts; i++) {
-            (void)ag_profile_close(parts[i]); /* returns NULL */
-        }
-    }
-    free(parts);
-    return status;
-}
-
 static int write_new_file(const struct request *request, const char *trace,
                           struct ag_profile *profile) {
     char message[512] = "";
@@ -212,8 +188,9 @@ static int export_traces(struct request *request, char **paths, int n_paths) {
     if (n_paths > 1) {
         ag_trace_request_share_files(&request->trace);
     }
-    int status = n_paths == 1 ? ag_trace_request_open(&request->trace, paths[0], &profile)
-                              : open_merged(request, paths, n_paths, &profile);
+    int status = n_paths == 1
+                     ? ag_trace_request_open(&request->trace, paths[0], &profile)
+                     : ag_trace_request_open_merged(&request->trace, paths, n_paths, &profile);
     if (status != AG_EXIT_OK) {
         ag_trace_request_unshare_files(&request->trace);
         return status;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "model/answers/collections.h"
 #include "model/answers/functions.h"
 #include "model/answers/program_mappings.h"
+#include "model/process_merge.h"
 #include "report/report.h"
 #include "symbol/decoder.h"
 #include "writer/writer.h"
@@ -178,6 +180,29 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
         ag_say("%s: %s; continuing with the readable part", command, copy_message);
     }
     return AG_EXIT_OK;
+}
+
+int ag_trace_request_open_merged(const struct ag_trace_request *request, char **paths, int n_paths,
+                                 struct ag_profile **ret_profile) {
+    struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
+    int status =
+        parts ? AG_EXIT_OK : ag_fail(AG_EXIT_FAILURE, "%s: %s", request->command, strerror(ENOMEM));
+    int n_parts = 0;
+    while (status == AG_EXIT_OK && n_parts < n_paths) {
+        status = ag_trace_request_open(request, paths[n_parts], &parts[n_parts]);
+        n_parts += status == AG_EXIT_OK;
+    }
+    if (status == AG_EXIT_OK) { /* the merged profile owns the parts from here on */
+        const int r = ag_profile_merge(parts, (size_t)n_parts, ret_profile);
+        status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "%s: --merge: %s", request->command, strerror(-r))
+                       : status;
+    } else {
+        for (int i = 0; i < n_parts; i++) {
+            (void)ag_profile_close(parts[i]); /* returns NULL */
+        }
+    }
+    free(parts);
+    return status;
 }
 
 struct missing_said {

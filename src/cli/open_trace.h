@@ -43,8 +43,8 @@ enum ag_trace_option {
 /* Sets all options to their defaults. REQUEST must not be copied or moved afterwards, because it
  * contains pointers to itself. */
 void ag_trace_request_start(struct ag_trace_request *request, const char *command);
-/* ag_trace_request_set, ag_trace_request_end_time and ag_trace_request_open print errors and return
- * an exit status.
+/* ag_trace_request_set, ag_trace_request_end_time, ag_trace_request_open and
+ * ag_trace_request_open_merged print errors and return an exit status.
  *
  * ag_trace_request_set stores an option: one of enum ag_trace_option, or the option that the
  * decoder of a runtime adds (AG_OPTION_OF_DECODERS and larger ids). A decoder is the code that
@@ -60,6 +60,10 @@ void ag_trace_request_share_files(struct ag_trace_request *request);
 void ag_trace_request_unshare_files(struct ag_trace_request *request);
 int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
                           struct ag_profile **ret_profile);
+/* Opens all traces as one profile (model/process_merge.h). Fails if any of them cannot be read, for
+ * commands whose output could not show that a trace is missing. */
+int ag_trace_request_open_merged(const struct ag_trace_request *request, char **paths, int n_paths,
+                                 struct ag_profile **ret_profile);
 
 /* Prints to standard error what is missing from the trace, one message per line of ag_missing_lines
  * (report/report.h): for commands whose output format cannot contain such messages. Call the
