@@ -1,5 +1,6 @@
-/* view.c: `allogram view`: writes one HTML page about a trace, or about two, and opens it in the
- * browser if there is one. */
+/* view.c: `allogram view`: writes one HTML page about a trace, about two traces to compare them, or
+ * about the traces of all processes of a recording together, and opens it in the browser if there
+ * is one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +19,15 @@
 #include "model/profile.h"
 #include "page/html_page.h"
 
-enum { OPTION_NO_OPEN = AG_OPTION_LONG_ONLY, PATH_BYTES = 4096 };
+enum { OPTION_NO_OPEN = AG_OPTION_LONG_ONLY, OPTION_MERGE, PATH_BYTES = 4096 };
 static const struct ag_option table[] = {
     {'o', "output", "OUT.html",
      "file of the page; an existing file is replaced, unless it is\n"
      "a trace; -: standard output (default: the trace's name with\n"
-     ".html, in this folder)"},
+     ".html, or .tree.html if traces are merged, in this folder)"},
+    {OPTION_MERGE, "merge", NULL,
+     "one page about all traces together, also if there are only two;\n"
+     "three or more traces are always merged"},
     {OPTION_NO_OPEN, "no-open", NULL, "do not open the page in a browser"},
     AG_OPTION_OF_QUIET,
     {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
@@ -36,7 +40,7 @@ static const struct ag_option table[] = {
 struct view_request { /* what the command line requests */
     struct ag_trace_request trace;
     const char *output;
-    bool opens;
+    bool opens, is_merged;
 };
 
 static int set_option(void *context, int id, const char *value) {
@@ -48,12 +52,16 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_NO_OPEN:
         request->opens = false;
         return AG_EXIT_OK;
+    case OPTION_MERGE:
+        request->is_merged = true;
+        return AG_EXIT_OK;
     }
     return ag_trace_request_set(&request->trace, id, value);
 }
 
-/* Makes "allogram.jq.4711.html" from "/tmp/allogram.jq.4711.allogram". */
-static void name_output(char *to, size_t capacity, const char *trace) {
+/* Makes "allogram.jq.4711.html" from "/tmp/allogram.jq.4711.allogram"; if traces are merged,
+ * "allogram.jq.4711.tree.html", so that the page of a single trace is not replaced. */
+static void name_output(char *to, size_t capacity, const char *trace, bool is_merged) {
     const char *slash = strrchr(trace, '/');
     const char *name = slash ? slash + 1 : trace;
     static const char ending[] = ".allogram";
@@ -61,7 +69,7 @@ static void name_output(char *to, size_t capacity, const char *trace) {
     if (length > sizeof(ending) && strcmp(name + length - (sizeof(ending) - 1), ending) == 0) {
         length -= sizeof(ending) - 1;
     }
-    snprintf(to, capacity, "%.*s.html", (int)length, name);
+    snprintf(to, capacity, "%.*s%s.html", (int)length, name, is_merged ? ".tree" : "");
 }
 
 static int write_page(FILE *out, const char *name, struct ag_profile *profile,
@@ -116,11 +124,13 @@ static int view_traces(const struct view_request *request, char **paths, int n_p
     if (request->output) {
         snprintf(output, sizeof output, "%s", request->output);
     } else {
-        name_output(output, sizeof output, paths[0]);
+        name_output(output, sizeof output, paths[0], request->is_merged);
     }
     struct ag_profile *profile = NULL, *before = NULL;
-    int status = ag_trace_request_open(&request->trace, paths[0], &profile);
-    if (status == AG_EXIT_OK && n_paths == 2) {
+    int status = request->is_merged
+                     ? ag_trace_request_open_merged(&request->trace, paths, n_paths, &profile)
+                     : ag_trace_request_open(&request->trace, paths[0], &profile);
+    if (status == AG_EXIT_OK && n_paths == 2 && !request->is_merged) {
         status = ag_trace_request_open(&request->trace, paths[1], &before);
     }
     if (status == AG_EXIT_OK && strcmp(output, "-") == 0) {
@@ -146,22 +156,30 @@ int ag_command_view(int argc, char **argv) {
     struct view_request request = {.opens = true};
     ag_trace_request_start(&request.trace, "view");
     struct ag_options options = {
-        .usage = "view TRACE [BEFORE] [OPTIONS]",
+        .usage = "view TRACE [BEFORE | TRACE...] [OPTIONS]",
         .about = "Writes a trace as one self-contained HTML page; with BEFORE, also what grew and\n"
-                 "what shrank since then.",
+                 "what shrank since then. --merge, or more than two traces: one page about all\n"
+                 "processes of a recording.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
     if (!ag_options_read(&options, argc, argv, set_option, &request)) {
         return options.status;
     }
-    if (options.n_operands < 1 || options.n_operands > 2) {
-        return ag_options_refuse_operands(&options, "trace", "one trace, or two to compare",
+    if (options.n_operands < 1) {
+        return ag_options_refuse_operands(&options, "trace", "traces",
                                           "view allogram.ls.4711.allogram");
     }
+    const int n = options.n_operands;
+    request.is_merged = n > 2 || (request.is_merged && n > 1);
     if (ag_html_page_missing()) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());
     }
     request.trace.prints_early = request.output != NULL && strcmp(request.output, "-") == 0;
-    return view_traces(&request, options.operands, options.n_operands);
+    if (request.is_merged) {
+        ag_trace_request_share_files(&request.trace);
+    }
+    const int status = view_traces(&request, options.operands, n);
+    ag_trace_request_unshare_files(&request.trace);
+    return status;
 }

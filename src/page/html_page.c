@@ -23,6 +23,8 @@ enum {
     SLICES_MOST = 256,
     NODES_MOST = 120000,
     GROUPS_MOST = 12000,
+    GROUPS_OF_PROCESS = 300, /* more for each process, if several traces are merged */
+    GROUPS_OF_PROCESSES_MOST = 100000,
     ENTRIES_MOST = 1000000,
 };
 
@@ -39,6 +41,14 @@ static size_t n_slices_of(const struct ag_profile *profile) {
     return ticks < SLICES_MOST ? (size_t)ticks : SLICES_MOST;
 }
 
+/* A group belongs to one process, so the number of groups that folding leaves grows with the number
+ * of processes. */
+static size_t most_groups_of(const struct ag_profile *profile) {
+    const size_t of_processes = (ag_profile_n_processes(profile) - 1) * GROUPS_OF_PROCESS;
+    return GROUPS_MOST +
+           (of_processes < GROUPS_OF_PROCESSES_MOST ? of_processes : GROUPS_OF_PROCESSES_MOST);
+}
+
 static void end_trace(struct ag_page_trace *trace) {
     ag_outline_done(&trace->outline);
     ag_history_done(&trace->history);
@@ -52,7 +62,9 @@ static int write_trace(struct ag_page_trace *trace, FILE *out) {
     const size_t n_slices = has_history ? n_slices_of(trace->profile) : 0;
     uint32_t *target = NULL;
     int r = ag_profile_find_known(trace->profile);
-    r = r < 0 ? r : ag_outline_make(trace->profile, NODES_MOST, GROUPS_MOST, &trace->outline);
+    r = r < 0 ? r
+              : ag_outline_make(trace->profile, NODES_MOST, most_groups_of(trace->profile),
+                                &trace->outline);
     r = r < 0 ? r : ag_slice_log_init(&trace->log, n_slices, trace->outline.n_groups);
     if (r == 0 && has_history) {
         r = ag_history_make(trace->profile, &trace->outline, n_slices, ag_slice_log_add,

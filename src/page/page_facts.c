@@ -2,7 +2,7 @@
  * the summary with the keys of `report --json`, what was lost, the memory that the program mapped
  * itself, the timeline, and the numbers of each slice (one of up to 256 equal parts of the
  * recording). For trace number 0 of the page it also writes the resident memory, the findings and
- * the sums of function counters.
+ * the sums of function counters; for a merged profile also its processes.
  *
  * The JSON is inside of HTML, where "<", ">" and "&" could be read as markup. JSON contains them
  * only in strings, so each is written as an escape such as \u003c. */
@@ -238,6 +238,33 @@ static void write_findings(struct ag_json *json, const struct ag_page_trace *tra
     ag_json_bool(json, "findings_complete", !trace->findings.is_partial);
 }
 
+/* Writes the processes of a merged profile: "process_tree" is what `report --view=process_tree
+ * --json` prints, "process_files" has the file of each process, by the numbers of processes in the
+ * other blocks of the page. */
+static int write_process_tree(struct ag_json *json, struct ag_profile *profile) {
+    static const struct ag_report_options options = {.size = sizeof(options), .is_json = true};
+    char message[512];
+    struct ag_view view = {.options = &options,
+                           .sort = AG_METRIC_PEAK_BYTES,
+                           .limit = UINT64_MAX,
+                           .json = json,
+                           .message = message,
+                           .processes = ag_processes_shown_new()};
+    int r = view.processes != NULL ? ag_processes_shown_add(view.processes, profile) : -ENOMEM;
+    if (r == 0) {
+        ag_json_open(json, "process_tree", '{');
+        r = ag_process_tree_view_json(&view);
+        ag_json_close(json, '}');
+    }
+    ag_json_open(json, "process_files", '[');
+    for (uint32_t i = 0; i < ag_profile_n_processes(profile); i++) {
+        ag_json_string(json, NULL, ag_profile_process(profile, i)->file);
+    }
+    ag_json_close(json, ']');
+    ag_processes_shown_free(view.processes);
+    return r;
+}
+
 static int write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "schema", "allogram-page/1");
@@ -246,6 +273,9 @@ static int write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     write_losses(json, trace->profile);
     int r = write_program_mappings(json, trace->profile);
     r = r == 0 && trace->number == 0 ? ag_resident_facts_write(json, trace->profile) : r;
+    if (r == 0 && ag_profile_identity(trace->profile)->n_processes > 1) {
+        r = write_process_tree(json, trace->profile);
+    }
     write_timeline(json, trace->profile);
     if (trace->history.n_slices > 0) {
         write_slices(json, &trace->history);

@@ -1,8 +1,8 @@
 /* page_tables.c: numbers the frames, nodes and groups that the page needs, without gaps, and writes
  * the tables of the page, each as a block (data_block.h). The nodes are those of the outline: the
  * call tree without its small parts (model/answers/outline.h). A group is the stacks that end in
- * one node, with one allocation function ("via"), one blamed line, one type and one label. A slice
- * is one of up to 256 equal parts of the recording.
+ * one node, of one process, with one allocation function ("via"), one blamed line, one type and one
+ * label. A slice is one of up to 256 equal parts of the recording.
  *
  * frames, nodes, groups, totals, history, calls and paths are written column by column, because
  * similar values next to each other compress better. u is a varint (LEB128), s a signed one
@@ -20,9 +20,9 @@
  *               node - node at which the folded stack begins (ag_outline_folded_start), u flags (1
  *               the blocks are known, see known_blocks.h; 2 a garbage collector frees them), u via,
  *               u type, u label (0 none, 1 the sum of all labels that are too small to be listed,
- *               else its name + 2), then u each metric of struct ag_metrics; in a sampled trace
- *               also the variance of each, and the members heaviest and portion_bytes of struct
- *               ag_metrics, all as the bits of a float
+ *               else its name + 2), u process, then u each metric of struct ag_metrics; in a
+ *               sampled trace also the variance of each, and the members heaviest and portion_bytes
+ *               of struct ag_metrics, all as the bits of a float
  *     totals    only if nodes "other" replace callers: the totals over the whole recording, as
  *               `report --view=sites` shows them, in six tables: by function, by line and by image
  *               of whole stacks, then the same of folded stacks (ag_profile_fold); each table: n;
@@ -35,6 +35,7 @@
  *     leaks     n; u slice of the allocation - that of the previous row, u group, u blocks,
  *               u bytes: the blocks that were never freed
  *     threads   see write_threads
+ *     processes see write_processes; only of a merged profile
  *     calls     see call_tables.c
  *     paths     see call_tables.c
  *
@@ -296,7 +297,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
     struct ag_byte_list nodes = {0}, lines = {0}, starts = {0}, flags = {0}, vias = {0},
-                        types = {0}, labels = {0}, columns[N_COLUMNS] = {{0}};
+                        types = {0}, labels = {0}, processes = {0}, columns[N_COLUMNS] = {{0}};
     const bool is_sampled = ag_profile_identity(trace->profile)->is_sampled;
     int64_t before = 0;
     ag_byte_list_number(&nodes, trace->n_numbers);
@@ -316,6 +317,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         ag_byte_list_number(&vias, ag_name_table_number(&trace->names, group->via_name));
         ag_byte_list_number(&types, ag_name_table_number(&trace->names, group->type));
         ag_byte_list_number(&labels, label_number(trace, group->label));
+        ag_byte_list_number(&processes, group->process);
         add_metrics(columns, &group->metrics, is_sampled);
         if (outline->nodes[outline->nodes[group->node].parent].frame == AG_OUTLINE_OTHER) {
             trace->other_bytes += group->metrics.allocated_bytes;
@@ -327,6 +329,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
     ag_byte_list_join(&nodes, &vias, 1);
     ag_byte_list_join(&nodes, &types, 1);
     ag_byte_list_join(&nodes, &labels, 1);
+    ag_byte_list_join(&nodes, &processes, 1);
     ag_byte_list_join(&nodes, columns, N_COLUMNS);
     return ag_data_block_write(out, trace->number, "groups", &nodes);
 }
@@ -492,6 +495,31 @@ static int write_threads(struct ag_page_trace *trace, FILE *out) {
     return ag_data_block_write(out, trace->number, "threads", &list);
 }
 
+/* The block "processes": for each process u first slice in which it lived, u number of these slices;
+ * then columns of all these slices: u bytes in use at the end of the slice, u bytes in use at the
+ * peak of the slice, u blocks in use at the peak, u 1 if the peak was reached in the slice, 0 if it
+ * is what was in use when the slice began. */
+static int write_processes(const struct ag_page_trace *trace, FILE *out) {
+    const struct ag_history *history = &trace->history;
+    struct ag_byte_list list = {0}, columns[4] = {{0}};
+    for (size_t p = 0; p < history->n_processes; p++) {
+        const struct ag_history_process *process = &history->processes[p];
+        const size_t n_slices = process->end_slice - process->first_slice;
+        ag_byte_list_number(&list, process->first_slice);
+        ag_byte_list_number(&list, n_slices);
+        for (size_t i = 0; i < n_slices; i++) {
+            const struct ag_history_slice *slice = &process->slices[i];
+            const uint64_t start_ns = (process->first_slice + i) * history->slice_ns;
+            ag_byte_list_number(&columns[0], slice->in_use_bytes);
+            ag_byte_list_number(&columns[1], slice->peak_bytes);
+            ag_byte_list_number(&columns[2], slice->peak_blocks);
+            ag_byte_list_number(&columns[3], slice->peak_time_ns >= start_ns);
+        }
+    }
+    ag_byte_list_join(&list, columns, 4);
+    return ag_data_block_write(out, trace->number, "processes", &list);
+}
+
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out) {
     struct numbering numbering = {.trace = trace, .target = target};
     int r = start_numbering(&numbering);
@@ -509,6 +537,7 @@ int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FI
                                        trace->number, out);
         r = r < 0 ? r : write_counts(trace, out);
         r = r < 0 ? r : write_leaks(trace, out);
+        r = r < 0 || trace->history.n_processes == 0 ? r : write_processes(trace, out);
     }
     if (trace->number == 0) { /* the page does not compare calls of two traces */
         r = r < 0 ? r : ag_call_tables_write(trace, out);

@@ -1,10 +1,10 @@
 /* page_tables.h: writes the tables of one trace as blocks (data_block.h) of the page.
  *
  * The outline is the call tree without its small parts (model/answers/outline.h). A group is the
- * stacks that end in one node of the outline, with one allocation function, blamed line, type and
- * label (a name that the program gives to a part of its work). Folding (slice_log.h) replaces small
- * groups by groups at nodes "other" closer to the root, until the tables are small enough for the
- * page. */
+ * stacks of one process that end in one node of the outline, with one allocation function, blamed
+ * line, type and label (a name that the program gives to a part of its work). Folding (slice_log.h)
+ * replaces small groups by groups at nodes "other" closer to the root, until the tables are small
+ * enough for the page. */
 #ifndef AG_PAGE_TABLES_H
 #define AG_PAGE_TABLES_H
 
@@ -32,8 +32,8 @@ struct ag_page_trace { /* the state of one trace while its part of the page is w
     uint32_t finding_frames[AG_FINDINGS_MOST];
 };
 
-/* Writes the blocks frames, nodes, groups, totals, threads, history, counts, leaks, calls, paths
- * and names. If stacks were folded into nodes "other", it also folds the profile (ag_profile_fold).
+/* Writes the blocks frames, nodes, groups, totals, threads, history, counts, leaks, processes,
+ * calls, paths and names. If stacks were folded into nodes "other", it also folds the profile (ag_profile_fold).
  * TARGET is what ag_slice_log_fold (slice_log.h) stored in RET_TARGET. 0 or negative errno. */
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out);
 

@@ -21,6 +21,33 @@ setup() {
     [ "$(ls)" = "$(printf 'probe.html\nsome.html')" ]
 }
 
+@test "--merge, and three traces, write one page about all of them; two traces are compared" {
+    "$ALLOGRAM" run -q -o 'tree.%p.allogram' -- sh -c 'ls >/dev/null; ls >/dev/null' 3>&-
+    traces=(tree.*.allogram)
+    [ "${#traces[@]}" = 3 ]
+    run "$ALLOGRAM" view --no-open "${traces[@]}"
+    [ "$status" -eq 0 ]
+    [ "$output" = "${traces[0]%.allogram}.tree.html" ]
+    grep -q '"process_tree"' "$output"
+    "$ALLOGRAM" view -o - --merge "${traces[@]:0:2}" >two.html
+    grep -q '"process_tree"' two.html
+    ! grep -q 'id="b1-facts"' two.html
+    "$ALLOGRAM" view -o - "${traces[@]:0:2}" >compared.html
+    ! grep -q '"process_tree"' compared.html
+    grep -q 'id="b1-facts"' compared.html
+    "$ALLOGRAM" view -o - --merge "${traces[0]}" | cmp - <("$ALLOGRAM" view -o - "${traces[0]}")
+}
+
+@test "no page is written if one of the traces cannot be read" {
+    for options in '' --merge; do
+        run "$ALLOGRAM" view $options --no-open -o out.html "$TRACE" "$TRACE" /nonexistent.allogram
+        [ "$status" -eq 1 ]
+        [ "${#lines[@]}" = 1 ]
+        [[ $output == *"/nonexistent.allogram"* ]]
+        [ ! -e out.html ]
+    done
+}
+
 @test "an older page is replaced, and - is standard output" {
     echo old >out.html
     run "$ALLOGRAM" view --no-open -o out.html "$TRACE"
@@ -89,8 +116,6 @@ setup() {
     run "$ALLOGRAM" view --no-open -o /nowhere/out.html "$TRACE"
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]
-    run "$ALLOGRAM" view --no-open "$TRACE" "$TRACE" "$TRACE"
-    [ "$status" -eq 2 ]
     run bash -c "'$ALLOGRAM' view -o - '$TRACE' >/dev/full"
     [ "$status" -eq 1 ]
     [ "$output" = "allogram: standard output: No space left on device" ]

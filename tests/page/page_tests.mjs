@@ -3,7 +3,7 @@
 // on this machine are skipped.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { hostname, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -40,6 +40,9 @@ function view(name, ...traces) {
   run(allogram, "view", "--no-open", "-o", `${name}.html`, ...traces.map((t) => `${t}.allogram`));
   return `file://${folder}/${name}.html`;
 }
+
+const tracesOfTree = () => readdirSync(folder).filter((name) => /^tree\..*\.allogram$/.test(name)).sort();
+const reportOfTree = (...options) => report(...tracesOfTree(), ...options);
 
 // ---- opening pages: page.complaints collects errors, dialogs and network requests ----
 
@@ -240,6 +243,98 @@ const tests = {
     for (const key of Object.keys(facts)) {
       if (key in summary) equal(facts[key], summary[key], key);
     }
+  },
+
+  "the page of several traces has the numbers of report --merge and of each trace, and the process tree": async (browser, urls) => {
+    const page = await open(browser, urls.tree);
+    const facts = await page.evaluate(() => window.allogram.trace.facts);
+    const summary = reportOfTree("--merge");
+    for (const key of Object.keys(facts.summary)) {
+      if (key in summary) equal(facts.summary[key], summary[key], key);
+    }
+    const tree = reportOfTree("--view=process_tree");
+    equal(facts.process_tree, { processes: tree.processes, total: tree.total, repeated_traces: 0 }, "process tree");
+    equal(facts.process_files, tracesOfTree(), "files");
+    equal(facts.findings.map(({ frame, ...finding }) => finding), summary.findings, "findings");
+    check(tree.processes.some((row) => row.was_executed) && tree.processes.length >= 5, `a tree with an executed program: ${tree.processes.length}`);
+
+    await historyIsThere(page);
+    const ofRange = (from, to) => page.evaluate(([first, last]) => {
+      const { allogram: app } = window;
+      app.range = new app.range.constructor(app.trace, first, last < 0 ? app.trace.facts.slices.count : last);
+      app.range.isWhole = false; // computes the sums from the slices
+      return app.range.total("peak_bytes");
+    }, [from, to]);
+    for (const fold of ["auto", "none"]) {
+      await page.evaluate((how) => window.allogram.set({ fold: how, process: 0 }), fold);
+      const { sites } = reportOfTree("--merge", "--view=sites", `--fold=${fold}`);
+      const wanted = sorted(sitesOfReport(sites, METRICS), METRICS);
+      equal(sorted(await sitesOfPage(page), METRICS), wanted, `sites of all processes, --fold=${fold}`);
+      await ofRange(0, -1);
+      equal(sorted(await sitesOfPage(page), METRICS), wanted, `sites of all slices, --fold=${fold}`);
+    }
+    for (const { file, ...row } of tree.processes) {
+      const number = facts.process_files.indexOf(file);
+      await page.evaluate((process) => window.allogram.set({ process, fold: "none" }), number + 1);
+      const { sites } = report(file, "--view=sites", "--fold=none");
+      equal(sorted(await sitesOfPage(page), METRICS), sorted(sitesOfReport(sites, METRICS), METRICS), `sites of ${file}`);
+      equal(await page.evaluate((names) => names.map((name) => window.allogram.range.total(name)), METRICS), METRICS.map((name) => row[name]),
+        `sums of ${file}`);
+      equal(await page.evaluate(() => window.allogram.range.peak.bytes), row.peak_bytes, `peak of ${file}`);
+    }
+    // The processes of the tree ran one after the other, so a part of the recording has the peaks of the processes that lived in it.
+    const rows = await page.evaluate(() => window.allogram.trace.processes.map(({ number }) => {
+      const { lives } = window.allogram.trace;
+      return [lives.first[number], lives.first[number] + lives.lengths[number]];
+    }));
+    const peaks = new Map(tree.processes.map((row) => [facts.process_files.indexOf(row.file), row.peak_bytes]));
+    const [longest] = rows.map(([first, end], number) => ({ first, end, number })).sort((a, b) => (b.end - b.first) - (a.end - a.first));
+    check(await ofRange(longest.first, longest.end) >= peaks.get(longest.number), "the peak of a range contains that of a process that lives in it");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "the tab Processes shows the tree, and limits the page to one process": async (browser, urls) => {
+    const page = await open(browser, `${urls.tree}#tab=processes`);
+    const tree = reportOfTree("--view=process_tree");
+    const cells = await page.$$eval("#view tbody tr", (rows) => rows.map((row) => [...row.children].map((cell) => cell.firstChild.textContent)));
+    equal(cells.map((row) => Number(row.at(-4))), tree.processes.map(({ pid }) => pid), "pids in the order of the tree");
+    equal(cells.map((row) => row.at(-2)), tree.processes.map(({ end, exit_status: status, signal }) =>
+      (end === "executed" ? end : signal ? `signal ${signal}` : status === null ? end : `exit ${status}`)), "ends");
+    const sums = await page.evaluate((names) => window.allogram.processRows(names).map(({ facts, sums: own }) => [facts.file, ...names.map((name) => own[name])]),
+      METRICS);
+    const byFile = (rows) => [...rows].sort(([a], [b]) => (a < b ? -1 : 1));
+    equal(byFile(sums), byFile(tree.processes.map((row) => [row.file, ...METRICS.map((name) => row[name])])), "sums of the processes");
+    const title = await page.locator("#facts").innerText();
+    check(title.includes(`${tree.total.processes} processes, ${tree.total.programs} programs`), title);
+    const at = tree.processes.findIndex(({ command }) => command[0].endsWith("forgetful"));
+    const { pid, peak_bytes: peak } = tree.processes[at];
+    await page.locator("#view tbody tr").nth(at).locator("button").click();
+    await page.waitForFunction(() => window.allogram.range.isOfProcess);
+    equal(await page.locator("#process option:checked").innerText().then((text) => text.trim()), `forgetful (${pid})`, "the selected process");
+    check((await page.textContent("#range")).includes(`forgetful (${pid})`), "the text of the range does not name the process");
+    check(await page.locator("#flame").isVisible(), "no flame graph after the click");
+    const highest = await page.evaluate(() => Math.max(...window.allogram.timeline.points.inUse));
+    equal(highest, peak, "the highest point of the curve of the process");
+    const other = await open(browser, page.url());
+    equal(await other.evaluate(() => window.allogram.range.total("peak_bytes")), peak, "peak of the process that the address restores");
+    for (const tab of await page.locator("#tabs button").all()) {
+      await tab.click();
+      await page.waitForTimeout(50);
+    }
+    await page.click("[data-tab=lives]");
+    await page.waitForSelector(".histogram td");
+    equal(await page.locator(".histogram").first().locator("td[title]").allInnerTexts().then((texts) =>
+      texts.map((text) => Number(text.replace(/,/g, ""))).reduce((sum, blocks) => sum + blocks, 0)),
+    tree.processes.find((row) => row.pid === pid).allocated_blocks, "blocks of all sizes");
+    await page.click("[data-tab=flame]");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !window.allogram.range.isOfProcess);
+    const nonsense = await open(browser, `${urls.tree}#process=99999`);
+    check(!(await nonsense.evaluate(() => window.allogram.range.isOfProcess)), "an unknown process in the address is used");
+    equal([page, other, nonsense].map(({ complaints }) => complaints), [[], [], []], "complaints");
+    const single = await open(browser, `${urls.phases}#tab=processes&process=1`);
+    equal(await single.locator("[data-tab=processes]").count(), 0, "the page of one trace has no tab Processes");
+    check(await single.locator("#process").isHidden(), "the page of one trace has a list of processes");
   },
 
   "the tables of functions, lines and images have the numbers of report, also if callers are folded": async (browser, urls) => {
@@ -1200,6 +1295,7 @@ function makePages() {
   record("counted", [join(programs, "counted_functions")]);
   record("table", [join(programs, "../../examples/function_table")]);
   record("paths", [join(programs, "function_counters"), "many_paths"]);
+  run(allogram, "run", "-q", "-o", "tree.%p.allogram", "--", "sh", "-c", '"$0/phases"; "$0/forgetful"; (exec "$0/labelled"); exec "$0/phases" before', programs);
   const lua = existsSync("/usr/bin/lua5.4");
   if (lua) record("lua", ["/usr/bin/lua5.4", join(sources, "lua/lua_cases.lua"), "calls_and_words"], "--calls");
   const erlang = recordErlang();
@@ -1221,6 +1317,7 @@ function makePages() {
     phases: view("phases", "phases"),
     mapped: view("mapped", "mapped"),
     both: view("both", "phases", "before"),
+    tree: view("page_of_tree", ...tracesOfTree().map((name) => name.replace(/\.allogram$/, ""))),
     many: view("many", "many"),
     forgetful: view("forgetful", "forgetful"),
     labelled: view("labelled", "labelled"),

@@ -19,6 +19,6 @@ export function findings({ trace }) {
     const [metric, unit] = SHOWN[finding.kind] ?? ["allocated", "bytes"];
     return { ...finding, metric, unit, fn: trace.functionOf[frame], name: name ?? "", short: shortName(name ?? ""),
       place: source ? `${baseName(source)}${line ? `:${line}${end ? `:${column}-${end}` : ""}` : ""}` : "",
-      text, command: `allogram report ${shellWord(file)} ${options}` };
+      text, command: `allogram report ${shellWord(finding.trace ?? file)} ${options}` };
   });
 }

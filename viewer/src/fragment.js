@@ -4,10 +4,10 @@
 
 export const DEFAULTS = {
   tab: "flame", metric: "peak", unit: "bytes", side: "callers", by: "function",
-  from: 0, to: 0, label: 0, query: "", fn: 0, call: 0, zoom: 0, sort: "", colour: "", counter: "",
+  from: 0, to: 0, label: 0, process: 0, query: "", fn: 0, call: 0, zoom: 0, sort: "", colour: "", counter: "",
   fold: "auto", known: "auto",
 };
-const NUMBERS = ["from", "to", "label", "fn", "call", "zoom"];
+const NUMBERS = ["from", "to", "label", "process", "fn", "call", "zoom"];
 
 export function read(fragment) {
   const state = { ...DEFAULTS };

@@ -4,8 +4,9 @@ import uPlot from "uplot";
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { bytes, inUnit, share, timeTicks, trim } from "./quantity.js";
+import { reportCommand } from "./processes.js";
 import { METRICS } from "./range.js";
-import { quoted, shellWord } from "./shell.js";
+import { quoted } from "./shell.js";
 import { OTHER } from "./trace.js";
 import { LEAST_HINT, sumsByKey } from "./totals.js";
 import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
@@ -158,14 +159,14 @@ async function drawHistory(app, host, isWanted) {
 }
 
 // The command line that shows the function. The function's name is quoted for a regular expression and for
-// a shell.
+// a shell. Times of --from and --to are since the start of each process, so they are left out if there are several.
 function command(app, name) {
   const pattern = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const { range, trace } = app;
-  const window = range.isWhole ? ""
+  const window = range.isWhole || trace.isMerged ? ""
     : ` --from=${range.fromNs}ns --to=${range.toNs}ns${
       ["in_use", "peak"].includes(app.metric) ? " --older" : ""}`;
-  return `allogram report ${shellWord(trace.facts.file)} --view=tree --focus=${
+  return `${reportCommand(trace, range.process)} --view=tree --focus=${
     quoted(`^${pattern}$`)}${window}${trace.isFolded ? "" : " --fold=none"}`;
 }
 
@@ -218,8 +219,9 @@ export function showFunction(app, host) {
       make("div", {}, neighbourTable(app, "Callers", above, total, "In this range no block was allocated or in use."),
         lineTable(app, fn, values, isWanted)), belowTable),
     counts,
-    make("p", { class: "command" }, range.isOfLabel ? make("span", { class: "hint" },
-      "the same in a terminal, of all labels") : null, make("code", {}, commandLine)));
+    make("p", { class: "command" }, range.isOfLabel || (trace.isMerged && !range.isWhole) ? make("span", { class: "hint" },
+      `the same in a terminal, ${[range.isOfLabel && "of all labels", trace.isMerged && !range.isWhole && "of the whole recording"]
+        .filter(Boolean).join(", ")}`) : null, make("code", {}, commandLine)));
   drawHistory(app, curve, isWanted);
   drawCounts(app, counts, isWanted);
   const lines = (title, map) => [title, ...[...map].sort((a, b) => b[1] - a[1]).slice(0, 40)

@@ -66,9 +66,9 @@ export function barsText(title, rows, unit) {
     `  ${label.padEnd(24)} ${inUnit(value, unit).padStart(12)}`)].join("\n");
 }
 
-// Shows the histograms of one label. They cover the whole recording, because the counts of labels are not
+// Shows the histograms of one label or process. They cover the whole recording, because the counts of groups are not
 // stored by slice.
-function showLivesOfLabel(app, host, counts) {
+function showLivesOfGroups(app, host, counts) {
   const { trace, range } = app;
   const isWanted = trace.groups.label.map((_, group) => (range.hasGroup(group) ? 1 : 0));
   const open = trace.groups.in_use_blocks.reduce((sum, blocks, group) =>
@@ -76,7 +76,7 @@ function showLivesOfLabel(app, host, counts) {
   const sizes = sizeRows(groupSums(counts.groupSizes, isWanted));
   const lives = lifetimeRows(groupSums(counts.groupLifetimes, isWanted),
     trace.facts.summary.time_resolution_ns, open, trace.hasCollected);
-  const which = "of the blocks of this label, over the whole recording";
+  const which = `of the blocks of this ${range.isOfProcess ? "process" : "label"}, over the whole recording`;
   fill(host, make("div", { class: "pair" }, bars("Sizes", sizes, "blocks", which),
     bars("Lifetimes", lives, "blocks", which)));
   app.copyText = () => `${barsText("sizes", sizes, "blocks")}\n\n${
@@ -88,8 +88,8 @@ export async function showLives(app, host) {
   const counts = await trace.loadCounts();
   await trace.loadHistory();
   if (!host.isConnected) return;
-  if (range.isOfLabel) {
-    showLivesOfLabel(app, host, counts);
+  if (range.isLimited) {
+    showLivesOfGroups(app, host, counts);
     return;
   }
   const { unit } = state;

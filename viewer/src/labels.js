@@ -36,7 +36,7 @@ function boundsOf(range, metricName, label, value) {
 // The rows of all labels in the range, also while one label is selected: { label, name, sums, value, bounds }
 export function labelRows(app) {
   const { trace, metricName } = app;
-  const range = app.range.all;
+  const range = app.range.of(-1, app.range.process);
   const names = [...new Set([metricName, ...COLUMNS.map(([name]) => name)])];
   return [...sumsOf(range, names)]
     .filter(([, sums]) => names.some((name) => sums[name] !== 0))
@@ -46,7 +46,7 @@ export function labelRows(app) {
 
 export function showLabels(app, host) {
   const { metricName, unitOfMetric: unit } = app;
-  const whole = app.range.all.total(metricName);
+  const whole = app.range.of(-1, app.range.process).total(metricName);
   const matches = app.nameMatcher();
   const rows = labelRows(app).filter((row) => !matches || matches(row.name));
   const body = make("div", { class: "table" });

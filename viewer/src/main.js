@@ -14,6 +14,7 @@ import { showDifference } from "./difference.js";
 import { showLives } from "./histogram.js";
 import { fillChoice, labelText, showLabels } from "./labels.js";
 import { countersOf, Paths } from "./paths.js";
+import { curveOfProcess, fillProcessChoice, processRows, showProcesses } from "./processes.js";
 import { METRICS, Range } from "./range.js";
 import { showSites, siteRows } from "./sites.js";
 import { showStacks } from "./stacks.js";
@@ -71,7 +72,7 @@ function mappedText(mapped) {
     "allogram report --view=mappings";
 }
 const TABS = [
-  ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["labels", "Labels"], ["calls", "Functions"],
+  ["flame", "Flame"], ["processes", "Processes"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["labels", "Labels"], ["calls", "Functions"],
   ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
 ];
 
@@ -135,6 +136,7 @@ class App {
     if (state.fn >= trace.functions.length) state.fn = 0;
     if (state.call > 0 && !trace.hasCalls) state.call = 0;
     if (!trace.hasLabels || !trace.labels.includes(state.label - 1)) state.label = 0;
+    if (!trace.processes[state.process - 1]) state.process = 0;
     if (state.tab === "calls" || state.call > 0) {
       const { count } = await trace.loadCalls();
       if (state.call > count) state.call = 0;
@@ -152,7 +154,9 @@ class App {
         range = new Range(trace, state.from, state.to);
       }
     }
-    this.range = range.of(state.label - 1); // state.label is the label + 1, and 0 for all labels
+    this.range = range.of(state.label - 1, state.process - 1); // state.label is the label + 1, and 0 for all labels; so is state.process
+    if (state.process > 0) await trace.loadLives();
+    this.timeline.showPoints(state.process > 0 ? this.curveOf(state.process - 1) : null);
     this.timeline.setRange(isWhole ? 0 : state.from, isWhole ? slices : state.to);
     this.draw();
   }
@@ -162,11 +166,17 @@ class App {
     const isWhole = from === 0 && to === slices;
     if (isDragging) { // the address changes when the drag ends
       if (!this.trace.history) return;
-      this.range = new Range(this.trace, from, to).of(this.range.label);
+      this.range = new Range(this.trace, from, to).of(this.range.label, this.range.process);
       this.draw();
       return;
     }
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
+  }
+
+  curveOf(process) {
+    this.curves ??= new Map();
+    if (!this.curves.has(process)) this.curves.set(process, curveOfProcess(this.trace, process));
+    return this.curves.get(process);
   }
 
   // The tree of stacks: `tree` has the outermost functions at the top, `inverted` the allocating functions. Both have folded stacks if the page
@@ -274,9 +284,9 @@ class App {
       : (facts.wait_status & 127) === 0 ? `exit ${(facts.wait_status >> 8) & 255}`
         : `signal ${facts.wait_status & 127}`;
     $("facts").textContent = [facts.start_realtime_ns > 0 ? `recorded ${dateText(facts.start_realtime_ns)}` : "",
-      facts.host ? `on ${facts.host}` : "", `pid ${facts.pid}`,
+      facts.host ? `on ${facts.host}` : "", this.trace.isMerged ? this.processesText() : `pid ${facts.pid}`,
       facts.is_observed ? "observed from outside" : facts.mode, time(summary.duration_ns),
-      facts.kernel_kill?.certain ? "killed by the kernel" : facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
+      this.trace.isMerged ? "" : facts.kernel_kill?.certain ? "killed by the kernel" : facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
         "± is the 95 % confidence interval" : ""].filter(Boolean).join(" · ");
     const warnings = [
@@ -315,8 +325,9 @@ class App {
     const numbers = [
       ["allocated", bytes(summary.allocated_bytes) + sure("allocated_bytes"),
         blocksOf(summary.allocated_blocks)],
-      ["peak", bytes(summary.peak_bytes) + sure("peak_bytes"),
-        `${blocksOf(summary.peak_blocks)} at ${time(summary.peak_time_ns)}`],
+      this.trace.isMerged ? ["sum of the peaks", bytes(summary.peak_bytes) + sure("peak_bytes"),
+        `${blocksOf(summary.peak_blocks)}, each process at its own moment`]
+        : ["peak", bytes(summary.peak_bytes) + sure("peak_bytes"), `${blocksOf(summary.peak_blocks)} at ${time(summary.peak_time_ns)}`],
       ["in use at the end", bytes(summary.in_use_bytes_at_end) + sure("in_use_bytes_at_end"),
         blocksOf(summary.in_use_blocks_at_end)],
       ...(this.trace.isSampled ? [] : [["temporary",
@@ -329,6 +340,15 @@ class App {
     ];
     fill($("numbers"), ...numbers.map(([label, number, more]) => make("div", {},
       make("dt", {}, label), make("dd", {}, make("b", {}, number), make("span", {}, more)))));
+  }
+
+  // "3 processes, 4 programs, highest peak 81.0 MiB of cc (4712)"
+  processesText() {
+    const { total } = this.trace.facts.process_tree;
+    const largest = this.trace.processes.filter(Boolean).reduce((a, b) => (b.facts.peak_bytes > a.facts.peak_bytes ? b : a));
+    return `${count(total.processes)} process${total.processes === 1 ? "" : "es"}${
+      total.programs > total.processes ? `, ${count(total.programs)} programs` : ""}, highest peak ${
+      bytes(largest.facts.peak_bytes)} of ${largest.name}`;
   }
 
   // Shows the filter of the recording.
@@ -358,6 +378,7 @@ class App {
 
   tabs() {
     return TABS.filter(([id]) => (id !== "diff" || this.before) &&
+      (id !== "processes" || this.trace.isMerged) &&
       (id !== "types" || this.trace.hasTypes) &&
       (id !== "labels" || this.trace.hasLabels) && (id !== "calls" || this.trace.hasCalls));
   }
@@ -376,6 +397,7 @@ class App {
     }, label)));
     $("search").value = this.state.query;
     if (this.trace.hasLabels) fillChoice(this.trace, $("label"));
+    if (this.trace.isMerged) fillProcessChoice(this.trace, $("process"));
     this.flame = new Flame($("flame-canvas"), {
       onHover: (node) => this.showNode(node < 0 ? this.flame.zoomed : node),
       onPoint: (node, at) => this.showTip(node, at),
@@ -435,6 +457,9 @@ class App {
     for (const button of document.querySelectorAll("[data-colour]")) button.hidden = !isOfBlocks;
     $("label").value = state.label;
     $("label").classList.toggle("chosen", this.range.isOfLabel);
+    $("process").hidden = !isOfBlocks || !this.trace.isMerged;
+    $("process").value = state.process;
+    $("process").classList.toggle("chosen", this.range.isOfProcess);
     this.showTotal(metric, isCalls);
     if ($("search").value !== state.query) $("search").value = state.query;
     $("flame").hidden = !isFlame;
@@ -447,7 +472,7 @@ class App {
   showView() {
     const { state } = this;
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
-      leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls };
+      leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls, processes: showProcesses };
     const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
     // Each view has its own element, so a view that gets its data late does not overwrite the view that was
     // selected after it.
@@ -484,13 +509,16 @@ class App {
         time(range.toNs)}`),
       make("span", {}, range.isWhole ? "drag on the curve to select a part"
         : `${share(range.toNs - range.fromNs, this.trace.facts.summary.duration_ns)} of the recording`),
+      range.isOfProcess ? make("b", {}, this.trace.processes[range.process].name) : null,
       range.isOfLabel ? make("b", {}, labelText(this.trace, range.label)) : null,
       make("span", {}, `allocated ${bytes(range.total("allocated_bytes"))}`),
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
       make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
       range.isOfLabel ? make("button", { class: "link", onclick: () => this.set({ label: 0 }) },
         "all labels") // the peak of a single label is not stored
-        : make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
+        : make("span", {}, peak.timeNs !== null ? `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`
+          : `${range.isOfProcess ? "peak" : "sum of the peaks"} ${bytes(peak.bytes)}`),
+      range.isOfProcess ? make("button", { class: "link", onclick: () => this.set({ process: 0 }) }, "all processes") : null,
       range.isWhole ? null : make("button", { class: "link", onclick: () =>
         this.set({ from: 0, to: 0 }) }, "show all"));
   }
@@ -694,6 +722,7 @@ class App {
       waiting = setTimeout(() => this.set({}, { replaces: true }), 60);
     });
     $("label").addEventListener("change", () => this.set({ label: Number($("label").value) }));
+    $("process").addEventListener("change", () => this.set({ process: Number($("process").value) }));
     $("fold").addEventListener("click", () => this.changeFold());
     $("copy").addEventListener("click", () => this.copy(this.copyText(), $("copy")));
     $("link").addEventListener("click", () => this.copy(location.href, $("link")));
@@ -777,6 +806,7 @@ class App {
     else if (this.state.fn) this.set({ fn: 0 });
     else if (this.state.zoom) this.set({ zoom: 0 });
     else if (this.state.label) this.set({ label: 0 });
+    else if (this.state.process) this.set({ process: 0 });
     else if (this.state.to) this.set({ from: 0, to: 0 });
   }
 
@@ -811,5 +841,6 @@ class App {
 
 const app = new App();
 app.siteRows = (by) => siteRows(app, by);
+app.processRows = (names) => processRows(app, names);
 window.allogram = app; // for the console, and for the tests
 app.start();

@@ -1,11 +1,15 @@
-// range.js: the metrics of each group in a range of slices. A group is the blocks that have the same call path, type and label; a slice is
-// one of up to 256 equal parts of the recording.
+// range.js: the metrics of each group in a range of slices. A group is the blocks of one process that have the same call path, type and
+// label; a slice is one of up to 256 equal parts of the recording.
 //
 // The sums over the whole recording are stored with the groups, so that the first screen does not wait for
 // the history. For any other range, entries of the history (what each group did in each slice) are added up:
 // a million additions take some milliseconds.
+//
+// On a page about several traces, each process has its own peak, as in `allogram report --merge`: the peak of a range is the sum of the peaks
+// that the processes have in this range, at different moments.
 
 import { interval, weightsOf } from "./estimate.js";
+import { peakSlices } from "./processes.js";
 import { unitOf } from "./quantity.js";
 
 export const METRICS = {
@@ -30,6 +34,7 @@ export function peakSlice(facts, from, to) {
 }
 
 const ALL_LABELS = -1;
+const ALL_PROCESSES = -1;
 
 function addUp(history, field, from, to, into, sign = 1) {
   const values = history[field];
@@ -38,12 +43,13 @@ function addUp(history, field, from, to, into, sign = 1) {
 }
 
 export class Range {
-  // The slices [from, to) of a trace. LABEL limits the range to one label; ALL is then the same range with all labels. The range of the
-  // whole recording needs no history.
-  constructor(trace, from, to, { label = ALL_LABELS, all } = {}) {
+  // The slices [from, to) of a trace. LABEL and PROCESS limit the range to one label and to one process; ALL is then the same range without
+  // these limits. The range of the whole recording needs no history.
+  constructor(trace, from, to, { label = ALL_LABELS, process = ALL_PROCESSES, all } = {}) {
     this.label = label;
+    this.process = process;
     this.all = all ?? this;
-    this.ofLabels = all?.ofLabels ?? new Map();
+    this.limited = all?.limited ?? new Map();
     this.trace = trace;
     this.from = from;
     this.to = to;
@@ -51,28 +57,39 @@ export class Range {
     this.cache = new Map();
   }
 
-  // The same range limited to one label. ALL_LABELS returns the range that is not limited.
-  of(label) {
-    if (label === ALL_LABELS) return this.all;
-    if (!this.ofLabels.has(label)) {
-      this.ofLabels.set(label, new Range(this.trace, this.from, this.to, { label, all: this.all }));
+  // The same range limited to one label and one process. ALL_LABELS and ALL_PROCESSES are no limits.
+  of(label, process = ALL_PROCESSES) {
+    if (label === ALL_LABELS && process === ALL_PROCESSES) return this.all;
+    const key = `${label} ${process}`;
+    if (!this.limited.has(key)) {
+      this.limited.set(key, new Range(this.trace, this.from, this.to, { label, process, all: this.all }));
     }
-    return this.ofLabels.get(label);
+    return this.limited.get(key);
   }
 
   get isOfLabel() {
     return this.label !== ALL_LABELS;
   }
 
+  get isOfProcess() {
+    return this.process !== ALL_PROCESSES;
+  }
+
+  get isLimited() {
+    return this.isOfLabel || this.isOfProcess;
+  }
+
   hasGroup(group) {
-    return !this.isOfLabel || this.trace.groups.label[group] === this.label;
+    const { groups } = this.trace;
+    return (!this.isOfLabel || groups.label[group] === this.label) &&
+      (!this.isOfProcess || groups.process[group] === this.process);
   }
 
   // The value of each group: NAME is allocated_bytes, in_use_blocks, peak_bytes, temporary_blocks, leaked_bytes ...
   values(name) {
     let values = this.cache.get(name);
     if (!values) {
-      values = this.isOfLabel ? this.ofGroups(name) : this.isWhole ? this.ofWhole(name) : this.ofSlices(name);
+      values = this.isLimited ? this.ofGroups(name) : this.isWhole ? this.ofWhole(name) : this.ofSlices(name);
       this.cache.set(name, values);
     }
     return values;
@@ -98,6 +115,8 @@ export class Range {
     if (name.startsWith("in_use")) {
       addUp(history, `allocated_${unit}`, 0, this.to, into);
       addUp(history, `freed_${unit}`, 0, this.to, into, -1);
+    } else if (name.startsWith("peak") && this.trace.isMerged) {
+      this.addPeaksOfProcesses(unit, into);
     } else if (name.startsWith("peak")) {
       const slice = peakSlice(facts, this.from, this.to);
       addUp(history, `allocated_${unit}`, 0, slice, into);
@@ -113,6 +132,21 @@ export class Range {
       addUp(history, name, this.from, this.to, into);
     }
     return into;
+  }
+
+  // Adds to INTO what each group had in use at the peak of its process in the range.
+  addPeaksOfProcesses(unit, into) {
+    const { history, groups, lives } = this.trace;
+    const { group, first } = history;
+    const [allocated, freed, rise] = ["allocated", "freed", "rise"].map((field) => history[`${field}_${unit}`]);
+    const peaks = peakSlices(lives, this.from, this.to);
+    for (let slice = 0; slice < this.to; slice++) {
+      for (let i = first[slice]; i < first[slice + 1]; i++) {
+        const peak = peaks[groups.process[group[i]]];
+        if (slice < peak) into[group[i]] += allocated[i] - freed[i];
+        else if (slice === peak) into[group[i]] += rise[i];
+      }
+    }
   }
 
   // For each group the variance of the estimates of values(NAME); null in an exact trace.
@@ -151,9 +185,14 @@ export class Range {
     return this.cache.get(key);
   }
 
-  // The moment of the range with the most bytes in use: its bytes, blocks and time.
+  // The moment of the range with the most bytes in use: its bytes, blocks and time. Of several processes: the sums of their peaks, and of one
+  // process of several: its peak, in both cases without a time.
   get peak() {
     const { summary, slices } = this.trace.facts;
+    if (this.trace.isMerged) {
+      const ofProcess = this.of(ALL_LABELS, this.process);
+      return { bytes: ofProcess.total("peak_bytes"), blocks: ofProcess.total("peak_blocks"), timeNs: null };
+    }
     if (this.isWhole) {
       return {
         bytes: summary.peak_bytes, blocks: summary.peak_blocks, timeNs: summary.peak_time_ns,

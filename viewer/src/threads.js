@@ -60,8 +60,8 @@ export async function showThreads(app, host) {
     { id: "freed_by", label: "freed by", isName: true, text: (row) => row.freedBy },
   ], { sort: { id: "bytes", isRising: false },
     empty: "In this range every thread freed its own blocks." });
-  fill(host, range.isOfLabel ? make("p", { class: "hint" },
-    "Threads are counted with all of their blocks, whatever the label.") : null, all, make("h3", {}, "Blocks freed by another thread"), freed);
+  fill(host, range.isLimited ? make("p", { class: "hint" },
+    "Threads are counted with all of their blocks, of all labels and processes.") : null, all, make("h3", {}, "Blocks freed by another thread"), freed);
   threadTable.show(sums);
   pairTable.show([...between.values()]);
   app.copyText = () => `${threadTable.text()}\n\n${pairTable.text()}`;

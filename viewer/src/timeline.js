@@ -44,7 +44,8 @@ export class Timeline {
     this.host = host;
     this.trace = trace;
     this.onRange = onRange;
-    this.points = curve(trace.facts);
+    this.whole = curve(trace.facts);
+    this.points = this.whole;
     this.chooseCurves();
     this.build();
     new ResizeObserver(() => this.plot.setSize({ width: host.clientWidth, height: HEIGHT }))
@@ -66,6 +67,24 @@ export class Timeline {
         this.build();
       });
     }
+  }
+
+  // Shows the curves of POINTS, or those of the whole page if POINTS is null.
+  showPoints(points) {
+    if (this.points === (points ?? this.whole)) return;
+    this.points = points ?? this.whole;
+    this.build();
+  }
+
+  // The highest moment: { ns, bytes, text }. The peak of several processes is a sum of values at different moments, so the highest point of the
+  // curve is shown for them.
+  highest() {
+    const { facts, isMerged } = this.trace;
+    const { peak_time_ns: ns, peak_bytes: peak } = facts.summary;
+    if (!isMerged) return { ns, bytes: peak, text: `peak ${bytes(peak)}` };
+    const { ns: times, inUse } = this.points;
+    const best = inUse.reduce((at, value, i) => (value > inUse[at] ? i : at), 0);
+    return { ns: times[best], bytes: inUse[best], text: `${this.points === this.whole ? "together at most" : "peak"} ${bytes(inUse[best])}` };
   }
 
   data() {
@@ -121,9 +140,9 @@ export class Timeline {
   // Draws a mark for the peak.
   drawPeak() {
     const { ctx, bbox } = this.plot;
-    const { peak_time_ns: peakNs, peak_bytes: peak } = this.trace.facts.summary;
+    const { ns, bytes: peak, text } = this.highest();
     const ratio = window.devicePixelRatio || 1;
-    const x = this.plot.valToPos(peakNs / 1e9, "x", true);
+    const x = this.plot.valToPos(ns / 1e9, "x", true);
     const y = this.plot.valToPos(peak, "bytes", true);
     ctx.save();
     ctx.fillStyle = colour("--ink");
@@ -131,7 +150,6 @@ export class Timeline {
     ctx.arc(x, y, 3.5 * ratio, 0, 7);
     ctx.fill();
     ctx.font = `600 ${12 * ratio}px system-ui, sans-serif`;
-    const text = `peak ${bytes(peak)}`;
     const isRight = x + ctx.measureText(text).width + 12 * ratio < bbox.left + bbox.width;
     ctx.textAlign = isRight ? "left" : "right";
     ctx.textBaseline = "middle";

@@ -1,6 +1,6 @@
 // totals.js: the totals (with callees) of functions, lines and images. The tree of a large trace does not have all callers: nodes "other"
 // replace the callers of small stacks. So for the whole recording the page contains the totals that `allogram report --view=sites` computes from
-// all stacks. For a part of the recording, and for a label, the totals are those of the tree, and isLeast marks those that are too low.
+// all stacks. For a part of the recording, and for a label or a process, the totals are those of the tree, and isLeast marks those that are too low.
 
 // Returns the totals of one metric, by key (the number of a function, a line or an image); null if the tree has all callers.
 // BY is "function", "line" or "image", KEY_OF(frame) the key of a frame, COUNT the number of keys.
@@ -23,7 +23,7 @@ export function sumsByKey(tree, range, by, keyOf, count, name) {
   const sums = tree.byKey(range.values(name), count);
   const exact = exactTotals(trace, by, keyOf, count, name);
   if (!exact) return { ...sums, isLeast: () => false };
-  if (range.isWhole && !range.isOfLabel) {
+  if (range.isWhole && !range.isLimited) {
     exact[0] = sums.total[0]; // all stacks
     return { own: sums.own, total: exact, isLeast: () => false };
   }

@@ -2,6 +2,8 @@
 // block is read when it is first needed. src/page/page_tables.c specifies each block. Numbers are LEB128;
 // signed numbers are zigzag-encoded.
 
+import { processesOf, readProcesses } from "./processes.js";
+
 const METRICS = [
   "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks",
   "in_use_bytes", "peak_blocks", "peak_bytes", "temporary_blocks",
@@ -13,7 +15,7 @@ const FIELDS = [
 // Control characters, and characters that change the direction of text, as in src/text/utf8.c.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// A group is the blocks that have the same call path, type and label. Its line is the frame to which findings and tables attribute the
+// A group is the blocks of one process that have the same call path, type and label. Its line is the frame to which findings and tables attribute the
 // blocks: the "blamed line", which src/model/answers/blamed_lines.c chooses for the reports and for this page. Its label is 0 for no label, 1 for the
 // sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
 const OTHER_LABELS = 1;
@@ -86,6 +88,12 @@ export class Trace {
     this.loads = {};
     this.isFolded = true; // whether stacks are shown without frames of wrappers and libraries
     this.hasCalls = this.element("calls") !== null;
+    this.processes = processesOf(this.facts);
+  }
+
+  // Whether the page is about several traces, whose processes are `processes`.
+  get isMerged() {
+    return this.processes.length > 0;
   }
 
   get isSampled() {
@@ -132,7 +140,14 @@ export class Trace {
     this.history ??= await this.part("history", (reader) =>
       readHistory(reader, this.facts.slices.count));
     this.leaks ??= await this.part("leaks", readLeaks);
+    await this.loadLives();
     return this.history;
+  }
+
+  // What each process of a merged trace had in use in each slice.
+  async loadLives() {
+    if (this.isMerged) this.lives ??= await this.part("processes", (reader) => readProcesses(reader, this.processes.length));
+    return this.lives;
   }
 
   async loadCounts() {
@@ -237,8 +252,9 @@ export class Trace {
       this.labelName(own) === trace.labelName(label)) ?? NO_SUCH_LABEL;
   }
 
+  // The command of the process; of several processes: that of the first one in the tree.
   get command() {
-    const { command, exe } = this.facts;
+    const { command, exe } = this.processes.find((process) => process?.order === 0)?.facts ?? this.facts;
     return command.length > 0 ? command.join(" ") : exe;
   }
 }
@@ -293,7 +309,8 @@ function readGroups(reader, isSampled) {
   const isKnown = flags.map((flag) => flag & 1); // the C or C++ runtime keeps the blocks until the end
   const isCollected = flags.map((flag) => flag & 2); // a garbage collector frees the blocks
   const groups = { count, node, line, start, isKnown, isCollected, via: reader.numbers(new Uint32Array(count)),
-    type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)) };
+    type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)),
+    process: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
   if (isSampled) {
     groups.variance = {};
