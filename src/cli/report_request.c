@@ -70,8 +70,10 @@ static const struct ag_option table[] = {
     {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_BY, "by", "KEY",
      "sites, mappings: by function (default), line, stack, image,\n"
-     "thread, heap, type, label, os_process (a row for each trace; implies\n--merge); lifetimes: by function, line, image, type,\nlabel; functions: process, "
-     "initial_call; gc: process"},
+     "thread, heap, type, label, os_process; lifetimes: by function,\n"
+     "line, image, type, label, os_process; functions: process,\n"
+     "initial_call, os_process; gc: process; types, leaks, peak,\n"
+     "temporary: os_process (a row for each trace; implies --merge)"},
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
     {OPTION_TREE, "tree", NULL, "functions: by call path, each function below its caller"},
     {OPTION_CALLERS, "callers", "FUNCTION",
@@ -285,10 +287,11 @@ static int set_view(struct ag_report_request *request, int id, const char *value
             return unknown_name(request, "by", value,
                                 is_of_diff(request) ? groups_of_diff : groups);
         }
-        request->trace.profile.call_group = report->by == AG_BY_PROCESS ? AG_CALLS_BY_PROCESS
-                                            : report->by == AG_BY_INITIAL_CALL
-                                                ? AG_CALLS_BY_INITIAL_CALL
-                                                : AG_CALLS_TOGETHER;
+        request->trace.profile.call_group =
+            report->by == AG_BY_PROCESS        ? AG_CALLS_BY_PROCESS
+            : report->by == AG_BY_INITIAL_CALL ? AG_CALLS_BY_INITIAL_CALL
+            : report->by == AG_BY_OS_PROCESS   ? AG_CALLS_BY_OS_PROCESS
+                                               : AG_CALLS_TOGETHER;
         request->is_merged |= report->by == AG_BY_OS_PROCESS;
         return AG_EXIT_OK;
     case OPTION_FRAMES:

@@ -1,8 +1,9 @@
 /* functions_view.c: `report --view=functions`: how often functions were called, how many words of
  * memory they allocated, and how long they took. With --callers it lists the callers of one
- * function. With --by it has one row for each process, or for each initial call (the function with
- * which a process begins). call_tree_view.c writes the call tree of --tree, cpu_view.c the text
- * about a process that was observed from outside.
+ * function. With --by it has one row for each process of a runtime, for each initial call (the
+ * function with which such a process begins), or for each process of the operating system.
+ * call_tree_view.c writes the call tree of --tree, cpu_view.c the text about a process that was
+ * observed from outside.
  *
  * The counters count words. Bytes are in the JSON, and in the text only if --sort names them. Words
  * that no function allocated (messages, arguments of new processes, the profiler itself) are listed
@@ -37,6 +38,7 @@ static const struct group_words {
     [AG_CALLS_BY_PROCESS] = {"process", "processes", "process", "more process"},
     [AG_CALLS_BY_INITIAL_CALL] = {"initial_call", "initial_calls", "initial call",
                                   "more initial call"},
+    [AG_CALLS_BY_OS_PROCESS] = {"os_process", "os_processes", "os_process", NULL},
 };
 
 static double percent_of(uint64_t part, uint64_t whole) {
@@ -113,7 +115,11 @@ static int write_table_json(struct ag_view *view, const struct ag_functions *fun
     for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
         const struct ag_function_row *row = &functions->rows[ranking.ranks[i].row];
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, words->key, frame_of(view, row)->function);
+        if (functions->group == AG_CALLS_BY_OS_PROCESS) {
+            ag_process_key_json(json, view->profile, row->process);
+        } else {
+            ag_json_string(json, words->key, frame_of(view, row)->function);
+        }
         if (row->is_group) {
             ag_json_integer(json, "processes", row->n_trees);
         } else {

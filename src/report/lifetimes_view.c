@@ -1,7 +1,7 @@
 /* lifetimes_view.c: `report --view=lifetimes`: how long blocks live, as a histogram of all blocks,
- * and as percentiles for each function (or line, image, type or label; an image is a program or
- * library; a label is a name that the program gave to a part of its work). Only freed blocks have a
- * lifetime, so the numbers of allocated and of ended blocks are shown, too. */
+ * and as percentiles for each function (or line, image, type, label or process; an image is a
+ * program or library; a label is a name that the program gave to a part of its work). Only freed
+ * blocks have a lifetime, so the numbers of allocated and of ended blocks are shown, too. */
 #include <math.h>
 #include <string.h>
 
@@ -98,6 +98,8 @@ static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *
     ag_json_string(json, "type", row->type);
     if (view->options->by == AG_BY_LABEL) {
         ag_json_string(json, "label", row->label);
+    } else if (view->options->by == AG_BY_OS_PROCESS) {
+        ag_process_key_json(json, view->profile, row->process);
     }
     write_number(view, "blocks", row->lifetime.blocks, &row->lifetime, AG_METRIC_ALLOCATED_BLOCKS);
     write_number(view, "bytes", row->lifetime.bytes, &row->lifetime, AG_METRIC_ALLOCATED_BYTES);

@@ -87,14 +87,19 @@ void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row) {
         key.end_column = 0;
     }
     ag_json_frame(view->json, &key);
-    if (ag_site_key_is_named(by)) {
+    if (by == AG_BY_OS_PROCESS) {
+        ag_process_key_json(view->json, view->profile, row->frame);
+    } else if (ag_site_key_is_named(by)) {
         ag_json_string(view->json, ag_report_key_name(by), row->label);
     }
-    if (by == AG_BY_OS_PROCESS) {
-        const struct ag_profile_identity *process = ag_profile_process(view->profile, row->frame);
-        ag_json_integer(view->json, "pid", process->pid);
-        ag_json_string(view->json, "trace", process->file);
-    }
+}
+
+void ag_process_key_json(struct ag_json *json, struct ag_profile *profile, uint32_t number) {
+    const struct ag_profile_identity *process = ag_profile_process(profile, number);
+    ag_json_string(json, ag_report_key_name(AG_BY_OS_PROCESS),
+                   ag_profile_process_name(profile, number));
+    ag_json_integer(json, "pid", process->pid);
+    ag_json_string(json, "trace", process->file);
 }
 
 int ag_sites_view_json(struct ag_view *view) {

@@ -15,6 +15,7 @@
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/suppression.h"
+#include "report/table.h"
 #include "report/view.h"
 #include "table/array.h"
 #include "table/index_map.h"
@@ -27,12 +28,16 @@ enum { USUAL_TEXT_FRAMES = 8, STACK_INDENT = 4 };
  * loaded twice, give two stacks. Here stacks with the same frames (or the same first N frames, with
  * --frames=N) and the same allocation function are one group. The profile gives equal frames the
  * same number, so two stacks are equal if their arrays of frame numbers are. The heading counts the
- * recorded stacks, whose number does not depend on how many frames are shown. */
+ * recorded stacks, whose number does not depend on how many frames are shown.
+ *
+ * With --by=os_process, a group is all stacks of a process. */
 
 struct stack_group {
     const uint32_t *frames;         /* frame numbers of the profile, innermost first */
     size_t n_frames;                /* all frames of the stack, or the first N of --frames=N */
     const struct ag_stack_row *row; /* the first stack of the group */
+    uint32_t process; /* with --by=os_process: number for ag_profile_process; otherwise 0 */
+    bool is_process;  /* --by=os_process */
     struct ag_metrics metrics;
 };
 struct stacks {
@@ -45,6 +50,9 @@ struct stacks {
 };
 
 static uint64_t hash_of(const struct stack_group *group) {
+    if (group->is_process) {
+        return group->process;
+    }
     const char *via = group->row->via_name != NULL ? group->row->via_name : "";
     return ag_keyed_hash_pair(
         ag_keyed_hash_bytes(group->frames, group->n_frames * sizeof *group->frames),
@@ -56,6 +64,9 @@ static int same_name(const char *a, const char *b) {
 }
 
 static int is_same(const struct stack_group *a, const struct stack_group *b) {
+    if (a->is_process) {
+        return a->process == b->process;
+    }
     return a->n_frames == b->n_frames && same_name(a->row->via_name, b->row->via_name) &&
            (a->n_frames == 0 || memcmp(a->frames, b->frames, a->n_frames * sizeof *a->frames) == 0);
 }
@@ -140,6 +151,10 @@ static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, voi
         struct stack_group group = {.row = &rows[i], .metrics = rows[i].metrics};
         const size_t n = ag_profile_stack_frames(view->profile, rows[i].stack, &group.frames);
         group.n_frames = most_frames != 0 && most_frames < n ? (size_t)most_frames : n;
+        if (view->options->by == AG_BY_OS_PROCESS) {
+            group.is_process = true;
+            group.process = ag_profile_process_of_row(view->profile, i);
+        }
         if (is_wanted == NULL || is_wanted(context, &rows[i], group.frames, n)) {
             r = ag_index_map_number(&stacks->recorded,
                                     ag_profile_recorded_stack(view->profile, &rows[i]), NULL);
@@ -202,7 +217,15 @@ static void write_stack_json(struct ag_view *view, const struct stack_group *gro
     ag_json_close(json, '}');
 }
 
+static void write_process_json(struct ag_view *view, const struct stack_group *group) {
+    ag_json_open(view->json, NULL, '{');
+    ag_process_key_json(view->json, view->profile, group->process);
+    ag_json_metrics(view, &group->metrics);
+    ag_json_close(view->json, '}');
+}
+
 static void write_stacks_json(struct ag_view *view, const struct stacks *stacks) {
+    const bool is_by_process = view->options->by == AG_BY_OS_PROCESS;
     ag_json_open(view->json, "total", '{');
     if (view->is_of_mappings) {
         ag_mappings_numbers_json(view, &stacks->total);
@@ -210,9 +233,18 @@ static void write_stacks_json(struct ag_view *view, const struct stacks *stacks)
         ag_json_metrics(view, &stacks->total);
     }
     ag_json_close(view->json, '}');
-    ag_json_open(view->json, view->is_of_mappings ? "mappings" : "stacks", '[');
+    ag_json_open(view->json,
+                 is_by_process          ? "processes"
+                 : view->is_of_mappings ? "mappings"
+                                        : "stacks",
+                 '[');
     for (size_t i = 0; i < stacks->ranking.count && i < view->limit; i++) {
-        write_stack_json(view, &stacks->groups[stacks->ranking.ranks[i].row]);
+        const struct stack_group *group = &stacks->groups[stacks->ranking.ranks[i].row];
+        if (is_by_process) {
+            write_process_json(view, group);
+        } else {
+            write_stack_json(view, group);
+        }
     }
     ag_json_close(view->json, ']');
 }
@@ -298,7 +330,52 @@ static void write_stack_text(struct ag_view *view, const struct stack_group *gro
     ag_page_end_line(page);
 }
 
-static void write_stacks_text(struct ag_view *view, const struct stacks *stacks) {
+/* Writes the table of processes. Frees the ranking. */
+static int write_processes_text(struct ag_view *view, struct stacks *stacks) {
+    const bool is_bytes = ag_metric_is_bytes(view->sort);
+    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    const uint64_t whole = ag_metric_of(&stacks->total, view->sort);
+    const struct ag_unit unit = is_bytes ? ag_unit_of_bytes(whole) : ag_unit_of_blocks(whole);
+    const struct ag_unit blocks_unit = ag_unit_of_blocks(ag_metric_of(&stacks->total, blocks));
+    const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
+    char heads[2][64];
+    snprintf(heads[0], sizeof heads[0], "%s %s", ag_metric_words(view->sort), unit.name);
+    snprintf(heads[1], sizeof heads[1], "blocks %s", blocks_unit.name);
+    struct ag_column columns[5];
+    size_t n = 0;
+    columns[n++] = (struct ag_column){.head = heads[0], .style = AG_STYLE_BRIGHT};
+    if (is_sampled) {
+        columns[n++] = (struct ag_column){.head = "±", .style = AG_STYLE_DIM};
+    }
+    columns[n++] = (struct ag_column){.head = "share"};
+    if (is_bytes) {
+        columns[n++] = (struct ag_column){.head = heads[1]};
+    }
+    columns[n++] = (struct ag_column){.head = ag_report_key_name(AG_BY_OS_PROCESS),
+                                      .align = AG_ALIGN_LEFT,
+                                      .style = AG_STYLE_BRIGHT,
+                                      .least_columns = 16};
+    struct ag_table *table = ag_table_new(columns, n);
+    for (size_t i = 0; i < stacks->ranking.count && i < view->limit; i++) {
+        const struct stack_group *group = &stacks->groups[stacks->ranking.ranks[i].row];
+        const uint64_t value = ag_metric_of(&group->metrics, view->sort);
+        struct ag_quantity number;
+        ag_table_cell(table, ag_quantity_in(&number, value, unit));
+        if (is_sampled) {
+            ag_table_cell(table, ag_quantity_spread(&number, &group->metrics, view->sort));
+        }
+        ag_table_cell(table, ag_quantity_share(&number, value, whole));
+        if (is_bytes) {
+            ag_table_cell(
+                table, ag_quantity_in(&number, ag_metric_of(&group->metrics, blocks), blocks_unit));
+        }
+        ag_table_cell(table, ag_profile_process_name(view->profile, group->process));
+    }
+    return ag_ranking_write_table(&stacks->ranking, view->limit, table, view->page, "more",
+                                  ag_ranking_sum(&stacks->ranking, view->limit), whole);
+}
+
+static int write_stacks_text(struct ag_view *view, struct stacks *stacks) {
     struct ag_page *page = view->page;
     struct ag_quantity count;
     if (!view->is_of_mappings) { /* the totals of mappings are already written */
@@ -310,12 +387,19 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
         const size_t n_recorded = stacks->recorded.count;
         ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s", ag_quantity_count(&count, n_recorded),
                       n_recorded == 1 ? "stack" : "stacks");
-        if (stacks->count < n_recorded) { /* groups of stacks with the same frames */
+        if (view->options->by == AG_BY_OS_PROCESS) {
+            ag_page_print(page, AG_STYLE_PLAIN, " of %s %s",
+                          ag_quantity_count(&count, stacks->count),
+                          stacks->count == 1 ? "process" : "processes");
+        } else if (stacks->count < n_recorded) { /* groups of stacks with the same frames */
             ag_page_print(page, AG_STYLE_PLAIN, ", in %s rows",
                           ag_quantity_count(&count, stacks->count));
         }
         ag_page_text(page, AG_STYLE_PLAIN, "\n");
         ag_page_end_line(page);
+    }
+    if (view->options->by == AG_BY_OS_PROCESS) {
+        return write_processes_text(view, stacks);
     }
     uint64_t whole = ag_metric_of(&stacks->total, view->sort);
     uint64_t shown = 0;
@@ -326,6 +410,7 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
         write_stack_text(view, group, whole);
     }
     ag_ranking_write_rest(page, stacks->ranking.count - i, "more stack", whole - shown, whole);
+    return 0;
 }
 
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context) {
@@ -342,7 +427,7 @@ int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, vo
     struct stacks stacks;
     int r = rank_stacks(view, is_wanted, context, &stacks);
     if (r == 0) {
-        write_stacks_text(view, &stacks);
+        r = write_stacks_text(view, &stacks);
         end_stacks(&stacks);
     }
     return r;
@@ -461,7 +546,7 @@ int ag_leaks_view_text(struct ag_view *view) {
     if (r < 0) {
         return r;
     }
-    write_stacks_text(view, &stacks);
+    r = write_stacks_text(view, &stacks);
     if (suppressions != NULL) {
         const struct ag_suppression *list;
         size_t count = ag_suppressions_list(suppressions, &list);
@@ -476,5 +561,5 @@ int ag_leaks_view_text(struct ag_view *view) {
     write_known_text(view, known);
     free(known);
     end_stacks(&stacks);
-    return 0;
+    return r;
 }

@@ -1,7 +1,9 @@
 /* types_view.c: `report --view=types`: objects by type; with --type the stacks that allocate most
- * objects of one type. Blocks without a known type have a row of their own, "untyped". */
+ * objects of one type. Blocks without a known type have a row of their own, "untyped". With
+ * --by=os_process, each type has a row for each process. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/answers/lifetimes.h"
@@ -10,6 +12,7 @@
 #include "report/ranking.h"
 #include "report/table.h"
 #include "report/view.h"
+#include "table/array.h"
 
 static const char untyped[] = "untyped"; /* the name of the row in text, and for --type */
 /* How many frames of a stack the text of --type shows: enough for the frames in a library and for
@@ -18,6 +21,69 @@ enum { USUAL_FRAMES = 12 };
 
 static const char *name_of(const struct ag_type_row *row) {
     return row->type != NULL ? row->type : untyped;
+}
+
+/* ---- the rows ---- */
+
+/* A row of the table of all types. */
+struct shown_type {
+    const struct ag_type_row *row;
+    const struct ag_lifetimes *lifetimes; /* by type; only for JSON */
+    uint32_t process;                     /* with --by=os_process: number for ag_profile_process */
+};
+struct shown_types {
+    struct shown_type *rows;
+    size_t n_rows;
+    struct ag_ranking ranking;
+};
+
+static void end_shown(struct shown_types *shown) {
+    ag_ranking_end(&shown->ranking);
+    free(shown->rows);
+}
+
+static int add_types(struct ag_view *view, struct ag_profile *profile, uint32_t process,
+                     struct shown_types *shown) {
+    struct shown_type type = {.process = process};
+    const struct ag_type_row *rows;
+    size_t n_rows;
+    int r = ag_profile_types(profile, &rows, &n_rows);
+    if (r == 0 && view->options->is_json) {
+        r = ag_profile_lifetimes(profile, AG_BY_TYPE, &type.lifetimes);
+    }
+    for (size_t i = 0; i < n_rows && r == 0; i++) {
+        type.row = &rows[i];
+        r = AG_ARRAY_ADD(shown->rows, shown->n_rows, type);
+    }
+    return r;
+}
+
+/* Finds the rows of the table and ranks them. The rows of a process are those of the report on its
+ * trace. The caller calls end_shown also after an error. */
+static int find_shown(struct ag_view *view, struct shown_types *shown) {
+    const bool is_by_process = view->options->by == AG_BY_OS_PROCESS;
+    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    int r = 0;
+    *shown = (struct shown_types){.n_rows = 0};
+    if (!is_by_process) {
+        r = add_types(view, view->profile, 0, shown);
+    }
+    for (uint32_t i = 0; is_by_process && r == 0 && i < ag_profile_n_processes(view->profile);
+         i++) {
+        r = add_types(view, ag_profile_of_process(view->profile, i), i, shown);
+    }
+    r = r < 0 ? r : ag_ranking_start(&shown->ranking, shown->n_rows);
+    for (size_t i = 0; r == 0 && i < shown->n_rows; i++) {
+        const struct ag_metrics *metrics = &shown->rows[i].row->metrics;
+        if (ag_metric_of(metrics, blocks) >= view->options->min_count) {
+            ag_ranking_add(&shown->ranking,
+                           (struct ag_rank){.first = ag_metric_of(metrics, view->sort),
+                                            .second = ag_metric_of(metrics, blocks),
+                                            .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(&shown->ranking);
+    return r;
 }
 
 /* ---- --type ---- */
@@ -35,24 +101,6 @@ static bool is_wanted(void *context, const struct ag_stack_row *row, const uint3
     (void)frames;
     (void)n_frames;
     return ag_types_is_named(context, row->stack);
-}
-
-static int rank_types(struct ag_view *view, const struct ag_type_row **ret_rows,
-                      struct ag_ranking *ranking) {
-    size_t n_rows;
-    int r = ag_profile_types(view->profile, ret_rows, &n_rows);
-    r = r < 0 ? r : ag_ranking_start(ranking, n_rows);
-    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
-    for (size_t i = 0; r == 0 && i < n_rows; i++) {
-        const struct ag_metrics *metrics = &(*ret_rows)[i].metrics;
-        if (ag_metric_of(metrics, blocks) >= view->options->min_count) {
-            ag_ranking_add(ranking, (struct ag_rank){.first = ag_metric_of(metrics, view->sort),
-                                                     .second = ag_metric_of(metrics, blocks),
-                                                     .row = (uint32_t)i});
-        }
-    }
-    ag_ranking_sort(ranking);
-    return r;
 }
 
 /* A language prints its types in another spelling than the runtime that reported them: Julia's
@@ -84,14 +132,13 @@ static void spell(const char *name, enum spelling spelling, char *text, size_t c
 
 /* Returns how many rows have the name that --type gives. *ret_row: the first of them. */
 static size_t find_spelled(const struct ag_view *view, enum spelling spelling,
-                           const struct ag_type_row *rows, const struct ag_ranking *ranking,
-                           const struct ag_type_row **ret_row) {
+                           const struct shown_types *shown, const struct ag_type_row **ret_row) {
     enum { NAME_BYTES = 4096 };
     char wanted[NAME_BYTES], name[NAME_BYTES];
     size_t n = 0;
     spell(view->options->type, spelling, wanted, sizeof wanted);
-    for (size_t i = 0; i < ranking->count; i++) {
-        const struct ag_type_row *row = &rows[ranking->ranks[i].row];
+    for (size_t i = 0; i < shown->ranking.count; i++) {
+        const struct ag_type_row *row = shown->rows[shown->ranking.ranks[i].row].row;
         spell(name_of(row), spelling, name, sizeof name);
         if (strcmp(name, wanted) == 0 && n++ == 0) {
             *ret_row = row;
@@ -105,16 +152,19 @@ int ag_types_find(struct ag_view *view) {
     struct ag_report_options options = *view->options;
     struct ag_view any = *view;
     options.min_count = 0; /* --min-count applies to stacks, not to the type */
+    options.by = AG_BY_FUNCTION;
+    options.is_json = false;
     any.options = &options;
-    const struct ag_type_row *rows, *row = NULL;
-    struct ag_ranking ranking = {.ranks = NULL};
-    const int r = rank_types(&any, &rows, &ranking);
+    const struct ag_type_row *row = NULL;
+    struct shown_types shown;
+    const int r = find_shown(&any, &shown);
     if (r < 0) {
+        end_shown(&shown);
         return r;
     }
     size_t n = 0;
     for (enum spelling spelling = SPELLING_EXACT; spelling < SPELLINGS && n == 0; spelling++) {
-        n = find_spelled(view, spelling, rows, &ranking, &row);
+        n = find_spelled(view, spelling, &shown, &row);
     }
     view->type = n == 1 ? row : NULL;
     if (n > 1) {
@@ -126,13 +176,13 @@ int ag_types_find(struct ag_view *view) {
         size_t used = (size_t)snprintf(
             view->message, 512, "--type=%.100s: the trace has no such type", view->options->type);
         bool has_types = false;
-        for (size_t i = 0; i < ranking.count; i++) {
-            has_types = has_types || rows[ranking.ranks[i].row].type != NULL;
+        for (size_t i = 0; i < shown.n_rows; i++) {
+            has_types = has_types || shown.rows[i].row->type != NULL;
         }
-        for (size_t i = 0; has_types && i < ranking.count && i < NAMED && used < 512; i++) {
+        for (size_t i = 0; has_types && i < shown.ranking.count && i < NAMED && used < 512; i++) {
             used += (size_t)snprintf(view->message + used, 512 - used, "%s %.60s",
                                      i > 0 ? "," : "; the largest are",
-                                     name_of(&rows[ranking.ranks[i].row]));
+                                     name_of(shown.rows[shown.ranking.ranks[i].row].row));
         }
         if (!has_types) {
             snprintf(view->message + used, 512 - used,
@@ -140,7 +190,7 @@ int ag_types_find(struct ag_view *view) {
                      "have types");
         }
     }
-    ag_ranking_end(&ranking);
+    end_shown(&shown);
     return n == 1 ? 0 : -EINVAL;
 }
 
@@ -181,33 +231,35 @@ static const struct ag_lifetime *lifetime_of(const struct ag_lifetimes *lifetime
 }
 
 int ag_types_view_json(struct ag_view *view) {
-    const struct ag_type_row *rows;
     if (view->type != NULL) {
         return ag_stacks_write_json(view, is_wanted, view);
     }
-    struct ag_ranking ranking = {.ranks = NULL};
-    const struct ag_lifetimes *lifetimes;
-    int r = rank_types(view, &rows, &ranking);
-    r = r < 0 ? r : ag_profile_lifetimes(view->profile, AG_BY_TYPE, &lifetimes);
+    struct shown_types shown;
+    const int r = find_shown(view, &shown);
     if (r == 0) {
         ag_json_open(view->json, "types", '[');
-        for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
-            const struct ag_type_row *row = &rows[ranking.ranks[i].row];
+        for (size_t i = 0; i < shown.ranking.count && i < view->limit; i++) {
+            const struct shown_type *type = &shown.rows[shown.ranking.ranks[i].row];
             ag_json_open(view->json, NULL, '{');
-            ag_json_string(view->json, "type", row->type);
-            ag_json_string(view->json, "runtime", row->runtime);
-            ag_json_metrics(view, &row->metrics);
-            ag_json_lifetime(view->json, lifetime_of(lifetimes, row->type), /* has_p90= */ false);
+            ag_json_string(view->json, "type", type->row->type);
+            ag_json_string(view->json, "runtime", type->row->runtime);
+            if (view->options->by == AG_BY_OS_PROCESS) {
+                ag_process_key_json(view->json, view->profile, type->process);
+            }
+            ag_json_metrics(view, &type->row->metrics);
+            ag_json_lifetime(view->json, lifetime_of(type->lifetimes, type->row->type),
+                             /* has_p90= */ false);
             ag_json_close(view->json, '}');
         }
         ag_json_close(view->json, ']');
     }
-    ag_ranking_end(&ranking);
+    end_shown(&shown);
     return r;
 }
 
-static int write_table(struct ag_view *view, const struct ag_type_row *rows,
-                       struct ag_ranking *ranking) {
+static int write_table(struct ag_view *view, struct shown_types *shown) {
+    const bool is_by_process = view->options->by == AG_BY_OS_PROCESS;
+    struct ag_ranking *ranking = &shown->ranking;
     const struct ag_metrics total = *ag_profile_total(view->profile);
     const bool is_bytes = ag_metric_is_bytes(view->sort);
     const uint64_t whole = ag_metric_of(&total, view->sort);
@@ -219,7 +271,7 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
     snprintf(heads[1], sizeof heads[1], "objects %s", blocks_unit.name);
     snprintf(heads[2], sizeof heads[2], "in use %s", in_use_unit.name);
     const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
-    struct ag_column columns[6] = {{.head = heads[0], .style = AG_STYLE_BRIGHT},
+    struct ag_column columns[7] = {{.head = heads[0], .style = AG_STYLE_BRIGHT},
                                    {.head = "±", .style = AG_STYLE_DIM}};
     const struct ag_column others[] = {
         {.head = "share"},
@@ -227,11 +279,18 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
         {.head = heads[2]},
         {.head = "type", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
     };
-    const size_t n_first = is_sampled ? 2 : 1;
-    memcpy(columns + n_first, others, sizeof others);
-    struct ag_table *table = ag_table_new(columns, n_first + sizeof others / sizeof others[0]);
+    size_t n_columns = is_sampled ? 2 : 1;
+    memcpy(columns + n_columns, others, sizeof others);
+    n_columns += sizeof others / sizeof others[0];
+    if (is_by_process) {
+        columns[n_columns++] = (struct ag_column){.head = ag_report_key_name(AG_BY_OS_PROCESS),
+                                                  .align = AG_ALIGN_LEFT,
+                                                  .least_columns = 12};
+    }
+    struct ag_table *table = ag_table_new(columns, n_columns);
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
-        const struct ag_type_row *row = &rows[ranking->ranks[i].row];
+        const struct shown_type *type = &shown->rows[ranking->ranks[i].row];
+        const struct ag_type_row *row = type->row;
         const uint64_t value = ag_metric_of(&row->metrics, view->sort);
         struct ag_quantity number;
         ag_table_cell(table, ag_quantity_in(&number, value, unit));
@@ -242,6 +301,9 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
         ag_table_cell(table, ag_quantity_in(&number, row->metrics.allocated_blocks, blocks_unit));
         ag_table_cell(table, ag_quantity_in(&number, row->metrics.in_use_blocks, in_use_unit));
         ag_table_cell(table, name_of(row));
+        if (is_by_process) {
+            ag_table_cell(table, ag_profile_process_name(view->profile, type->process));
+        }
     }
     return ag_ranking_write_table(ranking, view->limit, table, view->page, "more type",
                                   ag_ranking_sum(ranking, view->limit), whole);
@@ -251,10 +313,9 @@ int ag_types_view_text(struct ag_view *view) {
     if (view->type != NULL) {
         return write_stacks_text(view);
     }
-    const struct ag_type_row *rows;
-    struct ag_ranking ranking = {.ranks = NULL};
-    int r = rank_types(view, &rows, &ranking);
-    r = r < 0 ? r : write_table(view, rows, &ranking);
-    ag_ranking_end(&ranking);
+    struct shown_types shown;
+    int r = find_shown(view, &shown);
+    r = r < 0 ? r : write_table(view, &shown);
+    end_shown(&shown);
     return r;
 }

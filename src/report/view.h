@@ -79,6 +79,8 @@ void ag_sites_ranked_end(struct ag_sites_ranked *sites);
 /* Writes the keys of a row: its frame, and with --by=thread, heap, type or label also its name,
  * and with --by=os_process the pid and the trace. */
 void ag_sites_key_json(struct ag_view *view, const struct ag_site_row *row);
+/* Writes the name, the pid and the trace of the process NUMBER (for ag_profile_process). */
+void ag_process_key_json(struct ag_json *json, struct ag_profile *profile, uint32_t number);
 ag_view_write ag_tree_view_text, ag_tree_view_json;
 ag_view_write ag_stacks_view_text, ag_stacks_view_json; /* --view=peak and --view=temporary */
 ag_view_write ag_leaks_view_text, ag_leaks_view_json;
@@ -86,7 +88,8 @@ ag_view_write ag_leaks_view_text, ag_leaks_view_json;
 typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,
                                 const uint32_t *frames, size_t n_frames);
 /* Write a list of stacks like ag_stacks_view_text and ag_stacks_view_json, but only of the stacks
- * that IS_WANTED accepts (NULL: all). */
+ * that IS_WANTED accepts (NULL: all). With --by=os_process, write a table of processes with the
+ * sums of these stacks. */
 int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 ag_view_write ag_types_view_text, ag_types_view_json;

@@ -16,6 +16,7 @@ enum view_flags {
                        * of a process observed from outside */
     FOLDS = 4,         /* shows stacks or functions of stacks, so --fold applies */
     OF_ALL_TRACES = 8, /* shows all traces together, after the last one was added */
+    GROUPS_PROCESSES = 16, /* --by=os_process applies */
 };
 static const struct view_row {
     const char *name;
@@ -28,17 +29,20 @@ static const struct view_row {
      GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
     {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS | FOLDS},
     {"types", ag_types_view_text, ag_types_view_json, AG_METRIC_ALLOCATED_BYTES,
-     SHOWS_BLOCKS | FOLDS},
+     SHOWS_BLOCKS | FOLDS | GROUPS_PROCESSES},
     {"blocks", ag_blocks_view_text, ag_blocks_view_json, AG_METRIC_ALLOCATED_BYTES,
      SHOWS_BLOCKS | FOLDS},
-    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES, SHOWS_BLOCKS | FOLDS},
-    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES, SHOWS_BLOCKS | FOLDS},
+    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES,
+     SHOWS_BLOCKS | FOLDS | GROUPS_PROCESSES},
+    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES,
+     SHOWS_BLOCKS | FOLDS | GROUPS_PROCESSES},
     {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS,
-     SHOWS_BLOCKS | FOLDS},
+     SHOWS_BLOCKS | FOLDS | GROUPS_PROCESSES},
     {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES,
      GROUPS_ROWS | SHOWS_BLOCKS | FOLDS},
     {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES, 0},
-    {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
+    {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES,
+     GROUPS_PROCESSES},
     {"gc", ag_gc_view_text, ag_gc_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
     {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS},
     {"mappings", ag_mappings_view_text, ag_mappings_view_json, AG_METRIC_PEAK_BYTES,
@@ -137,7 +141,9 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--by=process needs --view=functions or --view=gc, --by=initial_call needs "
                 "--view=functions";
     } else if (!(find_view(view)->flags & GROUPS_ROWS) && options->by != AG_BY_FUNCTION &&
-               !is_by_process && !is_by_initial_call) {
+               !is_by_process && !is_by_initial_call &&
+               !(options->by == AG_BY_OS_PROCESS &&
+                 (find_view(view)->flags & GROUPS_PROCESSES) != 0)) {
         snprintf(ret_message, 512,
                  "--by=%s does not apply to --view=%s; use it with --view=sites or "
                  "--view=lifetimes",
@@ -147,8 +153,9 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--by=process and --blame cannot be combined";
     } else if (strcmp(view, "lifetimes") == 0 &&
                (options->by == AG_BY_STACK || options->by == AG_BY_THREAD ||
-                options->by == AG_BY_HEAP || options->by == AG_BY_OS_PROCESS)) {
-        wrong = "--view=lifetimes can be grouped by function, line, image, type or label only";
+                options->by == AG_BY_HEAP)) {
+        wrong = "--view=lifetimes can be grouped by function, line, image, type, label or "
+                "os_process only";
     } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
         wrong = "--type needs --view=types or --view=blocks";
     } else if (options->suppressions_path != NULL && strcmp(view, "leaks") != 0) {

@@ -38,6 +38,7 @@ struct builder {
     /* the profile whose trees are read: `profile` or, if `profile` is merged from several
      * processes, the profile of one of them */
     struct ag_profile *source;
+    uint32_t process; /* the number of `source` in `profile` */
     struct ag_functions *functions;
     struct ag_index_map rows; /* frame of `profile` -> row */
     /* (text of the image) << 32 | (text of the function) -> the first row with this name */
@@ -161,7 +162,10 @@ static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *s
     }
     struct ag_text_store *texts = &builder->source->definitions.texts;
     const bool is_process = functions->group == AG_CALLS_BY_PROCESS;
-    const char *name = ag_text(texts, is_process ? snapshot->process : snapshot->initial_call);
+    const bool is_os_process = functions->group == AG_CALLS_BY_OS_PROCESS;
+    const char *name =
+        is_os_process ? ag_profile_process_name(builder->profile, builder->process)
+                      : ag_text(texts, is_process ? snapshot->process : snapshot->initial_call);
     const char *runtime = ag_text(texts, snapshot->runtime);
     char thread[32], image[128];
     if (!name || name[0] == '\0') {
@@ -172,13 +176,19 @@ static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *s
     }
     (void)snprintf(image, sizeof image, "[%s process]", runtime);
     const struct ag_frame frame = {
-        .function = name, .image = image, .runtime = runtime, .is_known = true};
+        .function = name,
+        .image = image,
+        .runtime = runtime,
+        /* two processes, or programs of one process, may have the same name and pid */
+        .file = is_os_process ? ag_profile_process(builder->profile, builder->process)->file : NULL,
+        .is_known = true};
     const uint32_t row =
         row_of_frame(builder, ag_frame_table_copy(&builder->profile->frames, &frame));
     if (row == NONE) {
         return NONE;
     }
     functions->rows[row].is_group = true;
+    functions->rows[row].process = builder->process;
     functions->rows[row].n_trees++;
     return place_of(builder, /* parent= */ 0, row);
 }
@@ -465,6 +475,7 @@ static int build(struct builder *builder) {
         r = add_trees(builder, profile);
     }
     for (size_t p = 0; p < profile->n_parts && r == 0; p++) {
+        builder->process = (uint32_t)p;
         r = add_trees(builder, profile->parts[p].profile);
     }
     r = r < 0 ? r : filter(builder);

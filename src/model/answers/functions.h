@@ -12,8 +12,9 @@
  * those of the samples; then name, runtime and image identify the function.
  *
  * With the option call_group, each process of a runtime (or each initial call, the function with
- * which processes begin) is also a row and a node, called a group. The node is above the paths that
- * were counted for the process. The row has the sum over all functions of the process. */
+ * which processes begin, or each process of the operating system) is also a row and a node, called
+ * a group. The node is above the paths that were counted for the process. The row has the sum over
+ * all functions of the process. */
 #ifndef AG_FUNCTIONS_H
 #define AG_FUNCTIONS_H
 
@@ -29,6 +30,8 @@ struct ag_function_row {
     struct ag_call_counts counts;
     bool is_group;
     uint32_t n_trees; /* if the row is a group: number of the group's processes or threads */
+    /* if groups are processes of the operating system: number for ag_profile_process */
+    uint32_t process;
     /* name with file and line, such as "new list.vm:7", if the runtime has several functions named
      * "new"; NULL: the function's name in `frame` is distinct */
     const char *name;

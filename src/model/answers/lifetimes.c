@@ -32,7 +32,7 @@
 
 enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
 
-struct sketch { /* the counters of one row: a function, line, image, type or label */
+struct sketch { /* the counters of one row: a function, line, image, type, label or process */
     /* By power of two: STEPS counters of freed blocks by lifetime, then STEPS counters of the
      * blocks in use at the end by their age at the end. NULL: no block. */
     double *powers[POWERS];
@@ -175,6 +175,13 @@ static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), row);
 }
 
+/* The same if rows are processes. The stack of a block does not always tell the process: all blocks
+ * whose stacks were not kept have the same stack. */
+static void visit_of_process(void *context, const struct ag_block_row *row) {
+    struct lifetime_pass *pass = context;
+    count_life(pass, ag_profile_process_of_stream(pass->profile, row->allocated_by), row);
+}
+
 /* Counts a block of a profile of one process: block->stack is the index of a sketch, and all times
  * are session times. */
 static void visit_grouped(void *context, const struct ag_block *block) {
@@ -233,6 +240,25 @@ static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_
         }
     }
     ag_index_map_done(&keys);
+    return r;
+}
+
+/* Makes a sketch for each process; its number is that of the process. */
+static int assign_processes(struct lifetime_pass *pass) {
+    struct ag_profile *profile = pass->profile;
+    int r = ag_profile_prepare_types(profile);
+    pass->n_sketches = ag_profile_n_processes(profile);
+    pass->sketches = calloc(pass->n_sketches, sizeof(*pass->sketches));
+    r = r < 0 ? r : pass->sketches ? 0 : -ENOMEM;
+    for (size_t i = 0; i < pass->n_sketches && r == 0; i++) {
+        pass->sketches[i].frame = profile->frames.no_stack;
+    }
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const uint32_t at = ag_profile_process_of_row(profile, i);
+        note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
+        r = ag_pass_group(&pass->of_stack, &profile->definitions.nodes, profile->rows[i].stack,
+                          profile->rows[i].via, at);
+    }
     return r;
 }
 
@@ -364,7 +390,9 @@ static const char *label_of(const struct lifetime_pass *pass, enum ag_site_key b
                             const struct sketch *sketch, const char *type) {
     return by == AG_BY_LABEL  ? ag_profile_stack_label(pass->profile, sketch->stack)
            : by == AG_BY_TYPE ? type
-                              : NULL;
+           : by == AG_BY_OS_PROCESS
+               ? ag_profile_process_name(pass->profile, (uint32_t)(sketch - pass->sketches))
+               : NULL;
 }
 
 static struct ag_survival survival_of(const struct sketch *sketch) {
@@ -397,6 +425,7 @@ static int lifetimes_take(struct lifetime_pass *pass, enum ag_site_key by,
             rows[result->n_rows++] =
                 (struct ag_lifetime_row){.frame = sketch->frame,
                                          .label = label_of(pass, by, sketch, type),
+                                         .process = (uint32_t)i,
                                          .type = type,
                                          .lifetime = result_of(pass, sketch),
                                          .survival = survival_of(sketch)};
@@ -426,10 +455,11 @@ static void end_sketch(struct sketch *sketch) {
     }
 }
 
-static int see_blocks(struct lifetime_pass *pass) {
+static int see_blocks(struct lifetime_pass *pass, enum ag_site_key by) {
     struct ag_profile *profile = pass->profile;
     if (profile->n_parts > 0) {
-        return ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, lifetimes_visit, pass);
+        return ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED,
+                                 by == AG_BY_OS_PROCESS ? visit_of_process : lifetimes_visit, pass);
     }
     struct ag_pass_options options = profile->pass;
     options.groups = &pass->of_stack;
@@ -452,8 +482,8 @@ static int lifetimes_run(struct ag_profile *profile, enum ag_site_key by,
         const struct ag_model_heap *heap = ag_definitions_heap_of_via(&profile->definitions, via);
         pass.is_moving[via] = heap && heap->is_moving;
     }
-    int r = assign_stacks(&pass, by);
-    r = r < 0 ? r : see_blocks(&pass);
+    int r = by == AG_BY_OS_PROCESS ? assign_processes(&pass) : assign_stacks(&pass, by);
+    r = r < 0 ? r : see_blocks(&pass, by);
     r = r < 0 ? r : pass.error;
     r = r < 0 ? r : lifetimes_take(&pass, by, result);
     for (size_t i = 0; i < pass.n_sketches; i++) {
@@ -468,7 +498,7 @@ static int lifetimes_run(struct ag_profile *profile, enum ag_site_key by,
 int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
                          const struct ag_lifetimes **ret_lifetimes) {
     if (by != AG_BY_FUNCTION && by != AG_BY_LINE && by != AG_BY_IMAGE && by != AG_BY_TYPE &&
-        by != AG_BY_LABEL) {
+        by != AG_BY_LABEL && by != AG_BY_OS_PROCESS) {
         return -EINVAL;
     }
     struct ag_lifetimes *result = &profile->lifetimes[by];

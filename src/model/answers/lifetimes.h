@@ -1,5 +1,5 @@
-/* lifetimes.h: computes how long blocks live, by the function, line, image, type or label that
- * allocated them. The computation makes a pass over the events. */
+/* lifetimes.h: computes how long blocks live, by the function, line, image, type, label or process
+ * that allocated them. The computation makes a pass over the events. */
 #ifndef AG_LIFETIMES_H
 #define AG_LIFETIMES_H
 
@@ -43,9 +43,10 @@ struct ag_survival {
 };
 struct ag_lifetime_row {
     uint32_t frame; /* the innermost frame of one of the row's stacks */
-    /* if rows are types or labels: the name of the type or label; NULL: unknown type, or blocks
-     * without a label */
+    /* if rows are types, labels or processes: the name of the type, label or process; NULL: unknown
+     * type, or blocks without a label */
     const char *label;
+    uint32_t process; /* if rows are processes: number for ag_profile_process */
     /* the type of all blocks of the row; NULL: the blocks have several types, or the type is
      * unknown */
     const char *type;
@@ -65,9 +66,9 @@ struct ag_lifetimes {
     struct ag_lifetime all;
     struct ag_survival all_survival;
 };
-/* BY is AG_BY_FUNCTION, AG_BY_LINE or AG_BY_IMAGE (of the innermost frame), AG_BY_TYPE or
- * AG_BY_LABEL. The result is valid until the profile is closed. Returns 0 or a negative errno;
- * -EINVAL: another value of BY. */
+/* BY is AG_BY_FUNCTION, AG_BY_LINE or AG_BY_IMAGE (of the innermost frame), AG_BY_TYPE, AG_BY_LABEL
+ * or AG_BY_OS_PROCESS. The result is valid until the profile is closed. Returns 0 or a negative
+ * errno; -EINVAL: another value of BY. */
 int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
                          const struct ag_lifetimes **ret_lifetimes);
 
