@@ -57,6 +57,27 @@ static void add_merged_words(const struct ag_finding *finding, char words[WORDS_
              is_leak ? ag_quantity_bytes(&bytes, finding->merged_bytes) : "");
 }
 
+/* Adds the process of a merged profile that has most of what the finding counts. */
+static void add_process_words(struct ag_profile *profile, const struct ag_finding *finding,
+                              char words[WORDS_BYTES]) {
+    const size_t used = strlen(words);
+    struct ag_quantity share;
+    if (finding->n_processes == 1) {
+        snprintf(words + used, WORDS_BYTES - used, "; process %s",
+                 ag_profile_process_name(profile, finding->process));
+    } else if (finding->n_processes > 1) {
+        snprintf(words + used, WORDS_BYTES - used, "; %s of it in process %s",
+                 ag_quantity_share(&share, finding->process_part, finding->part),
+                 ag_profile_process_name(profile, finding->process));
+    }
+}
+
+/* The trace to examine for a finding: in a merged profile that of the process with most of it. */
+static const char *trace_of(const struct ag_profile *profile, const struct ag_finding *finding) {
+    return finding->n_processes > 0 ? ag_profile_process(profile, finding->process)->file
+                                    : ag_profile_identity(profile)->file;
+}
+
 static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
     const bool is_growth = finding->kind == AG_FINDING_GROWTH;
     struct ag_quantity blocks, bytes, earlier;
@@ -232,6 +253,7 @@ void ag_finding_describe(struct ag_profile *profile, const struct ag_finding *fi
             : NULL;
     write_words(finding, ret_words->words);
     add_merged_words(finding, ret_words->words);
+    add_process_words(profile, finding, ret_words->words);
     write_options(finding, ret_words->frame, ret_words->options);
 }
 
@@ -273,7 +295,7 @@ int ag_findings_text(struct ag_view *view) {
         ag_finding_describe(view->profile, &findings.rows[i], &described);
         write_finding(page, &findings.rows[i], &described);
         ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s %s\n",
-                      ag_shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
+                      ag_shell_word(trace_of(view->profile, &findings.rows[i]), file, sizeof file),
                       described.options);
     }
     if (r == 0 && findings.is_partial && ag_profile_identity(view->profile)->n_processes <= 1) {
@@ -347,6 +369,12 @@ void ag_finding_json(struct ag_json *json, struct ag_profile *profile,
         ag_json_frame(json, described.frame);
     }
     ag_finding_numbers_json(json, finding);
+    if (finding->n_processes > 0) {
+        ag_process_key_json(json, profile, finding->process);
+        ag_json_integer(json, "processes", finding->n_processes);
+        ag_json_percent(json, "process_percent",
+                        100.0 * (double)finding->process_part / (double)finding->part);
+    }
     ag_json_string(json, "text", described.words);
     ag_json_string(json, "options", described.options);
 }

@@ -1390,6 +1390,59 @@ static int search_all(struct search *search, enum ag_findings_reach reach,
     return r;
 }
 
+/* ---- the processes of a merged profile ---- */
+
+/* Returns what a row of the line of the finding adds to `part`. */
+static uint64_t part_of_row(const struct ag_finding *finding, const struct ag_metrics *metrics) {
+    return finding->kind == AG_FINDING_TEMPORARY ? metrics->temporary_blocks : metrics->peak_bytes;
+}
+
+/* Adds to PARTS what each process has of `part`. The rules that apply to a merged profile are those
+ * for a peak, temporary blocks and foreign frees. */
+static void add_parts(const struct search *search, const struct ag_finding *finding,
+                      uint64_t *parts) {
+    const struct ag_profile *profile = search->profile;
+    const struct ag_thread_pair *pairs;
+    const size_t n_pairs = ag_profile_thread_pairs(profile, &pairs);
+    if (finding->kind == AG_FINDING_FOREIGN_FREES) {
+        for (size_t i = 0; i < n_pairs; i++) {
+            const uint64_t blocks =
+                pairs[i].allocated_by != pairs[i].freed_by ? pairs[i].blocks : 0;
+            parts[ag_profile_process_of_stream(profile, pairs[i].allocated_by)] += blocks;
+        }
+        return;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (search->blamed_lines[profile->line_of_row[i]].frame == finding->frame) {
+            parts[ag_profile_process_of_row(profile, i)] +=
+                part_of_row(finding, &profile->rows[i].metrics);
+        }
+    }
+}
+
+static int find_processes(const struct search *search, struct ag_findings *findings) {
+    const size_t n = search->profile->n_parts;
+    uint64_t *parts = calloc(n, sizeof(*parts));
+    for (size_t i = 0; i < findings->count && parts; i++) {
+        struct ag_finding *finding = &findings->rows[i];
+        memset(parts, 0, n * sizeof(*parts));
+        add_parts(search, finding, parts);
+        for (uint32_t p = 0; p < n; p++) {
+            finding->n_processes += parts[p] > 0;
+            if (parts[p] > finding->process_part) {
+                finding->process = p;
+                finding->process_part = parts[p];
+            }
+        }
+        /* `part` of foreign frees is without the blocks that collectors freed, the pairs are not */
+        finding->process_part =
+            finding->process_part < finding->part ? finding->process_part : finding->part;
+    }
+    const int r = parts ? 0 : -ENOMEM;
+    free(parts);
+    return r;
+}
+
 /* Puts the finding about mapped memory after those about blocks that are not recorded. If there is
  * no room, the last finding is left out. */
 static int add_mapped(struct ag_profile *profile, enum ag_findings_reach reach,
@@ -1430,6 +1483,9 @@ int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach
     /* the rules need exact counts */
     if (strcmp(profile->identity.mode, "exact") == 0) {
         r = search_all(&search, reach, &findings);
+    }
+    if (r == 0 && is_merged) {
+        r = find_processes(&search, &findings);
     }
     r = r < 0 ? r : add_mapped(profile, reach, &findings);
     if (r == 0) {

@@ -70,6 +70,11 @@ struct ag_finding {
     uint64_t blocks_peak_bytes, rss_peak_bytes;
     /* foreign frees: the pair of threads with the most foreign frees */
     const struct ag_thread_row *allocated_by, *freed_by;
+    /* Of a merged profile: the number of processes that have some of `part`, the process that has
+     * most of it (number for ag_profile_process), and how much it has. n_processes 0: the profile
+     * is of one process. */
+    uint32_t n_processes, process;
+    uint64_t process_part;
 };
 enum { AG_FINDINGS_MOST = 3 };
 enum ag_findings_reach {
