@@ -211,6 +211,8 @@ static void visit_process_json(void *context, uint32_t number) {
     ag_json_integer_if(json, "signal", has_signal ? (uint64_t)WTERMSIG(status) : 0, has_signal);
     ag_kill_json(json, "kernel_kill", &identity->kernel_kill);
     process_metrics_json(json, &process->own, identity->is_sampled);
+    ag_json_integer(json, "ghost_frees", process->ghost_frees);
+    ag_json_integer(json, "inherited_frees", process->inherited_frees);
     ag_json_nonzero(json, "rss_peak_bytes", process->rss_peak_bytes);
     ag_json_open(json, "with_descendants", '{');
     process_metrics_json(json, &process->all, walk->is_sampled);

@@ -87,6 +87,8 @@ int ag_process_tree_add(struct ag_process_tree *tree, struct ag_profile *profile
                                  .recording_ns = ag_profile_recording_ns(profile),
                                  .rss_peak_bytes = ag_profile_summary(profile)->rss_peak_bytes,
                                  .lost_stacks = ag_profile_summary(profile)->lost_stacks,
+                                 .inherited_frees = ag_profile_summary(profile)->inherited_frees,
+                                 .ghost_frees = ag_profile_summary(profile)->ghost_frees,
                                  .own = ag_profile_sums(profile),
                                  .parent = AG_PROCESS_NONE,
                                  .first_child = AG_PROCESS_NONE,

@@ -22,8 +22,11 @@ struct ag_process {
     uint64_t recording_ns;             /* duration of the recording of this process */
     uint64_t rss_peak_bytes;           /* 0: not known */
     uint64_t lost_events, lost_stacks; /* lost by the recorder, for any cause */
-    struct ag_metrics own;             /* the sums of this process */
-    struct ag_metrics all;             /* the sums of this process and of all its descendants */
+    /* frees of blocks that the process had inherited from its parent, and other frees of blocks
+     * whose allocation is not in the trace */
+    uint64_t inherited_frees, ghost_frees;
+    struct ag_metrics own; /* the sums of this process */
+    struct ag_metrics all; /* the sums of this process and of all its descendants */
     /* The process has executed another program. The entry of that program is a child of this
      * entry. */
     bool has_executed;
