@@ -32,6 +32,18 @@ static void find_user(uint32_t user_id, char ret_user[AG_TITLE_USER_BYTES]) {
     }
 }
 
+/* Returns the field arg_start of /proc/PID/stat; 0: the reader may not know it. */
+static uint64_t read_command_address(uint32_t pid) {
+    enum { FIRST_AFTER_NAME = 3, ARG_START = 48 }; /* numbers of fields, as in proc(5) */
+    char text[1024];
+    (void)ag_process_file_read(pid, "stat", text, sizeof(text)); /* "" on failure */
+    const char *at = strrchr(text, ')'); /* the name may contain blanks and parentheses */
+    for (int field = FIRST_AFTER_NAME; at && field <= ARG_START; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
 void ag_process_title_read(uint32_t pid, struct ag_process_title *title) {
     struct ag_process_title read = {.address_space_limit_bytes = UINT64_MAX};
     char path[64];
@@ -75,6 +87,7 @@ void ag_process_title_read(uint32_t pid, struct ag_process_title *title) {
     } else {
         find_user(read.user_id, read.user);
     }
+    read.command_address = read_command_address(pid);
     read.is_known = true;
     *title = read;
 }

@@ -17,6 +17,9 @@ struct ag_process_title {
     uint32_t user_id;                     /* effective user id */
     char user[AG_TITLE_USER_BYTES];       /* "": not in /etc/passwd */
     uint64_t address_space_limit_bytes;   /* RLIMIT_AS; UINT64_MAX: no limit, or unknown */
+    /* Where the command line is in the memory of the process; 0: unknown. Another address shows
+     * that the process has executed another program. */
+    uint64_t command_address;
 };
 
 /* PID: in the writer's PID namespace. If the process has ended, or if /proc does not show it,

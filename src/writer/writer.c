@@ -1118,6 +1118,20 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
         LOOK_PAUSE * (ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns);
 }
 
+/* Reads the title, unless it may be that of a program that the process has just executed, and whose
+ * recorder has not joined yet: the recorder counts an execution before it happens, but does not say
+ * whether the process itself or a child of vfork executes. */
+static void read_title(struct ag_writer *writer, uint32_t index) {
+    struct ag_process_title *title = &writer->slots[index].recording->title;
+    struct ag_process_title read = *title;
+    ag_process_title_read(writer->slots[index].watch.pid, &read);
+    const bool is_surely_same =
+        title->command_address != 0 && read.command_address == title->command_address;
+    if (is_surely_same || n_unseen_executions(writer, index) == 0) {
+        *title = read;
+    }
+}
+
 static void measure(struct ag_writer *writer, uint64_t now_ns) {
     for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
@@ -1130,7 +1144,7 @@ static void measure(struct ag_writer *writer, uint64_t now_ns) {
             rss_bytes = ag_process_watch_rss_bytes(&watched->watch);
         }
         if (now_ns >= watched->next_title_ns) {
-            ag_process_title_read(watched->watch.pid, &watched->recording->title);
+            read_title(writer, i);
             watched->next_title_ns =
                 now_ns + (1 + writer->n_open / TITLES_AT_ONCE) * (uint64_t)TITLE_EVERY_NS;
         }
