@@ -2,8 +2,8 @@
 # run_soak.sh BUILD: `make soak`, which runs the tests that `make test` shortens, in full: 1,000 kills, 100,000 mutations of traces for
 # every command that reads them, processes that fork quickly, random orders of threads, 15,000 attachments and detachments, and the fuzz
 # targets. It also runs the conformance tests, random programs (tests/torture) whose numbers follow the last one in bench/results/torture.log,
-# up to 20,000, other projects' own test suites under the agent, browsers in their sandboxes, servers and tools of other projects
-# (tests/systems), and, for each runtime, a build of allogram without it.
+# up to 20,000, 2,000 random trees of processes (bench/results/random_trees.log), other projects' own test suites under the agent, browsers in their
+# sandboxes, servers and tools of other projects (tests/systems), and, for each runtime, a build of allogram without it.
 #
 # bench/results/soak.log is the output of the last run: the commit, the machine, a line per test with its time, the count.
 # The script continues after a failure; its exit status is 1 if there was a failure.
@@ -30,6 +30,8 @@ grep -E '^ *[0-9]+/[0-9]+ |^not ok|^# ' "$build/soak.out"
 tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
 tests/torture/run_torture.py --build="$build" --until=20000 --log=bench/results/torture.log >"$build/torture.out" 2>&1 || failed=1
 grep -v '^#     ' "$build/torture.out"
+python3 tests/stress/random_trees.py --build "$build" --until=2000 --log=bench/results/random_trees.log >"$build/trees.out" 2>&1 || failed=1
+cat "$build/trees.out"
 python3 tests/upstream/run_upstream.py --build "$build" --log=bench/results/upstream.log || failed=1
 python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=bench/results/upstream.log redis python perl glib gjs ||
     failed=1

@@ -112,54 +112,6 @@ def one_tree(tools, seed):
     return failures
 
 
-FAMILY_COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "inherited_frees")
-
-
-def read_family(path):
-    """{(pid, image): (name, parent's name, how, counts)} of the log that tests/programs/processes/process_family.c describes."""
-    family = {}
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            name, image, parent, how, pid, *counts = line.split()
-            family[int(pid), image] = (name, parent, how, dict(zip(FAMILY_COUNTS, map(int, counts))))
-    return family
-
-
-def family(tools, seed):
-    """Compares the trace of each process of a random tree, the tree and the merged sums with the counts of the processes themselves."""
-    failures = tap.Failures()
-    with recorded.Folder() as folder:
-        log = os.path.join(folder, "log")
-        open(log, "w").close()
-        outcome, _ = recorded.record(tools, [tools.program("process_family"), str(seed), log, "top", "3"], folder)
-        failures.expect("status", outcome.status, 0)
-        traces, end = [], time.monotonic() + 60
-        while time.monotonic() < end:  # daemons outlive `run`
-            truth = read_family(log)
-            traces = recorded.wait_until_ended(tools, folder, n_traces=len(truth))
-            if len(traces) == len(truth) == len(read_family(log)):
-                break
-        rows = {row["file"]: row for row in recorded.report(tools, traces[0], "--view=process_tree", *traces[1:])["processes"]}
-        key_of = {file: (row["pid"], row["command"][3]) for file, row in rows.items()}
-        failures.expect("processes and programs", sorted(key_of.values()), sorted(truth))
-        if failures:
-            return failures
-        sums = dict.fromkeys(FAMILY_COUNTS, 0)
-        for file, row in rows.items():
-            name, parent, how, counts = truth[key_of[file]]
-            found = recorded.report(tools, file)
-            failures.expect(name + ": counts", {key: found[key] for key in FAMILY_COUNTS}, counts)
-            failures.expect(name + ": ghosts, lost events", (found["ghost_frees"], found["lost_events"]["total"]), (0, 0))
-            failures.expect(name + ": numbers in the tree", (row["allocated_blocks"], row["freed_blocks"]), (counts["allocated_blocks"], counts["freed_blocks"]))
-            above = row["parent_file"] and truth[key_of[row["parent_file"]]][0]
-            failures.expect(name + ": parent", (above, row["was_executed"]), (None if parent == "-" else parent, how == "exec"))
-            sums = {key: sums[key] + counts[key] for key in sums}
-        merged = recorded.report(tools, traces[0], "--merge", *traces[1:])
-        failures.expect("merged", {key: merged[key] for key in FAMILY_COUNTS}, sums)
-        failures.expect("merged: ghosts", merged["ghost_frees"], 0)
-    return failures
-
-
 def titles(tools):
     """Checks in the process tree the names that processes give themselves while they run, their users, and the limits of their address space (ulimit
     -v)."""
@@ -183,6 +135,71 @@ def titles(tools):
     return failures
 
 
+def without_process(row):
+    return {key: value for key, value in row.items() if key not in ("os_process", "pid", "trace")}
+
+
+def compare_views(failures, tools, traces):
+    """Each row of a view with --by=os_process has the numbers that the view of the trace alone has."""
+    first, *rest = traces
+    by_process = ["--by=os_process", *rest]
+    for view in ("leaks", "peak", "temporary"):
+        rows = recorded.report(tools, first, "--view=" + view, *by_process)["processes"]
+        alone = {trace: recorded.report(tools, trace, "--view=" + view)["total"] for trace in traces}
+        blocks = {"leaks": "in_use_blocks", "peak": "peak_blocks", "temporary": "temporary_blocks"}[view]
+        failures.expect(view, {row["trace"]: without_process(row) for row in rows}, {trace: total for trace, total in alone.items() if total[blocks] > 0})
+    rows = recorded.report(tools, first, "--view=types", *by_process)["types"]
+    for trace in traces:
+        failures.expect("types of " + trace, [without_process(row) for row in rows if row["trace"] == trace],
+                        recorded.report(tools, trace, "--view=types")["types"])
+    failures.require("a type has rows of several processes", len({row["trace"] for row in rows if row["type"] is None}) > 1)
+    rows = recorded.report(tools, first, "--view=lifetimes", *by_process)["sites"]
+    for trace in traces:
+        found = [without_process(row) for row in rows if row["trace"] == trace]
+        failures.expect("lifetimes of " + trace, found,
+                        [without_process(row) for row in recorded.report(tools, trace, "--view=lifetimes", "--by=os_process")["sites"]])
+        summary = recorded.report(tools, trace)
+        failures.expect("blocks of " + trace, [(row["blocks"], row["bytes"], row["ended"]) for row in found],
+                        [(summary["allocated_blocks"], summary["allocated_bytes"], summary["freed_blocks"])] if summary["allocated_blocks"] else [])
+    counted = recorded.report(tools, first, "--view=functions", *by_process)["os_processes"]
+    alone = {trace: recorded.report(tools, trace, "--view=functions")["total"] for trace in traces}
+    failures.expect("function counters", {row["trace"]: (row["own_words"], row["own_ns"]) for row in counted},
+                    {trace: (total["own_words"], total["own_ns"]) for trace, total in alone.items() if total["calls"] > 0})
+    failures.expect("processes with function counters", len(counted), 2)
+
+
+def compare_finding(failures, tools, traces):
+    """The finding about the peak of all processes names the process with most of it, and the command that shows more reads its trace."""
+    merged = recorded.report(tools, traces[0], "--merge", *traces[1:])
+    findings = [finding for finding in merged["findings"] if finding["kind"] == "peak_holder"]
+    if not findings:
+        failures.append("no finding about the peak: %s" % merged["findings"])
+        return
+    finding = findings[0]
+    parts = {}
+    for trace in traces:
+        for site in recorded.report(tools, trace, "--view=sites", "--by=line")["sites"]:
+            if (site["function"], site["line"]) == (finding["function"], finding["line"]):
+                parts[trace] = site["own"]["peak_bytes"]
+    most = max(parts, key=parts.get)
+    failures.expect("process of the finding", (finding["trace"], finding["processes"]), (most, sum(part > 0 for part in parts.values())))
+    failures.expect("its share", round(finding["process_percent"]), round(100 * parts[most] / sum(parts.values())))
+    failures.require("the text names the process", "process %s" % finding["os_process"] in finding["text"])
+    text = recorded.run([tools.allogram, "report", "--merge", *traces], env={"COLUMNS": "200"}).stdout.decode()
+    failures.require("the command reads its trace", "-> allogram report %s --view=peak" % most in text)
+
+
+def by_process(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        script = '"$0/phases"; "$0/forgetful"; "$0/faults" peak; "$0/phases"; "$0/faults" peak; "$0/counted_functions"; "$0/counted_functions"'
+        outcome, traces = recorded.record(tools, ["sh", "-c", script + " >/dev/null", tools.programs], folder)
+        failures.expect("status", outcome.status, 0)
+        compare_views(failures, tools, traces)
+        compare_finding(failures, tools, traces)
+    return failures
+
+
 def merge_opens_files_once(tools):
     """The memory for merging many small traces is not in proportion to their number, because the traces share the files with symbols: a
     copy of the C library's symbol table takes more than 1 MiB, and a copy of its debug information, if that is installed, more than 20 MiB."""
@@ -200,13 +217,11 @@ def merge_opens_files_once(tools):
 def main():
     tools = recorded.tools_of_arguments()
     seeds = range(1, 7)
-    families = range(1, 9)
-    plan = tap.Plan(len(seeds) + len(families) + 2)
+    plan = tap.Plan(len(seeds) + 3)
     plan.run("merging many traces", lambda: merge_opens_files_once(tools))
     recorded.hide_debug_files()
     plan.run("titles", lambda: titles(tools))
-    for seed in families:
-        plan.run("family %d" % seed, lambda seed=seed: family(tools, seed))
+    plan.run("views by process", lambda: by_process(tools))
     for seed in seeds:
         plan.run("tree %d" % seed, lambda seed=seed: one_tree(tools, seed))
     return plan.status()

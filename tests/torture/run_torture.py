@@ -19,9 +19,7 @@ import json
 import multiprocessing
 import os
 import random
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +28,7 @@ import judging
 import known_defects
 import program_text
 import reducing
+import seed_log
 import self_test
 import surroundings
 import trace_truth
@@ -183,24 +182,6 @@ def run_programs(programs, options, builds):
     return tally
 
 
-def seeds_in(text):
-    seeds = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        seeds += range(int(first), int(last or first) + 1)
-    return seeds
-
-
-def last_in_log(path):
-    last = 0
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                match = re.search(r" seeds=\d+-(\d+) ", line)
-                last = max(last, int(match[1]) if match else 0)
-    return last
-
-
 def run_slice(programs, what, options, builds):
     begin = time.monotonic()
     tally = run_programs(programs, options, builds)
@@ -260,7 +241,7 @@ def test(options, builds):
     options.spread = True
     for first in range(1, TESTED_SEEDS, 100):
         seeds = "%d-%d" % (first, first + 99)
-        tally = run_slice([program_of(seed) for seed in seeds_in(seeds)], seeds, options, builds)
+        tally = run_slice([program_of(seed) for seed in seed_log.seeds_in(seeds)], seeds, options, builds)
         certain = [result for result in tally.failed if is_certain(result, options, builds)]
         if len(certain) < len(tally.failed):
             print("# %d programs failed once, and passed when they were run again" % (len(tally.failed) - len(certain)), flush=True)
@@ -299,15 +280,14 @@ def parse_options():
     options.modes = options.modes.split(",")
     options.fixed = options.fixed.split(",")
     options.work = os.path.abspath(options.work or os.path.join(options.build, "torture"))
-    options.commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                                    check=False).stdout.strip() or "unknown"
+    options.commit = seed_log.commit()
     return options
 
 
 def main():
     options = parse_options()
     if options.print:
-        for seed in seeds_in(options.seeds):
+        for seed in seed_log.seeds_in(options.seeds):
             program = program_of(seed)
             print(seed, program.variant.name, program.tree.text())
         return 0
@@ -324,9 +304,9 @@ def main():
         options.all = True
         failed += len(run_slice(programs, "text", options, builds).failed)
     if options.seeds:
-        failed += len(run_slice([program_of(seed) for seed in seeds_in(options.seeds)], options.seeds, options, builds).failed)
+        failed += len(run_slice([program_of(seed) for seed in seed_log.seeds_in(options.seeds)], options.seeds, options, builds).failed)
     if options.until:
-        next_seed = last_in_log(options.log) + 1
+        next_seed = seed_log.last_in_log(options.log) + 1
         while next_seed <= options.until:
             last = min(next_seed + options.slice - 1, options.until)
             seeds = range(next_seed, last + 1)
