@@ -371,8 +371,9 @@ static int write_processes_text(struct ag_view *view, struct stacks *stacks) {
         }
         ag_table_cell(table, ag_profile_process_name(view->profile, group->process));
     }
-    return ag_ranking_write_table(&stacks->ranking, view->limit, table, view->page, "more",
-                                  ag_ranking_sum(&stacks->ranking, view->limit), whole);
+    return ag_ranking_write_table(&stacks->ranking, view->limit, table, view->page,
+                                  /* what= */ NULL, ag_ranking_sum(&stacks->ranking, view->limit),
+                                  whole);
 }
 
 static int write_stacks_text(struct ag_view *view, struct stacks *stacks) {

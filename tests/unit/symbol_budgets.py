@@ -18,7 +18,7 @@ PROGRAM = sys.argv[1]
 TEXT, TEXT_BYTES, DATA = 0x1000, 0x100000, 0x400000
 MIB = 1 << 20
 LOOK_UPS = 40000
-SHORTFALLS = ("read only in part, because", "some lines are not read", "would grow more than")
+SHORTFALLS = ("read only in part, because", "some line numbers are not read", "would grow more than")
 cases = []
 
 
