@@ -211,17 +211,19 @@ static bool is_vdso(const char *name) {
     return strncmp(name, vdso, sizeof(vdso) - 1) == 0;
 }
 
-/* Copies the object's path; if its name is relative, the path of the file that is mapped. A
- * relative name depends on the working directory at the time of the loading, but the path of the
- * mapped file does not. A relative name need not contain a slash: an empty entry of LD_LIBRARY_PATH
- * means the working directory, and gives the name "libx.so". The path is read with system calls
- * that the loader has just made, too (open, read, close), so a sandbox permits them. */
+/* Copies the object's path; if its name is relative or begins with /proc/, the path of the file
+ * that is mapped. A relative name depends on the working directory at the time of the loading, and
+ * /proc/self/fd/N on a descriptor, but the path of the mapped file does not. A relative name need
+ * not contain a slash: an empty entry of LD_LIBRARY_PATH means the working directory, and gives the
+ * name "libx.so". The path is read with system calls that the loader has just made, too (open,
+ * read, close), so a sandbox permits them. */
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintptr_t address,
                       char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
     /* The name of the program is "", or with musl its argv[0]. If the loader was executed with the
      * program as its argument, /proc/self/exe is the loader. */
-    if (name[0] != '/' && !is_vdso(name) && ag_process_map_path(address, path, PATH_BYTES) == 0) {
+    const bool is_lasting = name[0] == '/' && strncmp(name, "/proc/", 6) != 0;
+    if (!is_lasting && !is_vdso(name) && ag_process_map_path(address, path, PATH_BYTES) == 0) {
         return;
     }
     if (is_executable && name[0] != '/') {

@@ -2,12 +2,12 @@
  * forked child begins its own recording. To join, a process maps the live file, which the processes
  * of the session share with the writer process, and claims a slot (an entry for the process) in it.
  *
- * 1. Joining. The live file is opened by its path, mapped in three parts (header with slots and
- * controls; the base of the slot's stack tree; the first window, 64 MiB, of the chunks for events)
- * and closed at once. So the host (the profiled program) keeps no descriptor of the recorder. Two
- * file locks show that the process is alive; the mappings hold them (segment.h, section 6). The
- * process gets a random identity here. A process that may read the header but is not to be recorded
- * (--follow=none) maps nothing.
+ * 1. Joining. The live file is opened by its path, or `attach` has passed descriptors of it. It is
+ * mapped in three parts (header with slots and controls; the base of the slot's stack tree; the
+ * first window, 64 MiB, of the chunks for events) and closed at once. So the host (the profiled
+ * program) keeps no descriptor of the recorder. Two file locks show that the process is alive; the
+ * mappings hold them (segment.h, section 6). The process gets a random identity here. A process
+ * that may read the header but is not to be recorded (--follow=none) maps nothing.
  *
  * 2. A forked child has inherited the mappings. It claims a slot, derives an identity without a
  * system call (a sandbox may refuse it), keeps the stack tree of its parent, and begins event
@@ -442,19 +442,14 @@ static bool lock_life(int fd, enum ag_life_lock which) {
 
 /* Maps the page through which the process holds its own lock. NULL: the process holds no lock of
  * its own, and the writer finds out in other ways whether the process lives. */
-static void *map_lock_page(const char *path, const struct stat *expected) {
-    const long fd = ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
-    if (ag_syscall_failed(fd)) {
-        return NULL;
-    }
+static void *map_lock_page(int fd, const struct stat *expected) {
     struct stat status = {0};
     long page = 0;
     if (ag_syscall2(SYS_fstat, fd, (long)&status) == 0 && status.st_ino == expected->st_ino &&
-        status.st_dev == expected->st_dev && lock_life((int)fd, AG_LOCK_OWN)) {
+        status.st_dev == expected->st_dev && lock_life(fd, AG_LOCK_OWN)) {
         page = ag_syscall6(SYS_mmap, 0, AG_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
         page = ag_syscall_failed(page) ? 0 : page;
     }
-    (void)ag_syscall1(SYS_close, fd);
     if (page != 0 &&
         ag_syscall_failed(ag_syscall3(SYS_madvise, page, AG_PAGE_BYTES, MADV_DONTFORK))) {
         /* MADV_DONTFORK failed: a child would inherit the lock */
@@ -467,14 +462,14 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     return (void *)page;
 }
 
-/* Takes the locks that show that the process is alive. fd: a descriptor of the live file; the
- * segment's mappings keep its open file description after it is closed. */
-static void lock_as_alive(int fd, const char *path) {
+/* Takes the locks that show that the process is alive. fd, lock_fd: as for ag_recorder_start_with;
+ * the mappings keep the open file descriptions after the descriptors are closed. */
+static void lock_as_alive(int fd, int lock_fd) {
     struct stat status = {0};
     if (ag_recorder.header->has_locks == 1 && ag_syscall2(SYS_fstat, fd, (long)&status) == 0 &&
         lock_life(fd, AG_LOCK_FAMILY)) {
         ag_recorder.family = ag_recorder.identity;
-        ag_recorder.lock_page = map_lock_page(path, &status);
+        ag_recorder.lock_page = map_lock_page(lock_fd, &status);
     }
 }
 
@@ -724,11 +719,7 @@ static void write_announcements(struct ag_thread *thread) {
     }
 }
 
-int ag_recorder_start(const char *session_path) {
-    const long fd = ag_syscall3(SYS_open, (long)session_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
-    if (ag_syscall_failed(fd)) {
-        return (int)fd;
-    }
+int ag_recorder_start_with(int fd, int lock_fd) {
     reset_earlier_recording();
     /* counts a fork if this process is the forked child of a process that recorded earlier */
     ag_recorder.process_number += ag_process_is_forked();
@@ -738,11 +729,14 @@ int ag_recorder_start(const char *session_path) {
     ag_recorder.namespace_is_inherited = false;
     ag_recorder.identity = random_identity();
     ag_recorder.family = 0;
-    int r = join_session((int)fd);
+    int r = join_session(fd);
     if (r == 0) {
-        lock_as_alive((int)fd, session_path);
+        lock_as_alive(fd, lock_fd);
     }
     (void)ag_syscall1(SYS_close, fd);
+    if (lock_fd >= 0) {
+        (void)ag_syscall1(SYS_close, lock_fd);
+    }
     if (r == 0) {
         r = start_unwinding();
     }
@@ -788,6 +782,15 @@ int ag_recorder_start(const char *session_path) {
     ag_recorder.slot->profiler_private_bytes =
         atomic_load_explicit(&ag_recorder.private_bytes, memory_order_relaxed);
     return 0;
+}
+
+static int open_live_file(const char *path) {
+    return (int)ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+}
+
+int ag_recorder_start(const char *session_path) {
+    const int fd = open_live_file(session_path);
+    return fd < 0 ? fd : ag_recorder_start_with(fd, open_live_file(session_path));
 }
 
 /* Whether ag_recorder.slot may be changed: after the process has left the session, another process

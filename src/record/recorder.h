@@ -146,6 +146,11 @@ AG_FAST bool ag_recorder_is_sampling(void) {
 /* Maps the segment, claims a slot, starts recording. Returns 0, or a negative errno; then the
  * process is not recorded. Called from one thread, before any event or after ag_recorder_leave. */
 int ag_recorder_start(const char *session_path);
+/* Does what ag_recorder_start does, for a process that cannot open the live file by its path. Both
+ * descriptors belong to the live file, and each has an open file description of its own, which no
+ * other process uses. They are closed, also on failure. lock_fd: for the lock of this process alone
+ * (AG_LOCK_OWN of segment.h); negative: it takes no such lock. */
+int ag_recorder_start_with(int fd, int lock_fd);
 
 /* Ends the recording of this process in the session; the writer seals (completes) its trace. Events
  * that other threads are recording at this moment use memory that stays mapped. This memory takes
