@@ -21,6 +21,7 @@ OWN_PATHS = {
     "src/observe/observation.c": (1, "tracefs"),
     "src/observe/perf_map_file.c": (1, "a file that is created, O_EXCL and O_NOFOLLOW"),
     "src/observe/perf_watch.c": (1, "/proc/sys"),
+    "src/attach/agent_files.c": (1, "the live file, which this command made"),
     "src/attach/attaching.c": (1, "/proc/PID/auxv"),
     "src/attach/attachable.c": (1, "/proc/PID/fd, whose links are only read"),
     "adapters/erlang/outside/node_kernel.c": (2, "/proc/PID/task"),

@@ -49,7 +49,8 @@ extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 AG_EXPORT int ag_agent_attach(void);
 AG_EXPORT int ag_agent_detach(void);
 
-struct ag_attachment ag_agent_attachment = {.version = AG_ATTACHMENT_VERSION};
+struct ag_attachment ag_agent_attachment = {
+    .version = AG_ATTACHMENT_VERSION, .session_fd = -1, .lock_fd = -1};
 struct ag_next_functions ag_next;
 _Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3,
                "attached_entry.S uses the same offset");
@@ -254,6 +255,27 @@ static void fill_next(void) {
     ag_next.pvalloc = suspended_pvalloc;
 }
 
+static int join_session(void) {
+    struct ag_attachment *attachment = &ag_agent_attachment;
+    if (attachment->session_fd < 0) {
+        return ag_recorder_start(attachment->session_path);
+    }
+    const int fd = attachment->session_fd, lock_fd = attachment->lock_fd;
+    attachment->session_fd = attachment->lock_fd = -1;
+    return ag_recorder_start_with(fd, lock_fd);
+}
+
+/* Closes the descriptors that were passed for join_session, if it was not called. */
+static void close_passed(void) {
+    const int32_t fds[] = {ag_agent_attachment.session_fd, ag_agent_attachment.lock_fd};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(fds); i++) {
+        if (fds[i] >= 0) {
+            (void)ag_syscall1(SYS_close, fds[i]); /* nothing was written through it */
+        }
+    }
+    ag_agent_attachment.session_fd = ag_agent_attachment.lock_fd = -1;
+}
+
 static int attached_start(void) {
     const char *reason = "";
     ag_detours_prepare_only();
@@ -264,7 +286,7 @@ static int attached_start(void) {
     fill_next();
     ag_own_low = ag_agent_attachment.own_low;
     ag_own_bytes = ag_agent_attachment.own_bytes;
-    r = ag_recorder_start(ag_agent_attachment.session_path);
+    r = join_session();
     if (r < 0) {
         write_note("the session's live file cannot be used", "", "");
         return r;
@@ -292,6 +314,7 @@ static void give_back(void) {
 int ag_agent_attach(void) {
     const int host_errno = errno;
     const int r = attached_start();
+    close_passed();
     if (r < 0) {
         give_back();
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error_message.h"
+#include "remote/foreign_file.h"
 
 enum { STATUS_BYTES = 4096 };
 /* __RTLD_DLOPEN: passed by callers of __libc_dlopen_mode */
@@ -205,6 +206,7 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
         (struct ag_remote_libc){.errno_location = address_in(libc, "__errno_location"),
                                 .mmap = address_in(libc, "mmap"),
                                 .munmap = address_in(libc, "munmap")};
+    attachable->system_call = address_in(libc, "syscall");
     attachable->trap = ignores_traps ? 0 : find_trap(libc);
     const char *missing = attachable->dlopen == 0 || attachable->dlclose == 0 ? "dlopen or dlclose"
                           : attachable->functions.errno_location == 0         ? "__errno_location"
@@ -257,21 +259,47 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
     return r;
 }
 
-int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
-                             char ret_message[512]) {
+bool ag_attachable_sees(const struct ag_remote_process *process, const char *path) {
     char seen[4096 + 64];
     struct stat ours, theirs;
     (void)snprintf(seen, sizeof seen, "/proc/%d/root%s", process->pid, path);
-    if (stat(path, &ours) == 0 && stat(seen, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-        ours.st_ino == theirs.st_ino) {
-        return 0;
+    return stat(path, &ours) == 0 && ag_foreign_file_look(seen, &theirs) == 0 &&
+           ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+/* Whether the process has a /proc, according to the folder of one of its pids there: the process
+ * has a pid in each PID namespace from ours to its own. */
+static bool has_proc(const struct ag_remote_process *process, const char *status) {
+    const char *pids = status_field(status, "NSpid");
+    bool has = pids == NULL; /* a kernel before 4.1: the loader will say */
+    while (pids != NULL && !has) {
+        char *end, path[128];
+        struct stat facts;
+        const long pid = strtol(pids, &end, 10);
+        if (end == pids) {
+            break;
+        }
+        (void)snprintf(path, sizeof path, "/proc/%d/root/proc/%ld/fd", process->pid, pid);
+        has = ag_foreign_file_look(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+        pids = *end == '\t' ? end : NULL;
     }
-    if (is_over(process)) {
+    return has;
+}
+
+int ag_attachable_check_passing(const struct ag_remote_process *process,
+                                const struct ag_attachable *attachable, char ret_message[512]) {
+    char status[STATUS_BYTES];
+    if (ag_remote_process_file(process->pid, 0, "status", status, STATUS_BYTES) <= 0 ||
+        is_over(process)) {
         return ag_remote_process_ended_error(process, ret_message);
     }
-    return ag_error_message(
-        ret_message, -ENOENT,
-        "%d (%s): uses another mount namespace, which does not contain %.200s; run "
-        "allogram inside of that container",
-        process->pid, process->name, path);
+    const char *missing = attachable->system_call == 0 ? "function syscall in its libc"
+                          : !has_proc(process, status) ? "/proc that shows it"
+                                                       : NULL;
+    return missing == NULL
+               ? 0
+               : ag_error_message(ret_message, -ENOTSUP,
+                                  "%d (%s): is in another mount namespace and has no %s, through "
+                                  "which attach loads the agent; use allogram observe %d instead",
+                                  process->pid, process->name, missing, process->pid);
 }

@@ -12,7 +12,8 @@
 struct ag_attachable {
     struct ag_observed_image *libc;
     uint64_t dlopen, dlclose;
-    uint64_t dlerror; /* 0: not in the libc, but in libdl.so (before glibc 2.34) */
+    uint64_t dlerror;     /* 0: not in the libc, but in libdl.so (before glibc 2.34) */
+    uint64_t system_call; /* syscall */
     struct ag_remote_libc functions;
     uint64_t dlopen_flags;
     /* address of a byte 0xcc (int3) in the libc's code, to which called functions return; 0: the
@@ -32,9 +33,11 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
 int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
                                      const struct ag_observed_images *images,
                                      char ret_message[512]);
-/* Checks that PATH names the same file for the process as for us. Returns 0 or a negative errno
- * with a message. */
-int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
-                             char ret_message[512]);
+/* Whether PATH names the same file for the process as for us. */
+bool ag_attachable_sees(const struct ag_remote_process *process, const char *path);
+/* Checks that files can be passed to a process that does not see them (passed_files.h). Returns 0
+ * or a negative errno with a message. */
+int ag_attachable_check_passing(const struct ag_remote_process *process,
+                                const struct ag_attachable *attachable, char ret_message[512]);
 
 #endif

@@ -29,16 +29,19 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent_files.h"
 #include "attach_state.h"
 #include "base/clock.h"
 #include "base/error_message.h"
 #include "base/runtimes.h"
 #include "remote/glibc_heap.h"
 #include "remote/remote_memory.h"
+#include "symbol_versions.h"
 
 enum {
     /* how long to search for a safe point */
@@ -284,6 +287,14 @@ static int no_safe_point_error(const struct ag_attach *attach, const struct ag_a
                             process->pid, process->name, times->n_tries, obstacle, remedy);
 }
 
+static int not_allowed_error(const struct ag_attach *attach, char message[512]) {
+    return ag_error_message(
+        message, -EPERM,
+        "%d (%s): the kernel does not allow tracing it: another process traces it, or "
+        "kernel.yama.ptrace_scope or a container forbids it; see allogram doctor",
+        attach->process.pid, attach->process.name);
+}
+
 static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                        struct ag_attach_times *times, const char *remedy, char message[512]) {
     const uint64_t begin_ns = ag_monotonic_ns();
@@ -311,11 +322,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
         }
     }
     if (r == -EPERM) {
-        return ag_error_message(
-            message, r,
-            "%d (%s): the kernel does not allow tracing it: another process traces it, or "
-            "kernel.yama.ptrace_scope or a container forbids it; see allogram doctor",
-            attach->process.pid, attach->process.name);
+        return not_allowed_error(attach, message);
     }
     attach->threads.n_spared = 0;
     return r == 1 ? 0 : ag_remote_process_ended_error(&attach->process, message);
@@ -332,7 +339,16 @@ static uint64_t symbol_address(struct ag_remote_elf *elf, const char *name) {
 static int look_into_agent(struct ag_attach *attach, const char *agent, char message[512]) {
     struct ag_remote_elf elf = {0};
     const Elf64_Phdr *code = NULL;
+    char version[AG_VERSION_NAME_BYTES];
     if (ag_remote_elf_open(agent, &elf) == 0) {
+        if (ag_symbol_versions_lack(&elf, attach->attachable.libc->elf, version)) {
+            ag_remote_elf_close(&elf);
+            return ag_error_message(
+                message, -ENOTSUP,
+                "%d (%s): its C library is too old for the agent, which needs %s; use allogram "
+                "observe %d instead",
+                attach->process.pid, attach->process.name, version, attach->process.pid);
+        }
         attach->begin_function = symbol_address(&elf, AG_ATTACHMENT_BEGIN);
         attach->end_function = symbol_address(&elf, AG_ATTACHMENT_END);
         attach->variable = symbol_address(&elf, AG_ATTACHMENT_VARIABLE);
@@ -361,8 +377,13 @@ static int read_attachment(struct ag_attach *attach) {
     return r == 0 && !is_sane ? -EINVAL : r;
 }
 
+static uint64_t own_pid_namespace(void) {
+    struct stat status;
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
 /* Writes the settings that the agent reads when it begins. */
-static int write_agent_settings(struct ag_attach *attach, const char *session_path) {
+static int write_agent_settings(struct ag_attach *attach, const struct ag_agent_files *files) {
     struct ag_attachment *attachment = &attach->attachment;
     struct ag_remote_process own;
     char unused[512];
@@ -370,11 +391,14 @@ static int write_agent_settings(struct ag_attach *attach, const char *session_pa
     if (r < 0) {
         return r;
     }
+    const char *path = files->are_passed ? "" : files->live;
     if (attachment->version != AG_ATTACHMENT_VERSION ||
-        strlen(session_path) >= sizeof attachment->session_path) {
+        strlen(path) >= sizeof attachment->session_path) {
         return -EINVAL;
     }
-    (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", session_path);
+    (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", path);
+    attachment->session_fd = files->theirs[AG_FILE_LIVE];
+    attachment->lock_fd = files->theirs[AG_FILE_LIVE_LOCK];
     (void)snprintf(attachment->adapters, sizeof attachment->adapters, "%s", attach->adapters);
     attachment->handle = attach->handle;
     attachment->own_low = attach->ground.libc_allocator.low;
@@ -382,6 +406,7 @@ static int write_agent_settings(struct ag_attach *attach, const char *session_pa
     if (ag_remote_process_open(getpid(), &own, unused) == 0) {
         attachment->tool_pid = own.pid;
         attachment->tool_start_ticks = own.start_ticks;
+        attachment->tool_namespace = own_pid_namespace();
     }
     return ag_attach_write_memory(attach->process.pid, attach->bias + attach->variable, attachment,
                                   sizeof *attachment);
@@ -417,16 +442,20 @@ static int loader_refused_error(struct ag_attach *attach, const char *agent, cha
 
 /* Makes the thread load the agent and start it. Called between ag_attach_begin_call and
  * ag_remote_call_end. */
-static int agent_load(struct ag_attach *attach, const char *agent, const char *session_path,
-                      char message[512]) {
+static int agent_load(struct ag_attach *attach, struct ag_agent_files *files, char message[512]) {
     struct ag_remote_call *call = &attach->call;
     uint64_t text = 0, handle = 0, result = 0, bias = 0;
-    int r = ag_remote_call_text(call, agent, &text);
+    char passed[AG_LOADER_PATH_BYTES];
+    int r = files->are_passed ? ag_agent_files_pass(files, attach, passed, message) : 0;
+    if (r < 0) {
+        return r;
+    }
+    r = ag_remote_call_text(call, files->are_passed ? passed : files->agent, &text);
     const uint64_t dlopen_arguments[] = {text, attach->attachable.dlopen_flags};
     r = r < 0 ? r
               : ag_remote_call_make(call, attach->attachable.dlopen, dlopen_arguments, 2, &handle);
     if (r == 0 && handle == 0) {
-        return loader_refused_error(attach, agent, message);
+        return loader_refused_error(attach, files->agent, message);
     }
     if (r == 0) {
         attach->handle = handle;
@@ -434,8 +463,13 @@ static int agent_load(struct ag_attach *attach, const char *agent, const char *s
         r = ag_remote_memory_read(attach->process.pid, handle, &bias, sizeof bias);
         attach->bias = bias;
     }
-    r = r < 0 ? r : write_agent_settings(attach, session_path);
-    r = r < 0 ? r : ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
+    r = r < 0 ? r : write_agent_settings(attach, files);
+    if (r == 0) {
+        r = ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
+        if (r != -EINTR) { /* the agent was called, and has closed the live file */
+            files->theirs[AG_FILE_LIVE] = files->theirs[AG_FILE_LIVE_LOCK] = -1;
+        }
+    }
     r = r < 0 ? r : read_attachment(attach);
     if (r == 0 && (int32_t)result < 0) {
         return ag_error_message(message, (int32_t)result, "%d (%s): cannot be recorded: %.200s: %s",
@@ -482,14 +516,15 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
                      char ret_message[512]) {
     struct ag_traced_thread thread = {0};
     *ret_times = (struct ag_attach_times){0};
-    int r = look_into_agent(attach, agent, ret_message);
+    struct ag_agent_files files;
+    int r = ag_agent_files_open(&files, attach, agent, session_path, ret_message);
     attach->adapters = adapters;
-    r = r < 0 ? r : ag_attachable_check_file(&attach->process, agent, ret_message);
-    r = r < 0 ? r : ag_attachable_check_file(&attach->process, session_path, ret_message);
+    r = r < 0 ? r : look_into_agent(attach, agent, ret_message);
     r = r < 0 ? r
               : stop_safely(attach, &thread, ret_times, "try again, or start it under allogram run",
                             ret_message);
     if (r < 0) {
+        ag_agent_files_close(&files);
         return r;
     }
     r = ag_attach_begin_call(attach, &thread, /* helps= */ true);
@@ -503,14 +538,16 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
                                      "meanwhile; attach again"
                                    : strerror(-r));
     } else {
-        r = agent_load(attach, agent, session_path, ret_message);
+        r = agent_load(attach, &files, ret_message);
         if (r < 0) {
             ag_attach_unload(attach);
         }
+        ag_agent_files_close_theirs(&files, attach);
         ag_remote_call_end(&attach->call);
     }
     ret_times->one_ns = ag_traced_thread_release(&thread);
     ag_attach_end_help(attach, ret_times);
+    ag_agent_files_close(&files);
     if (r == 0) {
         attach->agent.low += attach->bias;
         attach->agent.high += attach->bias;
@@ -672,10 +709,14 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
 
 /* ---- the agent of another tool ---- */
 
-/* Whether the allogram that attached the agent still runs. */
+/* Whether the allogram that attached the agent still runs. Also true if that allogram is or was in
+ * another PID namespace (another container), where this process cannot look for it. */
 static bool is_accompanied(const struct ag_attachment *attachment) {
     struct ag_remote_process tool;
     char unused[512];
+    if (attachment->tool_pid != 0 && attachment->tool_namespace != own_pid_namespace()) {
+        return true;
+    }
     return ag_remote_process_open(attachment->tool_pid, &tool, unused) == 0 &&
            tool.start_ticks == attachment->tool_start_ticks;
 }

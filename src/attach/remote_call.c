@@ -279,14 +279,20 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
                : ag_remote_call_undo(call, function, arguments, n_arguments, ret_result);
 }
 
+int ag_remote_call_reserve(struct ag_remote_call *call, size_t n_bytes, uint64_t *ret_address) {
+    if (n_bytes > AG_REMOTE_CALL_TEXT_BYTES) {
+        return -ENAMETOOLONG;
+    }
+    *ret_address = call->stack = (call->stack - n_bytes) & ~(uint64_t)(ALIGNMENT - 1);
+    return 0;
+}
+
 int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t *ret_address) {
     const size_t n_bytes = strlen(text) + 1;
-    const uint64_t address = (call->stack - n_bytes) & ~(uint64_t)(ALIGNMENT - 1);
-    const int r = n_bytes > AG_REMOTE_CALL_TEXT_BYTES
-                      ? -ENAMETOOLONG
-                      : ag_attach_write_memory(call->thread->pid, address, text, n_bytes);
+    uint64_t address = 0;
+    int r = ag_remote_call_reserve(call, n_bytes, &address);
+    r = r < 0 ? r : ag_attach_write_memory(call->thread->pid, address, text, n_bytes);
     if (r == 0) {
-        call->stack = address;
         *ret_address = address;
     }
     return r;

@@ -63,8 +63,10 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
  * calls that undo or complete what earlier calls have done. */
 int ag_remote_call_undo(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
-/* Copies a text into the free memory below call->stack, where it stays until ag_remote_call_end.
- * Returns 0 or a negative errno. */
+/* Reserves free memory below call->stack, at an aligned address, until ag_remote_call_end. Returns
+ * 0, or -ENAMETOOLONG: more than AG_REMOTE_CALL_TEXT_BYTES. */
+int ag_remote_call_reserve(struct ag_remote_call *call, size_t n_bytes, uint64_t *ret_address);
+/* Copies a text into memory that it reserves. Returns 0 or a negative errno. */
 int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t *ret_address);
 /* Restores the thread. */
 void ag_remote_call_end(struct ag_remote_call *call);

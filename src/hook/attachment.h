@@ -4,7 +4,7 @@
  * start of a hooked function. A session is one recording.
  *
  *     tool    dlopen(agent)
- *     tool    writes session_path, calls ag_agent_attach
+ *     tool    writes session_path or session_fd, calls ag_agent_attach
  *     agent   joins the session, prepares its detours, fills in the rest of the variable
  *     tool    stops all threads, writes the jumps of the detours, resumes the threads
  *     ...
@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    AG_ATTACHMENT_VERSION = 2,
+    AG_ATTACHMENT_VERSION = 3,
     /* maximum numbers of hooked functions, of quiet ranges, and of pages with detours */
     AG_ATTACHMENT_SITES = 112,
     AG_ATTACHMENT_RANGES = 32,
@@ -62,9 +62,14 @@ struct ag_attachment {
      * killed */
     int32_t tool_pid;
     uint64_t tool_start_ticks, handle; /* start time of the tool; the agent's handle from dlopen */
+    uint64_t tool_namespace;           /* inode of the tool's PID namespace; 0: unknown */
     struct ag_attachment_site sites[AG_ATTACHMENT_SITES];
-    char session_path[512]; /* set by the tool: path of the live file of the session */
-    char adapters[128];     /* set by the tool: the value of --adapters */
+    char session_path[512]; /* set by the tool: path of the live file of the session; "": the live
+                             * file is passed by descriptor */
+    /* set by the tool: descriptors in the process for ag_recorder_start_with (record/recorder.h),
+     * which ag_agent_attach closes; -1: none, because the live file is opened by its path */
+    int32_t session_fd, lock_fd;
+    char adapters[128]; /* set by the tool: the value of --adapters */
     /* text of one line: why the agent failed to attach, or which functions are not hooked */
     char note[256];
 };

@@ -408,12 +408,16 @@ def one_that_ignores_sigtrap_and_sigsegv():
 
 
 @test
-def a_process_in_another_mount_namespace_is_refused():
+def a_process_that_has_another_dev_shm_is_recorded():
     if os.geteuid() != 0:
         raise Skip("needs root, to make a namespace")
-    with Target("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/shm && echo ready && exec sleep 1000") as target:
+    with Target("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/shm && echo ready && exec sleep 1000") as target, \
+            tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
-        assert "another mount namespace" in refusal(target.pid)
+        attached = Attached(target.pid, folder)
+        attached.detach()
+        assert attached.report()["trace"]["end"] == "detached"
+        assert not [line for line in maps(target.pid) if "allogram" in line], maps(target.pid)
 
 
 @test
