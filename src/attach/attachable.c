@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,12 +68,12 @@ static int check_status(const struct ag_remote_process *process, const char *sta
                                 "%d (%s): is stopped; resume it (kill -CONT %d) and attach again",
                                 pid, name, pid);
     }
-    if (seccomp != 0) {
+    if (seccomp == SECCOMP_MODE_STRICT) {
         return ag_error_message(
             message, -EPERM,
-            "%d (%s): a seccomp %s restricts the system calls of the process, and may kill the process "
-            "for a system call of the agent; use allogram observe %d instead",
-            pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
+            "%d (%s): a seccomp sandbox restricts the system calls of the process, and would kill "
+            "the process for a system call of the agent; use allogram observe %d instead",
+            pid, name, pid);
     }
     if (status_ignores(status, SIGTRAP) && status_ignores(status, SIGSEGV)) {
         return ag_error_message(
@@ -242,7 +243,9 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
             "from outside: allogram observe %d",
             process->pid, process->name, process->pid);
     }
-    struct ag_attachable attachable = {.libc = find_libc(images)};
+    struct ag_attachable attachable = {.libc = find_libc(images),
+                                       .has_filter =
+                                           status_number(status, "Seccomp") == SECCOMP_MODE_FILTER};
     if (attachable.libc == NULL && is_over(process)) {
         return ag_remote_process_ended_error(process, ret_message);
     }

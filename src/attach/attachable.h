@@ -16,6 +16,7 @@ struct ag_attachable {
     uint64_t system_call; /* syscall */
     struct ag_remote_libc functions;
     uint64_t dlopen_flags;
+    bool has_filter; /* a seccomp filter, which may refuse system calls (seccomp_filter.h) */
     /* address of a byte 0xcc (int3) in the libc's code, to which called functions return; 0: the
      * process ignores SIGTRAP */
     uint64_t trap;
@@ -24,7 +25,7 @@ struct ag_attachable {
 /* Returns the image of an attached agent, or NULL. */
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images);
 /* Returns 0, or a negative errno with the reason in ret_message, in one line: for example, the
- * process is traced, stopped or statically linked, uses another libc, or has a seccomp filter.
+ * process is traced, stopped or statically linked, uses another libc, or is in a seccomp sandbox.
  * images: the mapped files of the process, already read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);

@@ -41,6 +41,7 @@
 #include "base/runtimes.h"
 #include "remote/glibc_heap.h"
 #include "remote/remote_memory.h"
+#include "seccomp_filter.h"
 #include "symbol_versions.h"
 
 enum {
@@ -328,6 +329,70 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
     return r == 1 ? 0 : ag_remote_process_ended_error(&attach->process, message);
 }
 
+/* ---- seccomp filters ---- */
+
+static int filter_error(const struct ag_attach *attach, int r, const char *refused,
+                        char message[512]) {
+    const struct ag_remote_process *process = &attach->process;
+    if (refused != NULL) {
+        return ag_error_message(
+            message, r,
+            "%d (%s): its seccomp filter does not always permit the system call "
+            "%s, which the agent makes; use allogram observe %d instead",
+            process->pid, process->name, refused, process->pid);
+    }
+    return ag_error_message(
+        message, r,
+        "%d (%s): a seccomp filter restricts the system calls of the process, and may kill the "
+        "process for a system call of the agent; the filter cannot be read: %s; run as root "
+        "outside of containers, or use allogram observe %d",
+        process->pid, process->name, strerror(-r), process->pid);
+}
+
+/* Checks that the seccomp filters of all threads permit what the agent does. A thread may have
+ * filters of its own, and the kernel shows them only to the tracer of the stopped thread, so each
+ * thread is stopped for a moment. A new thread has the filters of the thread that made it. */
+static int check_filters(struct ag_attach *attach, struct ag_attach_times *times,
+                         char message[512]) {
+    static pid_t tids[AG_THREADS_MOST];
+    size_t n = attach->attachable.has_filter
+                   ? ag_remote_process_threads(&attach->process, tids, AG_THREADS_MOST)
+                   : 0;
+    n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        struct ag_traced_thread thread = {0};
+        const char *refused = NULL;
+        while (ag_stopped_threads_spares(&attach->threads, tids[i]) &&
+               !ag_attach_end_is_due(&attach->end)) {
+            ag_attach_pause(attach);
+        }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, message);
+        }
+        r = ag_stopped_threads_one(&attach->threads, tids[i], &thread);
+        if (r == -ESRCH) {
+            r = 0; /* the thread has ended */
+        } else if (r == -EPERM) {
+            r = not_allowed_error(attach, message);
+        } else if (r < 0) {
+            r = ag_error_message(
+                message, r,
+                "%d (%s): a thread could not be stopped to read its seccomp filter; "
+                "try again",
+                attach->process.pid, attach->process.name);
+        } else {
+            r = ag_seccomp_filter_check(tids[i], &refused);
+            const uint64_t stopped_ns = ag_traced_thread_release(&thread);
+            times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
+            r = r < 0 ? filter_error(attach, r, refused, message) : 0;
+        }
+    }
+    attach->threads.n_spared = 0;
+    ag_stopped_threads_settle(&attach->threads, /* is_last= */ false);
+    return r;
+}
+
 /* ---- loading the agent ---- */
 
 static uint64_t symbol_address(struct ag_remote_elf *elf, const char *name) {
@@ -520,6 +585,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     int r = ag_agent_files_open(&files, attach, agent, session_path, ret_message);
     attach->adapters = adapters;
     r = r < 0 ? r : look_into_agent(attach, agent, ret_message);
+    r = r < 0 ? r : check_filters(attach, ret_times, ret_message);
     r = r < 0 ? r
               : stop_safely(attach, &thread, ret_times, "try again, or start it under allogram run",
                             ret_message);
@@ -763,7 +829,7 @@ static bool has_agent(pid_t pid) {
 
 int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]) {
     struct ag_attach *attach = NULL;
-    struct ag_attach_times times;
+    struct ag_attach_times times = {0};
     int r = has_agent(pid) ? attach_prepare(pid, end, &attach, ret_message) : 0;
     if (r < 0 || attach == NULL) {
         return r;
@@ -775,7 +841,7 @@ int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_mess
         r = agent_adopt(attach, image, ret_message);
         if (r == 1) {
             r = ag_attachable_check_not_recorded(&attach->process, &attach->images, ret_message);
-        } else if (r == 0) {
+        } else if (r == 0 && (r = check_filters(attach, &times, ret_message)) == 0) {
             r = ag_attach_take_out(attach, &times, ret_message);
             r = r < 0 ? r : 1;
         }
