@@ -442,6 +442,14 @@ static void note_left_out(struct ag_observation *observation) {
             observation,
             "some mapped files were not opened, because they are too many or too large; functions in them have no names");
     }
+    /* Without a container, such a file was unmapped while it was being opened. */
+    if (observation->process.root[0] != '\0' && observation->images.unreachable != NULL) {
+        ag_observation_note(
+            observation,
+            "%s and perhaps other mapped files cannot be opened from outside of the "
+            "container; functions in them have no names (root can open them)",
+            observation->images.unreachable);
+    }
 }
 
 static void refresh_images(struct ag_observation *observation, uint64_t now_ns) {

@@ -115,6 +115,7 @@ static int open_image(const struct ag_observed_images *images,
         return open_vdso(images, mapping, image->elf);
     }
     int r = find_place(images, image->path, mapping, place, sizeof place);
+    image->is_unreachable = r < 0;
     r = r < 0 ? r : ag_remote_elf_open(place, image->elf);
     image->place = r == 0 ? strdup(place) : NULL; /* out of memory: its functions have no names */
     return r;
@@ -247,10 +248,14 @@ static int observed_images_add(struct ag_observed_images *images,
         count_cost(images, image);
         image->cfi = ag_image_cfi_new(image->elf);
     }
+    if (image->is_unreachable && images->unreachable == NULL) {
+        images->unreachable = image->path;
+    }
     image->is_program = images->n == 0;
     image->id = (uint32_t)images->n + 1;
     const int r = AG_ARRAY_ADD(images->items, images->n, image);
     if (r < 0) {
+        images->unreachable = images->unreachable == image->path ? NULL : images->unreachable;
         release_image(image);
     }
     return r;

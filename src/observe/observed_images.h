@@ -22,7 +22,8 @@ struct ag_observed_image {
                   * the image is the vdso */
     /* is_gone: the file is no longer mapped; is_program: the first image, which is the program */
     bool is_gone, is_program;
-    bool is_open; /* the file could be read: elf and cfi are set */
+    bool is_open;        /* the file could be read: elf and cfi are set */
+    bool is_unreachable; /* no path was found under which this process can open the file */
     /* whether elf and cfi belong to this image, and not to another image of the same file */
     bool owns_file;
     struct ag_remote_elf *elf; /* all zero if the file could not be read */
@@ -41,6 +42,8 @@ struct ag_observed_images { /* zero-initialize, set `process`, call ag_observed_
     bool is_over_bound;          /* opening files took too much CPU time; no more are opened */
     bool has_left_out;           /* a file was not opened, because that would have cost too much CPU
                                   * time or memory */
+    /* path of the first file that this process cannot open under any path; NULL: none */
+    const char *unreachable;
 };
 /* Reads the target's list of mappings again. Returns 0, or a negative errno; after an error,
  * look-ups find the images of the last call that succeeded. */
