@@ -369,6 +369,7 @@ static void make_identity(struct ag_profile *profile) {
         .n_arguments = definitions->n_arguments,
         .arguments = definitions->arguments,
         .host = definitions->host ? definitions->host : "",
+        .cgroup = definitions->cgroup,
         .exe = definitions->exe,
         .mode = definitions->is_sampled || definitions->mode != 0 ? "sample" : "exact",
         .is_sampled = definitions->is_sampled,

@@ -175,6 +175,9 @@ struct ag_profile_identity {
     uint64_t start_ns; /* start of the process's recording, since the start of the session */
     const char *const *arguments;
     const char *host; /* name of the machine; empty: unknown */
+    /* Path of the process' cgroup (control group), as the writer saw it. NULL: unknown. See
+     * ag_container_of (definitions/container_id.h). */
+    const char *cgroup;
     const char *exe;
     const char *mode; /* "exact" or "sample" */
     bool is_sampled;

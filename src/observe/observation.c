@@ -240,6 +240,7 @@ static int open_target(struct ag_observation *observation, char message[512]) {
     if (!ag_remote_process_exe(&observation->process, observation->exe, sizeof observation->exe)) {
         observation->exe[0] = '\0';
     }
+    ag_cgroup_name((uint32_t)observation->process.pid, observation->cgroup);
     r = ag_observed_images_refresh(&observation->images);
     if (r < 0) {
         (void)snprintf(message, 512, "%d (%s): cannot read its mappings: %s",

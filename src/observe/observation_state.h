@@ -16,6 +16,7 @@
 #include "perf_watch.h"
 #include "remote/remote_memory.h"
 #include "symbol/symbol.h"
+#include "writer/cgroup_memory.h"
 
 enum { AG_WALK_FRAMES = 512, AG_INSPECTORS_MOST = 16, AG_NOTES_MOST = 64 };
 
@@ -80,6 +81,7 @@ struct ag_observation {
     struct ag_observe_options options;
     struct ag_remote_process process;
     char exe[PATH_MAX]; /* the program when the observation began; "": not readable */
+    char cgroup[AG_CGROUP_PATH_BYTES]; /* "": unknown */
     struct ag_observed_images images;
     struct ag_frame_walker walker;
     struct ag_perf_watch *watch;

@@ -85,6 +85,10 @@ static void define_process(struct writing *writing) {
     record.u.process.host = bytes_of(machine.nodename);
     trace_append_record(writing, &record);
     free(command);
+    const struct ag_record outside = {.kind = AG_RECORD_OUTSIDE,
+                                      .u.outside = {.pid = (uint32_t)observation->process.pid,
+                                                    .cgroup = bytes_of(observation->cgroup)}};
+    trace_append_record(writing, &outside);
 }
 
 static void define_images(struct writing *writing) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "model/definitions/container_id.h"
 #include "report/quantity.h"
 #include "report/view.h"
 
@@ -265,6 +266,31 @@ void ag_heading_folded(struct ag_page *page) {
                   "without frames of wrappers and libraries; --fold=none shows all frames");
 }
 
+static void write_container(struct ag_page *page, const struct ag_profile_identity *identity) {
+    struct ag_container container;
+    if (ag_container_of(identity->cgroup, &container)) {
+        ag_page_prose(page, AG_STYLE_DIM, "in container %.12s%s%s%s%s%s", container.id,
+                      container.engine != NULL ? " (" : "",
+                      container.engine != NULL ? container.engine : "",
+                      container.engine != NULL ? ")" : "",
+                      container.pod[0] != '\0' ? " of pod " : "", container.pod);
+    }
+}
+
+void ag_heading_cgroup_json(struct ag_json *json, const struct ag_profile_identity *identity) {
+    struct ag_container container;
+    if (identity->cgroup != NULL) {
+        ag_json_string(json, "cgroup", identity->cgroup);
+    }
+    if (ag_container_of(identity->cgroup, &container)) {
+        ag_json_open(json, "container", '{');
+        ag_json_string(json, "id", container.id);
+        ag_json_string(json, "engine", container.engine);
+        ag_json_string(json, "pod", container.pod[0] != '\0' ? container.pod : NULL);
+        ag_json_close(json, '}');
+    }
+}
+
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter,
                      bool is_folded) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
@@ -290,6 +316,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
             "and %u more process%s, merged; the peak is the sum of the peaks of all processes",
             identity->n_processes - 1, identity->n_processes == 2 ? "" : "es");
     }
+    write_container(page, identity);
     if (identity->is_sampled) {
         struct ag_quantity interval;
         const bool has_interval = identity->interval_bytes > 0;
@@ -335,6 +362,7 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     if (identity->host[0] != '\0') {
         ag_json_string(json, "host", identity->host);
     }
+    ag_heading_cgroup_json(json, identity);
     ag_json_string(json, "mode", identity->mode);
     /* interval_bytes is 0 if several processes have their own intervals. */
     const bool has_interval = identity->is_sampled && identity->interval_bytes > 0;

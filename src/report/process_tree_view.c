@@ -202,6 +202,7 @@ static void visit_process_json(void *context, uint32_t number) {
     ag_json_integer_if(json, "user_id", identity->user_id, identity->user != NULL);
     ag_json_integer_if(json, "address_space_limit_bytes", identity->address_space_limit_bytes,
                        identity->user != NULL && identity->address_space_limit_bytes != UINT64_MAX);
+    ag_heading_cgroup_json(json, identity);
     ag_json_string(json, "mode", identity->mode);
     ag_json_integer(json, "start_ns", identity->start_ns);
     ag_json_integer(json, "duration_ns", process->recording_ns);

@@ -174,6 +174,8 @@ const char *ag_heading_end(struct ag_end_text *buffer, const struct ag_profile_i
 void ag_kill_text(struct ag_view *view);
 /* Writes the object KEY about such a kill; nothing if the kernel did not kill the process. */
 void ag_kill_json(struct ag_json *json, const char *key, const struct ag_profile_kill *kill);
+/* Writes the keys "cgroup", if it is known, and "container", if one is recognized by the cgroup. */
+void ag_heading_cgroup_json(struct ag_json *json, const struct ag_profile_identity *identity);
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 /* Writes what is missing from the trace. Call this function after the view, because the view may be

@@ -58,6 +58,7 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
     ag_elf_file_close(&image->debug);
     ag_elf_file_close(&image->main);
     free(image->path);
+    free(image->root);
     free(image);
     return NULL;
 }
@@ -84,6 +85,23 @@ static bool is_vdso(const char *path) {
            strncmp(path, "linux-vdso.so", strlen("linux-vdso.so")) == 0;
 }
 
+/* Opens the file below image->root, which is the root folder of the recorded process if that lives
+ * still. Another process may have its pid by now, so only a file with the recorded build id is
+ * used. */
+static int open_below_root(struct ag_image_file *image) {
+    struct ag_build_id found;
+    char *path;
+    if (image->root == NULL || image->build_id.n_bytes == 0) {
+        return -ENOENT;
+    }
+    if (asprintf(&path, "%s%s", image->root, image->path) < 0) {
+        return -ENOMEM;
+    }
+    const int r = ag_elf_file_open(path, &image->build_id, &found, &image->main);
+    free(path);
+    return r;
+}
+
 static int open_main(struct ag_image_file *image, const struct ag_debug_places *places,
                      const char *sysroot, struct ag_build_id *ret_found) {
     const struct ag_build_id *id = &image->build_id;
@@ -100,6 +118,9 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
     }
     const int r = ag_elf_file_open(path, id, ret_found, &image->main);
     free(path);
+    if (r < 0 && sysroot == NULL && open_below_root(image) == 0) {
+        return 0;
+    }
     if (r == 0 || ag_debug_file_by_build_id(places, id, "", &image->main) == 0) {
         return 0;
     }

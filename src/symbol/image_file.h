@@ -20,6 +20,8 @@
 struct ag_image_file {
     struct ag_image_file *next; /* next element with the same hash, in a list of symbolizer.c */
     char *path;                 /* as recorded, without " (deleted)" */
+    /* folder below which the file is searched if it is not at `path`; NULL: none */
+    char *root;
     struct ag_build_id build_id;
     bool is_open;        /* ag_image_file_open was called */
     const char *problem; /* the result of ag_image_file_open, which symbolizer.c keeps; or NULL */

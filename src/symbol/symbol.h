@@ -68,6 +68,10 @@ struct ag_symbolizer *ag_symbolizer_new(
     const struct ag_symbol_options *options); /* NULL: out of memory */
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
+/* Sets a folder below which the files of images that are added later are searched, if they are not
+ * at their paths: the root folder of the recorded process, /proc/PID/root. Only files with the
+ * recorded build id are used. Has no effect with a sysroot. Returns 0 or -ENOMEM. */
+int ag_symbolizer_set_root(struct ag_symbolizer *symbolizer, const char *root);
 /* Adds an image of the trace. IMAGE: its number. BIAS: its address in memory minus its address in
  * the file. LOW: its first address in memory; HIGH: the address after its last one; 0: unknown. The
  * files of the image are opened at the first look-up, or by ag_symbolizer_open_image. Returns 0 or

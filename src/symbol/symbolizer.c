@@ -45,6 +45,7 @@ struct ag_symbol_files {
 struct ag_symbolizer {
     struct ag_symbol_files *files;
     bool owns_files;
+    char *root;                    /* see ag_symbolizer_set_root */
     struct ag_pointer_map images;  /* id of an image -> struct image */
     struct ag_pointer_map outside; /* address outside of all images -> struct answer */
     struct ag_pointer_map used;    /* address of a struct ag_image_file -> struct used_file */
@@ -166,6 +167,7 @@ struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
     if (symbolizer->owns_files) {
         ag_symbol_files_free(symbolizer->files);
     }
+    free(symbolizer->root);
     free(symbolizer);
     return NULL;
 }
@@ -220,11 +222,21 @@ static struct used_file *used_file_of(struct ag_symbolizer *symbolizer,
     return used;
 }
 
+int ag_symbolizer_set_root(struct ag_symbolizer *symbolizer, const char *root) {
+    free(symbolizer->root);
+    symbolizer->root = strdup(root);
+    return symbolizer->root != NULL ? 0 : -ENOMEM;
+}
+
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t id, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high) {
     const struct ag_build_id wanted = ag_build_id_from(build_id, build_id_bytes);
     struct used_file *used = used_file_of(symbolizer, file_of(symbolizer->files, path, &wanted));
+    if (used != NULL && !used->file->is_open && symbolizer->root != NULL) {
+        free(used->file->root);
+        used->file->root = strdup(symbolizer->root); /* out of memory: only `path` is tried */
+    }
     struct image *image = used != NULL ? calloc(1, sizeof(*image)) : NULL;
     if (image == NULL) {
         return -ENOMEM;

@@ -112,6 +112,12 @@ static bool read_name(uint32_t pid, struct ag_cgroup *ret_cgroup) {
     return is_found;
 }
 
+void ag_cgroup_name(uint32_t pid, char ret_name[AG_CGROUP_PATH_BYTES]) {
+    struct ag_cgroup cgroup = {.is_machine = true};
+    (void)read_name(pid, &cgroup); /* the name stays "" if it is not found */
+    memcpy(ret_name, cgroup.name, AG_CGROUP_PATH_BYTES);
+}
+
 /* Decodes the escapes of mountinfo (\040 is a blank) in place. */
 static void unescape(char *text) {
     char *to = text;

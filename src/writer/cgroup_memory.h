@@ -34,6 +34,9 @@ struct ag_cgroup {
  * or if it is the root of the unified hierarchy, ret_cgroup->is_machine is true. false: the process
  * is gone. */
 bool ag_cgroup_find(uint32_t pid, struct ag_cgroup *ret_cgroup);
+/* Reads the path of the cgroup of process PID in its hierarchy, as /proc/PID/cgroup has it. "": it is
+ * not known, or the process is gone. */
+void ag_cgroup_name(uint32_t pid, char ret_name[AG_CGROUP_PATH_BYTES]);
 bool ag_cgroup_is_same(const struct ag_cgroup *a, const struct ag_cgroup *b);
 /* Whether process PID is (still) in the cgroup; false if the process is gone. Cheaper than
  * ag_cgroup_find. */

@@ -62,6 +62,7 @@
 
 #include "base/descriptor.h"
 #include "base/varint.h"
+#include "cgroup_memory.h"
 #include "chunk_words.h"
 #include "process_watch.h"
 #include "resident_look.h"
@@ -150,9 +151,24 @@ static struct ag_stream *stream_of(struct ag_recording *recording, uint32_t numb
 
 /* ---- names of threads ---- */
 
+static void define_outside(struct ag_recording *recording, uint32_t pid) {
+    char cgroup[AG_CGROUP_PATH_BYTES];
+    if (pid == 0 || !ag_process_lives(pid)) {
+        return;
+    }
+    ag_cgroup_name(pid, cgroup);
+    const struct ag_record record = {
+        .kind = AG_RECORD_OUTSIDE,
+        .u.outside = {.pid = pid, .cgroup = {cgroup, (uint32_t)strlen(cgroup)}}};
+    ag_recording_define(recording, &record);
+}
+
 void ag_recording_set_pid(struct ag_recording *recording, uint32_t pid) {
     recording->found_pid = pid;
     recording->shares_namespace = pid != 0 && ag_process_shares_namespace(pid, recording->pid);
+    /* a process that `attach` recorded for a moment has left the session before it was found */
+    define_outside(recording,
+                   pid != 0 || !recording->is_first ? pid : recording->session->first_pid);
 }
 
 static void ask_for_name(const struct ag_recording *recording, struct ag_stream *stream,

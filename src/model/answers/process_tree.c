@@ -111,6 +111,7 @@ int ag_process_tree_add(struct ag_process_tree *tree, struct ag_profile *profile
         identity->kernel_kill.cgroup ? keep(tree, identity->kernel_kill.cgroup) : NULL;
     identity->arguments = NULL; /* the array of all arguments may still move */
     identity->host = "";
+    identity->cgroup = identity->cgroup ? keep(tree, identity->cgroup) : NULL;
     identity->filter = NULL;
     identity->undecided = NULL;
     identity->n_undecided = 0;

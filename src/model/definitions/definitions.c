@@ -79,6 +79,13 @@ static int take_title(struct ag_definitions *definitions, const struct ag_record
     return 0;
 }
 
+static void take_outside(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_outside_record *outside = &record->u.outside;
+    definitions->outside_pid = outside->pid;
+    definitions->cgroup =
+        outside->cgroup.length > 0 ? definitions_keep_text(definitions, outside->cgroup) : NULL;
+}
+
 /* The agents (libraries that allogram loads into programs) of `allogram run` and `allogram attach`
  * are liballogram-agent.so, liballogram-attached.so and liballogram-attached-runtimes.so. */
 static bool is_agent(const char *base_name) {
@@ -599,6 +606,9 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return 0;
     case AG_RECORD_TITLE:
         return take_title(definitions, record);
+    case AG_RECORD_OUTSIDE:
+        take_outside(definitions, record);
+        return 0;
     case AG_RECORD_END:
         take_end(definitions, record);
         return 0;

@@ -115,6 +115,8 @@ struct ag_definitions {
     /* names of the heaps with blocks for which the filter could not be decided */
     const char **undecided;
     size_t n_undecided;
+    uint32_t outside_pid; /* the process' pid in the writer's PID namespace; 0: unknown */
+    const char *cgroup;   /* NULL: unknown */
     const char **arguments;
     const char *exe, *host;
     uint64_t start_ns, start_realtime_ns; /* start_ns and end_ns are session times */

@@ -96,6 +96,13 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
     if (!table->symbolizer) {
         return -ENOMEM;
     }
+    if (definitions->outside_pid != 0) {
+        char root[32];
+        (void)snprintf(root, sizeof(root), "/proc/%u/root", definitions->outside_pid);
+        if (ag_symbolizer_set_root(table->symbolizer, root) < 0) {
+            return -ENOMEM;
+        }
+    }
     for (size_t i = 0; i < definitions->n_images; i++) {
         const struct ag_model_image *image = &definitions->images[i];
         const int r = ag_symbolizer_image(
