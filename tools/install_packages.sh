@@ -29,6 +29,7 @@ packages_of() {
         echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? procps? util-linux?
         echo sqlite3? libxml2-utils? graphviz? redis-server? redis-tools? gdb? chromium-headless-shell? firefox-esr? linux-perf? heaptrack? heaptrack-gui? # programs that tests profile, and readers of exports
         echo libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev?
+        echo bubblewrap? runc? # containers
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev? lua5.3? liblua5.3-dev? lua5.2? liblua5.2-dev? lua5.1? liblua5.1-0-dev? lua5.5? liblua5.5-dev? luajit?
         echo libgc-dev? crystal? guile-3.0?

@@ -84,12 +84,12 @@ def worker_of(process):
 
 
 class Attached:
-    """A process `allogram attach` that has begun to record; detach() ends it by SIGINT, as Ctrl-C does."""
+    """A process `allogram attach` that has begun to record; detach() ends it by SIGINT, as Ctrl-C does. COMMAND: executes allogram."""
 
-    def __init__(self, pid, folder, *options):
+    def __init__(self, pid, folder, *options, command=(ALLOGRAM,)):
         self.pid = pid
         self.trace = os.path.join(folder, f"{pid}.{time.monotonic_ns()}.allogram")
-        self.process = subprocess.Popen([ALLOGRAM, "attach", str(pid), "-o", self.trace, *options], stderr=subprocess.PIPE,
+        self.process = subprocess.Popen([*command, "attach", str(pid), "-o", self.trace, *options], stderr=subprocess.PIPE,
                                         text=True)
         self.left_alone = []  # lines of `attach` about runtimes that it cannot record, with the reason
         self.first = self.process.stderr.readline()
@@ -120,13 +120,14 @@ class Attached:
                                          capture_output=True).stdout)
 
 
-def cycles(target, n, work, *options):
-    """N times: attaches, calls work(attached), and detaches. If work returns a function, cycles calls this function with the argument `attached`
+def cycles(target, n, work, *options, command=(ALLOGRAM,), place=None):
+    """N times: attaches, calls work(attached), and detaches. The traces are below the folder PLACE. If work returns a function, cycles calls this function with the argument `attached`
     after the detach, when the trace is complete. Returns the time, in us, for which each attach stopped a thread."""
     n_refused, stood = 0, []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        os.chmod(folder, 0o777 if place else 0o700)
         for _ in range(n):
-            attached = Attached(target.pid, folder, *options)
+            attached = Attached(target.pid, folder, *options, command=command)
             if attached.is_refused:
                 n_refused += 1
             else:

@@ -7,8 +7,8 @@ reading with --sysroot. Three folders of this machine are mounted in the root, i
 agent, /dev/shm, which has the shared memory of the recording, and /proc.
 
 The programs are programs of the root, and programs of tests/programs, which are compiled for the libc of the root. A preloaded library
-(tests/programs/counting_preload.c, the judge) counts the allocations of each program in the same process, for comparison. One more case per
-release attaches to a program, and one case records the Lua of the newer release.
+(tests/programs/counting_preload.c, the judge) counts the allocations of each program in the same process, for comparison. Two more cases per
+release attach to a program, and one case records the Lua of the newer release.
 """
 
 import os
@@ -129,12 +129,22 @@ def another_lua(tools, root):
     return failures
 
 
-def attach_case(tools, root):
-    """Attaches, from outside of the root, five times to a program that counts its own allocations (hammer.c)."""
+def attach_case(tools, root, hidden=None):
+    """Attaches, from outside of the root, five times to a program that counts its own allocations (hammer.c). With HIDDEN, the folder of the agent, the
+    program is in a container of its own, which has neither that folder nor this machine's /dev/shm."""
     failures = tap.Failures()
-    with subprocess.Popen(["chroot", root, INSIDE + "/hammer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hammer:
+    command, sysroot = ["chroot", root, INSIDE + "/hammer"], ["--sysroot=" + root]
+    if hidden:
+        hide = 'umount "$0/dev/shm" "$0/proc" "$0$1" && mount -t proc proc "$0/proc" && exec chroot "$0" "$2"'
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", hide, root, hidden, INSIDE + "/hammer"]
+        sysroot = []  # while the program runs, its files are found through /proc
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hammer:
         try:
             failures.expect("first line of hammer", hammer.stdout.readline(), "ready\n")
+            pid = hammer.pid
+            if hidden:
+                with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                    pid = int(file.read())
 
             def ask(line):
                 hammer.stdin.write(line + "\n")
@@ -144,7 +154,7 @@ def attach_case(tools, root):
             for _ in range(5):
                 with recorded.Folder() as folder:
                     trace = os.path.join(folder, "attached.allogram")
-                    with subprocess.Popen([tools.allogram, "attach", str(hammer.pid), "--mode=exact", "-o", trace],
+                    with subprocess.Popen([tools.allogram, "attach", str(pid), "--mode=exact", "-o", trace],
                                           stderr=subprocess.PIPE, text=True) as attached:
                         first = attached.stderr.readline()
                         truth = ask("burst 10") if "attached to" in first else first
@@ -154,7 +164,7 @@ def attach_case(tools, root):
                     if failures:
                         return failures
                     rows = recorded.report(tools, trace, "--view=sites", "--by=function", "--focus=counted_round",
-                                           "--sysroot=" + root)["sites"]
+                                           *sysroot)["sites"]
                     own = [row["total"] for row in rows if row["function"] == "counted_round"]
                     failures.expect("blocks and bytes of the burst", own and f"burst {own[0]['allocated_blocks']} {own[0]['allocated_bytes']}", truth)
             failures.expect("hammer's own check", ask("check"), "check OK")
@@ -171,13 +181,15 @@ def main():
     own_mounts.enter()
     tools = recorded.Tools(build)
     cases = {**{name: [f"{INSIDE}/{name}", *arguments] for name, arguments in HAND_COUNTED.items()}, **OF_THE_ROOT}
-    plan = tap.Plan(len(SUITES) * (len(cases) + 1) + 1)
+    plan = tap.Plan(len(SUITES) * (len(cases) + 2) + 1)
     for suite, libc in SUITES.items():
         root = os.path.join(roots, suite)
-        prepare(root, os.path.join(build, "adapters/libc"))
+        agents = os.path.join(build, "adapters/libc")
+        prepare(root, agents)
         for name, command in cases.items():
             plan.run(f"{suite} ({libc}): {name}", lambda command=command: run_case(tools, root, command))
         plan.run(f"{suite} ({libc}): attach", lambda root=root: attach_case(tools, root))
+        plan.run(f"{suite} ({libc}): attach to a container", lambda root=root, agents=agents: attach_case(tools, root, agents))
     plan.run(f"{LUA}: Lua, a stack that moves, lines", lambda: another_lua(tools, os.path.join(roots, LUA)))
     sys.exit(plan.status())
 
