@@ -214,6 +214,13 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
     if (ask_locks(writer->session, seen->identity, seen->family) == AG_PROCESS_GONE) {
         return AG_PROCESS_GONE;
     }
+    /* `attach` records one process, and knows its pid. A search could find another one: if the
+     * process has just unmapped the live file, and another user's process, whose mappings cannot be
+     * read, has the same pid in its own namespace. In containers this pid is often 1. */
+    if (writer->session->is_attached && writer->session->first_pid != 0) {
+        *ret_pid = writer->session->first_pid;
+        return AG_PROCESS_FOUND;
+    }
     if (seen->parent_slot < writer->session->n_slots) {
         const struct ag_watched_slot *parent = &writer->slots[seen->parent_slot];
         seen->sought.parent = parent->phase == AG_PHASE_OPEN ? parent->watch.pid : 0;

@@ -805,7 +805,7 @@ def memory_is_explained(place):
             failures.expect("status with %s" % options, refused.status, status)
             failures.require("message: %s" % refused.stderr.decode(), message in refused.stderr and refused.stderr.count(b"\n") == 1)
         refused = place.allogram("observe", str(os.getpid()), "--memory")
-        failures.require("another program: %s" % refused.stderr.decode(), refused.status == 1 and b"no Erlang node" in refused.stderr)
+        failures.require("another program: %s" % refused.stderr.decode(), refused.status == 1 and b"not an Erlang node" in refused.stderr)
     return failures
 
 
