@@ -170,6 +170,10 @@ static bool take_snapshot(void *context, const char *path) {
     return ag_snapshot_take(context, path, TAKE_PATIENCE_MS, NULL, NULL);
 }
 
+static uint64_t cost_of_snapshot(void *context) {
+    return ((const struct ag_snapshot_requests *)context)->cost_ns;
+}
+
 static _Noreturn void run_screen(struct ag_live *live, struct ag_snapshot_requests *requests,
                                  int control_fd) {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTSTP, SIGTTIN,
@@ -193,6 +197,7 @@ static _Noreturn void run_screen(struct ag_live *live, struct ag_snapshot_reques
                                       .output_fd = live->output_fd,
                                       .observes = live->command == AG_LIVE_OBSERVE,
                                       .take = take_snapshot,
+                                      .take_cost_ns = cost_of_snapshot,
                                       .context = requests};
     ag_background_close_all_but(keep, AG_ARRAY_SIZE(keep));
     show_screen(&show);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,16 +55,24 @@ static _Noreturn void take_trace(const char *path, struct ag_observation *observ
     _exit(ag_observation_write_trace(observation, pattern, written, message) < 0);
 }
 
+static uint64_t cpu_ns(const struct rusage *usage) {
+    const struct timeval *user = &usage->ru_utime, *system = &usage->ru_stime;
+    return (uint64_t)(user->tv_sec + system->tv_sec) * UINT64_C(1000000000) +
+           (uint64_t)(user->tv_usec + system->tv_usec) * UINT64_C(1000);
+}
+
 static void serve_request(struct ag_observe_live *observe, struct ag_observation *observation) {
     struct ag_snapshot_requests *requests = observe->requests;
+    const bool has_names = ag_observation_find_names(observation);
     if (observe->taker != 0) {
-        if (waitpid(observe->taker, NULL, WNOHANG) == 0) {
+        struct rusage usage = {0};
+        if (wait4(observe->taker, NULL, WNOHANG, &usage) == 0) {
             return;
         }
         observe->taker = 0;
-        ag_snapshot_request_end(requests);
+        ag_snapshot_request_end(requests, cpu_ns(&usage));
     }
-    if (!ag_snapshot_is_requested(requests)) {
+    if (!ag_snapshot_is_requested(requests) || !has_names) {
         return;
     }
     char path[sizeof(requests->path)];
@@ -74,7 +83,7 @@ static void serve_request(struct ag_observe_live *observe, struct ag_observation
     }
     if (observe->taker < 0) { /* the screen requests a trace again a second later */
         observe->taker = 0;
-        ag_snapshot_request_end(requests);
+        ag_snapshot_request_end(requests, /* cost_ns= */ 0);
     }
 }
 

@@ -7,8 +7,10 @@
  *     ag_observe_live_stop(&live)
  *
  * The screen requests traces of the observation so far from the process that observes
- * (writer/snapshot.h). A child of that process writes the trace, because it may take seconds to
- * look up the names of functions, and the kernel drops samples that are not read in time. */
+ * (writer/snapshot.h). The kernel drops samples that are not read in time, so two things are done
+ * beside the observation. A thread looks up the names of functions, which may take seconds
+ * (ag_observation_find_names). Then a child writes the trace. It inherits the names and the open
+ * files, so each file is opened once, and not for each trace. */
 #ifndef AG_OBSERVE_LIVE_H
 #define AG_OBSERVE_LIVE_H
 

@@ -7,10 +7,10 @@
  *    again.
  *
  * 2. Cost. The larger the recording is, the longer a refresh takes. The cost of a refresh is the
- *    time until the trace is taken (meanwhile the writer works, or the child that it forks for
- *    the trace), and the CPU time of the report. After a refresh the screen waits at least
- *    REST_FACTOR times this cost, so refreshes use some 3 % of a CPU at most. The shortest interval
- *    is a second.
+ *    CPU time of the trace and of the report. If the former is unknown, the time until the trace is
+ *    taken counts instead (the writer and its child work meanwhile). After a refresh the screen
+ *    waits at least REST_FACTOR times this cost, so refreshes use some 3 % of a CPU at most. The
+ *    shortest interval is a second.
  *
  * 3. The terminal. The process of the screen ignores the signals of the terminal, because the
  *    command receives them, too, and decides what they mean. The command sends messages through a
@@ -105,7 +105,7 @@ struct screen {
     bool is_failed;    /* the last report was an error message */
     bool is_typing;    /* the user types a filter */
     uint64_t next_ns;  /* when to take the next trace */
-    uint64_t take_ns;  /* how long the last trace took; 0: its cost was already counted */
+    uint64_t take_ns;  /* cost of the last trace; 0: it was already counted */
     char filter[FILTER_BYTES], typed[FILTER_BYTES];
     struct ag_live_child taker, reporter;
     char *text; /* what is shown */
@@ -388,7 +388,8 @@ static void start_taking(struct screen *screen, uint64_t now_ns) {
 static void end_taking(struct screen *screen, enum ag_live_outcome outcome) {
     if (outcome == AG_LIVE_DONE) {
         screen->has_trace = screen->wants_report = true;
-        screen->take_ns = screen->taker.took_ns;
+        const uint64_t cost_ns = screen->show->take_cost_ns(screen->show->context);
+        screen->take_ns = cost_ns > 0 ? cost_ns : screen->taker.took_ns;
     }
 }
 

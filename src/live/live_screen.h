@@ -5,6 +5,7 @@
 #define AG_LIVE_SCREEN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 
@@ -32,6 +33,8 @@ struct ag_live_show {
     /* Writes a trace of the recording so far to PATH. Called in a child process. Returns false if
      * there is no such trace, because the program has not begun to record, or has ended. */
     bool (*take)(void *context, const char *path);
+    /* Returns the CPU time that the last trace took the process that wrote it; 0: unknown. */
+    uint64_t (*take_cost_ns)(void *context);
     void *context;
 };
 

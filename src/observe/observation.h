@@ -179,6 +179,14 @@ struct ag_observed_collector {
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors);
 
+/* Looks up the names of the functions in the stacks seen so far. Returns true when they are known.
+ * Otherwise a thread looks them up; call this function again some milliseconds later. Opening a
+ * file with much debug information can take seconds, and the kernel drops samples that are not read
+ * in time, so the observation goes on meanwhile. A child process that is forked after this function
+ * has returned true has the names, and the contents of the files that were opened for them. Without
+ * this function, names are looked up when a result is requested. */
+bool ag_observation_find_names(struct ag_observation *observation);
+
 /* Writes the observation as a trace. PATTERN: the trace's path, with the placeholders of `run -o`;
  * NULL: the default. */
 int ag_observation_write_trace(struct ag_observation *observation, const char *pattern,

@@ -6,6 +6,7 @@
 #define AG_OBSERVATION_STATE_H
 
 #include <limits.h>
+#include <pthread.h>
 
 #include "base/compiler.h"
 #include "frame_walk.h"
@@ -77,6 +78,16 @@ struct ag_named_stack { /* the named frames of a node, made on request */
     size_t n;
 };
 
+/* A native frame that the thread of ag_observation_find_names looks up. */
+struct ag_frame_to_name {
+    uint32_t frame, image;
+    uint64_t pc;
+    bool is_exact;
+    /* the results: symbols is valid until the symbolizer is freed */
+    const struct ag_symbol_frame *symbols;
+    size_t n_symbols;
+};
+
 struct ag_observation {
     struct ag_observe_options options;
     struct ag_remote_process process;
@@ -118,6 +129,14 @@ struct ag_observation {
     /* by frame id: an array that ends with a frame without function */
     struct ag_observed_frame **named_frames;
     size_t n_named_frames;
+    struct {
+        pthread_t thread;
+        /* While this is set, only the thread may use the symbolizer and the items. */
+        bool is_running;
+        struct ag_frame_to_name *items;
+        size_t n;
+        uint32_t n_frames; /* frames with smaller ids were given to the thread */
+    } naming;
     const char *notes[AG_NOTES_MOST];
     size_t n_notes;
     struct ag_reported_process *processes;
@@ -155,7 +174,8 @@ bool ag_inspections_choose_word(struct ag_observation *observation, uint64_t *re
 
 /* ---- observed_names.c ---- */
 /* Adds new images (mapped files with code) to the symbolizer. Opens those images at once whose
- * files cannot be opened after the target has ended. */
+ * files cannot be opened after the target has ended. Does nothing while the thread of
+ * ag_observation_find_names uses the symbolizer. */
 void ag_observed_names_prepare(struct ag_observation *observation);
 /* Returns an array with the frames of the frame id FRAME; there are several if functions were
  * inlined. A frame without function ends the array. NULL: out of memory. */

@@ -2,11 +2,12 @@
  * frame is a frame of a runtime's function; all other frames are native. An inspector is the code
  * for one runtime (virtual machine) that reads a process of this runtime from outside.
  *
- * A frame is looked up once, on request. A native frame can stand for several functions, because
- * compilers inline functions. Functions with the same name, image (loaded file) and runtime count
- * as one. */
+ * A frame is looked up once, on request or in advance by a thread (ag_observation_find_names). A
+ * native frame can stand for several functions, because compilers inline functions. Functions with
+ * the same name, image (loaded file) and runtime count as one. */
 #include <errno.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static int open_symbolizer(struct ag_observation *observation) {
 }
 
 void ag_observed_names_prepare(struct ag_observation *observation) {
-    if (open_symbolizer(observation) < 0) {
+    if (observation->naming.is_running || open_symbolizer(observation) < 0) {
         return;
     }
     for (; observation->n_symbolized_images < observation->images.n;
@@ -54,6 +55,24 @@ static const char *image_name(const struct ag_observation *observation, uint32_t
     return basename(observation->images.items[image - 1]->path);
 }
 
+/* Makes the named frames of a native frame in IMAGE from the results of the symbolizer. */
+static struct ag_observed_frame *name_symbols(const struct ag_observation *observation,
+                                              uint32_t image, const struct ag_symbol_frame *symbols,
+                                              size_t n) {
+    struct ag_observed_frame *named = calloc(n + 1, sizeof *named);
+    for (size_t i = 0; i < n && named != NULL; i++) {
+        named[i] = (struct ag_observed_frame){
+            .function = symbols[i].function,
+            .file = symbols[i].file,
+            .image = image_name(observation, image),
+            .runtime = "c",
+            .line = symbols[i].line,
+            .is_known = symbols[i].is_known,
+        };
+    }
+    return named;
+}
+
 static struct ag_observed_frame *name_native(struct ag_observation *observation,
                                              const struct ag_seen_frame *frame) {
     const struct ag_symbol_frame *symbols = NULL;
@@ -63,18 +82,7 @@ static struct ag_observed_frame *name_native(struct ag_observation *observation,
     }
     const size_t n = ag_symbolizer_frames(observation->symbolizer, frame->image, frame->pc,
                                           /* return_address= */ !frame->is_exact, &symbols);
-    struct ag_observed_frame *named = calloc(n + 1, sizeof *named);
-    for (size_t i = 0; i < n && named != NULL; i++) {
-        named[i] = (struct ag_observed_frame){
-            .function = symbols[i].function,
-            .file = symbols[i].file,
-            .image = image_name(observation, frame->image),
-            .runtime = "c",
-            .line = symbols[i].line,
-            .is_known = symbols[i].is_known,
-        };
-    }
-    return named;
+    return name_symbols(observation, frame->image, symbols, n);
 }
 
 static struct ag_observed_frame *name_managed(struct ag_observation *observation,
@@ -93,8 +101,92 @@ static struct ag_observed_frame *name_managed(struct ag_observation *observation
     return named;
 }
 
+/* ---- looking up names while the observation goes on ---- */
+
+static void *find_names(void *context) {
+    struct ag_observation *observation = context;
+    for (size_t i = 0; i < observation->naming.n; i++) {
+        struct ag_frame_to_name *item = &observation->naming.items[i];
+        item->n_symbols =
+            ag_symbolizer_frames(observation->symbolizer, item->image, item->pc,
+                                 /* return_address= */ !item->is_exact, &item->symbols);
+    }
+    return NULL;
+}
+
+/* Starts the thread. All signals are blocked in it, because this process reads its signals by
+ * signalfd, or handles them in the first thread. */
+static bool start_naming(struct ag_observation *observation) {
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* cannot fail: the arguments are valid */
+    observation->naming.is_running =
+        pthread_create(&observation->naming.thread, NULL, find_names, observation) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return observation->naming.is_running;
+}
+
+/* Stores the results of the thread, which has ended. */
+static void end_naming(struct ag_observation *observation) {
+    observation->naming.is_running = false;
+    for (size_t i = 0; i < observation->naming.n; i++) {
+        const struct ag_frame_to_name *item = &observation->naming.items[i];
+        observation->named_frames[item->frame] =
+            name_symbols(observation, item->image, item->symbols, item->n_symbols);
+    }
+    observation->naming.n = 0;
+}
+
+static void wait_for_naming(struct ag_observation *observation) {
+    if (observation->naming.is_running) {
+        (void)pthread_join(observation->naming.thread, NULL); /* cannot fail: it was not joined */
+        end_naming(observation);
+    }
+}
+
+/* Collects the native frames that have no names yet. Returns false if there are none, or if memory
+ * is exhausted. */
+static bool collect_frames_to_name(struct ag_observation *observation) {
+    const struct ag_seen_stacks *seen = &observation->seen;
+    if (AG_ARRAY_EXTEND(observation->named_frames, observation->n_named_frames, seen->n_frames) <
+        0) {
+        return false;
+    }
+    for (; observation->naming.n_frames < seen->n_frames; observation->naming.n_frames++) {
+        const uint32_t id = observation->naming.n_frames;
+        const struct ag_seen_frame *frame = &seen->frames[id];
+        const struct ag_frame_to_name item = {
+            .frame = id, .image = frame->image, .pc = frame->pc, .is_exact = frame->is_exact};
+        if (frame->runtime == 0 && observation->named_frames[id] == NULL &&
+            AG_ARRAY_ADD(observation->naming.items, observation->naming.n, item) < 0) {
+            break;
+        }
+    }
+    return observation->naming.n > 0;
+}
+
+bool ag_observation_find_names(struct ag_observation *observation) {
+    if (observation->naming.is_running) {
+        const bool is_done = pthread_tryjoin_np(observation->naming.thread, NULL) == 0;
+        if (is_done) {
+            end_naming(observation);
+        }
+        return is_done; /* the few frames seen meanwhile are named on request */
+    }
+    ag_observed_names_prepare(observation);
+    if (observation->symbolizer == NULL || !collect_frames_to_name(observation)) {
+        return true;
+    }
+    if (!start_naming(observation)) {
+        observation->naming.n = 0; /* the names are looked up on request */
+        return true;
+    }
+    return false;
+}
+
 const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
                                                      uint32_t frame) {
+    wait_for_naming(observation);
     if (AG_ARRAY_EXTEND(observation->named_frames, observation->n_named_frames,
                         observation->seen.n_frames) < 0) {
         return NULL;
@@ -139,6 +231,8 @@ size_t ag_observation_stack(struct ag_observation *observation, uint32_t node,
 }
 
 void ag_observed_names_done(struct ag_observation *observation) {
+    wait_for_naming(observation);
+    free(observation->naming.items);
     for (size_t i = 0; i < observation->n_named; i++) {
         free(observation->named[i].frames);
     }

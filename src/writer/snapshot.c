@@ -137,7 +137,8 @@ void ag_snapshot_request_begin(struct ag_snapshot_requests *requests, uint64_t u
     (void)snprintf(ret_path, sizeof(requests->path), "%s", requests->path);
 }
 
-void ag_snapshot_request_end(struct ag_snapshot_requests *requests) {
+void ag_snapshot_request_end(struct ag_snapshot_requests *requests, uint64_t cost_ns) {
+    requests->cost_ns = cost_ns;
     /* release: pairs with the requester's acquire; the file is complete, or does not exist */
     atomic_store_explicit(&requests->n_done, requests->n_begun, memory_order_release);
 }
@@ -459,7 +460,7 @@ static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *wat
     }
     if (watched->dumps.is_for_request) {
         watched->dumps.is_for_request = false;
-        ag_snapshot_request_end(writer->session->requests);
+        ag_snapshot_request_end(writer->session->requests, /* cost_ns= */ 0);
     }
 }
 

@@ -44,6 +44,7 @@ struct ag_snapshot_requests {
     uint32_t n_begun;
     _Atomic uint32_t n_done; /* set to n_begun when the trace is complete or has failed */
     uint64_t until_ns;       /* moment of the last trace, in ns since the process started */
+    uint64_t cost_ns;        /* CPU time that the last trace took; 0: unknown */
     char path[4096];         /* path of the requested trace */
 };
 
@@ -63,8 +64,8 @@ bool ag_snapshot_is_requested(const struct ag_snapshot_requests *requests);
  * this asker is killed. */
 void ag_snapshot_request_begin(struct ag_snapshot_requests *requests, uint64_t until_ns,
                                char ret_path[4096]);
-/* The trace is complete, or could not be written. */
-void ag_snapshot_request_end(struct ag_snapshot_requests *requests);
+/* The trace is complete, or could not be written. COST_NS: CPU time that it took; 0: unknown. */
+void ag_snapshot_request_end(struct ag_snapshot_requests *requests, uint64_t cost_ns);
 
 /* ---- the writer's part ---- */
 

@@ -4,6 +4,7 @@
 The program (commanded.c) allocates on command, so its numbers are known. A line of the screen must be equal to that of `allogram report`
 on a dump of the same recording. However the screen ends, the terminal must be restored."""
 
+import ctypes
 import glob
 import os
 import re
@@ -66,6 +67,12 @@ class Live:
 
 def line_of(lines, word):
     return next((line.rstrip() for line in lines if word in line), None)
+
+
+def seconds_of(terminal):
+    """The length of the recording so far, from the heading of the report on the screen."""
+    found = re.search(r", ([\d.]+) (ms|s), running", terminal.screen.text())
+    return float(found.group(1)) / (1000 if found.group(2) == "ms" else 1) if found else 0
 
 
 def left_over(folder):
@@ -284,14 +291,39 @@ int main(void) {
 """
 
 
-def observed(tools, folder):
-    """The screen shows reports on the observation so far. q ends the observation, with its results and its trace; so does a kill of the screen."""
-    failures = tap.Failures()
+def compile_busy(folder):
     source, busy = os.path.join(folder, "busy.c"), os.path.join(folder, "busy")
     with open(source, "w", encoding="ascii") as file:
         file.write(BUSY)
     subprocess.run(["gcc", "-O1", "-g", source, "-o", busy], check=True)
-    program = subprocess.Popen([busy], stdin=subprocess.PIPE)
+    return busy
+
+
+class Openings:
+    """Counts how often a file is opened from now on."""
+
+    IN_OPEN = 0x20
+
+    def __init__(self, path):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK)
+        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(path), self.IN_OPEN) < 0:
+            raise OSError(ctypes.get_errno(), "inotify", path)
+
+    def count(self):
+        """Equal events that follow each other are one event, so the result is 0 only if there was none."""
+        try:
+            events = os.read(self.fd, 1 << 16)
+        except BlockingIOError:
+            events = b""
+        os.close(self.fd)
+        return len(events) // 16 # an event of a watched file has no name
+
+
+def observed(tools, folder):
+    """The screen shows reports on the observation so far. q ends the observation, with its results and its trace; so does a kill of the screen."""
+    failures = tap.Failures()
+    program = subprocess.Popen([compile_busy(folder)], stdin=subprocess.PIPE)
     try:
         command = [tools.allogram, "observe", str(program.pid), "--live", "--growth"]
         trace = os.path.join(folder, "t.allogram")
@@ -332,6 +364,28 @@ def observed(tools, folder):
     return failures
 
 
+def observed_file_is_opened_once(tools, folder):
+    """The program's file is opened once, and not for each report: the kernel (inotify) reports each time that a process opens it."""
+    failures = tap.Failures()
+    busy = compile_busy(folder)
+    program = subprocess.Popen([busy], stdin=subprocess.PIPE)
+    try:
+        terminal = Terminal([tools.allogram, "observe", str(program.pid), "--live"], 24, 80, TMPDIR=folder)
+        terminal.wait_for("samples of the function", lambda text: "running" in text and "use_time" in text)
+        openings = Openings(busy)
+        shown = seconds_of(terminal)
+        terminal.wait_for("later reports", lambda text: seconds_of(terminal) >= shown + 2)
+        failures.expect("openings of the program's file", openings.count(), 0)
+        failures.require("the function has its name: %s" % terminal.screen.text(), "use_time" in terminal.screen.text())
+        terminal.keys("q")
+        failures.expect("exit status", terminal.finish(), 0)
+        terminal.close()
+    finally:
+        program.stdin.close()
+        failures.expect("the program's exit status", program.wait(SECONDS), 0)
+    return failures
+
+
 def refused(tools, folder):
     failures = tap.Failures()
     for words, status in ((["run", "--live", "--", tools.program("commanded")], 125), (["attach", "--live", str(os.getpid())], 125),
@@ -355,6 +409,7 @@ CASES = [
     ("a kill of the screen or the command", killed),
     ("attach", attached),
     ("observe", observed),
+    ("observe opens the program's file once", observed_file_is_opened_once),
     ("no terminal", refused),
 ]
 
