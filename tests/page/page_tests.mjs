@@ -990,6 +990,38 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "both flame graphs have the sums of the stacks, with and without folded stacks": async (browser, urls) => {
+    for (const name of ["phases", "many", "typed"].filter((trace) => urls[trace])) {
+      const page = await open(browser, urls[name]);
+      for (const fold of ["auto", "none"]) {
+        const [shown, wanted] = await page.evaluate(async (folded) => {
+          const { allogram: app } = window;
+          await app.set({ fold: folded });
+          const { groups, functionOf } = app.trace;
+          const values = app.range.values("allocated_blocks");
+          const sums = { tree: {}, inverted: {} }; // by the path of functions from the root
+          const add = (side, path, value) => path.forEach((_, i) => {
+            const key = path.slice(0, i + 1).join(" ");
+            sums[side][key] = (sums[side][key] ?? 0) + value;
+          });
+          for (let group = 0; group < groups.count; group++) {
+            const path = app.trace.framesOf(group).map((frame) => functionOf[frame]);
+            add("inverted", path, values[group]);
+            add("tree", path.reverse(), values[group]);
+          }
+          const text = (rows) => Object.entries(rows).map(([key, value]) => `${key}: ${value}`).sort();
+          const treeRows = (tree) => {
+            const totals = tree.totals(values);
+            return Array.from({ length: tree.count - 1 }, (_, i) => `${tree.path(i + 1).map((node) => tree.key[node]).join(" ")}: ${totals[i + 1]}`).sort();
+          };
+          return [["tree", "inverted"].map((side) => treeRows(app[side])), ["tree", "inverted"].map((side) => text(sums[side]))];
+        }, fold);
+        equal(shown, wanted, `${name}, fold=${fold}`);
+      }
+      equal(page.complaints, [], "complaints");
+    }
+  },
+
   "functions and their callers are those of report --view=functions and --callers": async (browser, urls) => {
     const name = urls.erlang ? "erlang" : "counted";
     const page = await open(browser, `${urls[name]}#tab=calls`);

@@ -2,22 +2,48 @@
 // down to its callers. Parents have smaller numbers than their children, so sums over a tree are loops.
 import { OTHER } from "./trace.js";
 
+const FIRST_SLOTS = 1 << 10; // a power of two, as each later length of the table
+
 export class Tree {
   constructor() {
-    this.parent = [0];
-    this.key = [0]; // the key of each node: the number of its function, or what the argument keyOf of callers() returns
-    this.children = new Map(); // parent and key -> node
+    this.count = 1;
+    this.parent = new Int32Array(FIRST_SLOTS / 2);
+    this.key = new Int32Array(FIRST_SLOTS / 2); // the key of each node: the number of its function, or what the argument keyOf of callers() returns
+    // A hash table that finds a node by its parent and its key. A slot has the number of a node, or 0 if it is free. There are twice as many slots as
+    // parent and key have elements. If a slot has another node, the next one is searched (linear probing). A Map, whose keys would be numbers
+    // above 2^31, takes several times as long.
+    this.slots = new Int32Array(FIRST_SLOTS);
   }
 
-  step(parent, key) {
-    const name = parent * 4194304 + key;
-    let node = this.children.get(name);
-    if (node === undefined) {
-      node = this.parent.length;
-      this.parent.push(parent);
-      this.key.push(key);
-      this.children.set(name, node);
+  slotOf(parent, key) {
+    const last = this.slots.length - 1;
+    let slot = Math.imul(parent ^ Math.imul(key, 0x9e3779b1), 0x85ebca6b);
+    slot = (slot ^ slot >>> 15) & last;
+    for (let node; (node = this.slots[slot]) !== 0; slot = slot + 1 & last) {
+      if (this.parent[node] === parent && this.key[node] === key) break;
     }
+    return slot;
+  }
+
+  grow() {
+    for (const column of ["parent", "key"]) {
+      const longer = new Int32Array(this[column].length * 2);
+      longer.set(this[column]);
+      this[column] = longer;
+    }
+    this.slots = new Int32Array(this.slots.length * 2);
+    for (let node = 1; node < this.count; node++) this.slots[this.slotOf(this.parent[node], this.key[node])] = node;
+  }
+
+  // Returns the child of PARENT with KEY, which may be new. A child has a larger number than its parent.
+  step(parent, key) {
+    const slot = this.slotOf(parent, key);
+    if (this.slots[slot] !== 0) return this.slots[slot];
+    const node = this.count++;
+    this.parent[node] = parent;
+    this.key[node] = key;
+    this.slots[slot] = node;
+    if (this.count === this.parent.length) this.grow();
     return node;
   }
 
@@ -25,14 +51,12 @@ export class Tree {
   // weight of each group; children with larger weights come first. The order does not depend on the range,
   // so boxes of the flame graph keep their places.
   finish(groupNode, order) {
-    this.count = this.parent.length;
-    this.parent = Int32Array.from(this.parent);
-    this.key = Int32Array.from(this.key);
+    this.parent = this.parent.slice(0, this.count);
+    this.key = this.key.slice(0, this.count);
     this.groupNode = groupNode;
-    this.children = null;
+    this.slots = null;
     const weight = this.totals(order);
     this.linkChildren(weight);
-    this.markOutermost();
     return this;
   }
 
@@ -54,15 +78,18 @@ export class Tree {
     }
   }
 
-  // Marks the outermost node of each key on a path, so that the totals count a stack once for a recursive function.
-  markOutermost() {
+  // For each node whether it is the outermost one of its key on its path, so that the totals count a stack once for a recursive function. The flame
+  // graph does not need this, so it is computed when it is first needed.
+  get isOutermost() {
+    if (this.outermost) return this.outermost;
     const { count, parent, key } = this;
-    this.isOutermost = new Uint8Array(count);
+    this.outermost = new Uint8Array(count);
     for (let i = 1; i < count; i++) {
       let above = parent[i];
       while (above !== 0 && key[above] !== key[i]) above = parent[above];
-      this.isOutermost[i] = above === 0 ? 1 : 0;
+      this.outermost[i] = above === 0 ? 1 : 0;
     }
+    return this.outermost;
   }
 
   own(values) {
@@ -99,22 +126,50 @@ export class Tree {
   }
 }
 
+// Whether a folded stack begins at a line that has no node, see Trace.framesOf.
+function beginsAtLine({ groups, isFolded }, group) {
+  return isFolded && groups.start[group] === 0 && groups.node[group] !== 0;
+}
+
+// The node at which the stacks of a group begin, without the line that has no node.
+function firstNode(trace, group) {
+  const { nodes, groups, isFolded } = trace;
+  return beginsAtLine(trace, group) ? nodes.parent[groups.node[group]] : isFolded ? groups.start[group] : groups.node[group];
+}
+
 // The tree with the outermost function at the top. KEY_OF(frame) can return a number of a line or an image
 // instead of a function.
+//
+// The page stores stacks as nodes, of which each refers to its caller and has a larger number than this. So each node is entered into the tree
+// once, after its caller, and not once for each stack that contains it. A folded stack (Trace.framesOf) begins at another node, and leaves out
+// the frames of some nodes; then the callees of these nodes are called by their callers.
 export function callers(trace, keyOf = (frame) => trace.functionOf[frame]) {
-  const { groups } = trace;
+  const { nodes, groups, isFolded } = trace;
   const tree = new Tree();
-  const groupNode = groups.node.map((_, group) => trace.framesOf(group)
-    .reduceRight((place, frame) => tree.step(place, keyOf(frame)), 0));
+  const begin = groups.node.map((_, group) => firstNode(trace, group));
+  const isUsed = new Uint8Array(nodes.count); // by node of the page: whether it is on the path of a group
+  for (const node of begin) isUsed[node] = 1;
+  for (let node = nodes.count - 1; node > 0; node--) if (isUsed[node]) isUsed[nodes.parent[node]] = 1;
+  const place = new Int32Array(nodes.count); // by node of the page: its node of the tree
+  for (let node = 1; node < nodes.count; node++) {
+    if (!isUsed[node]) continue;
+    const above = place[nodes.parent[node]];
+    place[node] = isFolded && nodes.isLeftOut[node] ? above : tree.step(above, keyOf(nodes.frame[node]));
+  }
+  const groupNode = begin.map((node, group) => (beginsAtLine(trace, group) ? tree.step(place[node], keyOf(groups.line[group])) : place[node]));
   return tree.finish(groupNode, groups.allocated_bytes);
 }
 
 // The tree with the allocating function at the top and its callers below.
 export function callees(trace) {
-  const { groups, functionOf } = trace;
+  const { nodes, groups, functionOf, isFolded } = trace;
   const tree = new Tree();
-  const groupNode = groups.node.map((_, group) => trace.framesOf(group)
-    .reduce((place, frame) => tree.step(place, functionOf[frame]), 0));
-  const inverted = tree.finish(groupNode, groups.allocated_bytes);
-  return inverted;
+  const groupNode = groups.node.map((_, group) => {
+    let place = beginsAtLine(trace, group) ? tree.step(0, functionOf[groups.line[group]]) : 0;
+    for (let node = firstNode(trace, group); node !== 0; node = nodes.parent[node]) {
+      if (!isFolded || !nodes.isLeftOut[node]) place = tree.step(place, functionOf[nodes.frame[node]]);
+    }
+    return place;
+  });
+  return tree.finish(groupNode, groups.allocated_bytes);
 }
