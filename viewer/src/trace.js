@@ -1,6 +1,7 @@
 // trace.js: reads the blocks of the HTML file (compressed tables in <script> elements) into typed arrays. A
 // block is read when it is first needed. src/page/page_tables.c specifies each block. Numbers are LEB128;
 // signed numbers are zigzag-encoded.
+import { Pauses } from "./pause.js";
 
 import { processesOf, readProcesses } from "./processes.js";
 
@@ -20,6 +21,8 @@ const CONTROLS =
 // sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
+const AT_ONCE = 1 << 15; // numbers that are decoded between two pauses: half a millisecond
+const INFLATED_AT_ONCE = 1 << 15; // compressed bytes that are decompressed between two pauses: some milliseconds
 const NO_SUCH_LABEL = 2 ** 40;
 // The owner of the code of a function, as a number: 0: a library, or the runtime of a language; 1: unknown; 2: the profiled program itself, whose
 // code the reader of the page can change.
@@ -73,10 +76,19 @@ function bytesOf(base64) {
 }
 
 async function inflate(element) {
-  const stream = new Blob([bytesOf(element.textContent)])
-    .stream()
-    .pipeThrough(new DecompressionStream("deflate"));
-  return new Reader(new Uint8Array(await new Response(stream).arrayBuffer()));
+  const bytes = bytesOf(element.textContent);
+  const { readable, writable } = new DecompressionStream("deflate");
+  const writer = writable.getWriter();
+  const pauses = new Pauses();
+  const write = async () => {
+    for (let i = 0; i < bytes.length; i += INFLATED_AT_ONCE) {
+      await writer.write(bytes.subarray(i, i + INFLATED_AT_ONCE));
+      await pauses.next();
+    }
+    await writer.close();
+  };
+  const [inflated] = await Promise.all([new Response(readable).arrayBuffer(), write()]);
+  return new Reader(new Uint8Array(inflated));
 }
 
 export class Trace {
@@ -341,16 +353,25 @@ function readTotals(reader) {
   return totals;
 }
 
-function readHistory(reader, sliceCount) {
+// The history is the largest block: up to a million entries. It is read in slices, while the page can already be used.
+async function readHistory(reader, sliceCount) {
+  const pauses = new Pauses();
+  const column = async (list, read) => {
+    for (let i = 0; i < list.length; i += AT_ONCE) {
+      read.call(reader, list.subarray(i, i + AT_ONCE));
+      await pauses.next();
+    }
+    return list;
+  };
   const first = new Uint32Array(sliceCount + 1);
   for (let i = 0; i < sliceCount; i++) first[i + 1] = first[i] + reader.number();
   const count = first[sliceCount];
-  const group = reader.numbers(new Uint32Array(count));
+  const group = await column(new Uint32Array(count), reader.numbers);
   for (let slice = 0; slice < sliceCount; slice++) {
     for (let i = first[slice] + 1; i < first[slice + 1]; i++) group[i] += group[i - 1];
   }
   const history = { first, group };
-  for (const field of FIELDS) history[field] = reader.signeds(new Float64Array(count));
+  for (const field of FIELDS) history[field] = await column(new Float64Array(count), reader.signeds);
   return history;
 }
 
