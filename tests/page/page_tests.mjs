@@ -1022,6 +1022,21 @@ const tests = {
     }
   },
 
+  "a table shows only the rows of a screen while a range is dragged, and all rows afterwards": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=sites&by=line&fold=none`, { viewport: { width: 1280, height: 60 } });
+    await historyIsThere(page);
+    const rows = (isDragging) => page.evaluate(async (dragging) => {
+      const { allogram: app } = window;
+      const { count } = app.trace.facts.slices;
+      await app.setRange(1, count, dragging);
+      return document.querySelectorAll("#view tbody tr").length;
+    }, isDragging);
+    equal(await rows(true), 3, "rows of 20 pixels in a window of 60, while the range is dragged");
+    const all = await rows(false);
+    check(all > 3, `${all} rows afterwards`);
+    equal(page.complaints, [], "complaints");
+  },
+
   "functions and their callers are those of report --view=functions and --callers": async (browser, urls) => {
     const name = urls.erlang ? "erlang" : "counted";
     const page = await open(browser, `${urls[name]}#tab=calls`);

@@ -62,7 +62,7 @@ export function showLabels(app, host) {
     ...COLUMNS.filter(([name]) => name !== metricName).map(column),
     { id: "name", label: "label", isName: true, text: (row) => row.name, title: (row) => row.name,
       note: (row) => (row.label === app.range.label ? "chosen" : "") },
-  ], { sort: app.sortOf(metricName), onSort: (sort) => app.keepSort(sort),
+  ], { sort: app.sortOf(metricName), onSort: (sort) => app.keepSort(sort), shown: app.rowsShown,
     onOpen: (row) => app.set({ label: row.label + 1, tab: "flame", fn: 0, zoom: 0, sort: "" }),
     empty: app.state.query ? "No label matches the search." : "In this range no block was allocated or in use." });
   fill(host, make("p", { class: "hint" }, "Labels that the program had set when it " +

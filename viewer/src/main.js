@@ -18,6 +18,7 @@ import { curveOfProcess, fillProcessChoice, processRows, showProcesses } from ".
 import { METRICS, Range } from "./range.js";
 import { showSites, siteRows } from "./sites.js";
 import { showStacks } from "./stacks.js";
+import { rowsOfWindow } from "./table.js";
 import { showThreads } from "./threads.js";
 import { showTypes } from "./types.js";
 import { lookOfChange } from "./change.js";
@@ -93,6 +94,7 @@ class App {
     this.copyText = () => "";
     this.trees = {};
     this.typed = {};
+    this.isDragging = false; // whether the page is drawn while the range is dragged
   }
 
   async start() {
@@ -165,9 +167,12 @@ class App {
     const { count: slices } = this.trace.facts.slices;
     const isWhole = from === 0 && to === slices;
     if (isDragging) { // the address changes when the drag ends
-      if (!this.trace.history) return;
+      const { all } = this.range;
+      if (!this.trace.history || (all.from === from && all.to === to)) return;
       this.range = new Range(this.trace, from, to).of(this.range.label, this.range.process);
+      this.isDragging = true;
       this.draw();
+      this.isDragging = false;
       return;
     }
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
@@ -222,6 +227,11 @@ class App {
 
   setCounter(counter) {
     this.set(this.counterState(counter));
+  }
+
+  // How many rows a table shows at first; undefined: the usual number (table.js).
+  get rowsShown() {
+    return this.isDragging ? rowsOfWindow() : undefined;
   }
 
   sortOf(id) {

@@ -132,6 +132,7 @@ export function showSites(app, host) {
     sort: app.sortOf("own"),
     onOpen: state.by === "image" ? undefined : (row) => app.open(row.fn),
     onSort: (sort) => app.keepSort(sort),
+    shown: app.rowsShown,
     empty: state.query ? "No name matches the search." : "In this range no block was allocated or in use.",
   });
   table.show(rows.map((row) => ({ ...row, isFixed: row.fn < 2 })));

@@ -3,6 +3,13 @@
 import { fill, make } from "./elements.js";
 
 const ROWS_SHOWN = 200;
+const LEAST_ROW_PX = 20; // no row is lower
+
+// The number of rows that certainly fill the window. While the range is dragged, a table is laid out for each frame, so it shows no more rows than
+// these. The page stays higher than the window, so that its scroll position does not change.
+export function rowsOfWindow() {
+  return Math.ceil(window.innerHeight / LEAST_ROW_PX);
+}
 
 function classOf({ isName, isText }) {
   return isName ? "name" : isText ? "text" : "";
@@ -12,8 +19,8 @@ function classOf({ isName, isText }) {
 // The name column takes the remaining width; other text columns are as wide as their text. Name and text
 // columns are aligned left.
 export class Table {
-  constructor(host, columns, { sort, onOpen, onSort, empty = "Nothing here." }) {
-    Object.assign(this, { host, columns, sort, onOpen, onSort, empty, shown: ROWS_SHOWN });
+  constructor(host, columns, { sort, onOpen, onSort, empty = "Nothing here.", shown = ROWS_SHOWN }) {
+    Object.assign(this, { host, columns, sort, onOpen, onSort, empty, shown });
   }
 
   show(rows) {

@@ -131,7 +131,12 @@ export class Timeline {
       },
     }, this.data(), this.host);
     this.plot.over.addEventListener("pointermove", (event) => {
-      if (event.buttons === 1) requestAnimationFrame(() => this.selected(true));
+      if (event.buttons !== 1 || this.isAwaited) return;
+      this.isAwaited = true;
+      requestAnimationFrame(() => { // at most once in a frame, however often the pointer moves
+        this.isAwaited = false;
+        this.selected(true);
+      });
     });
     this.plot.over.addEventListener("dblclick", () => this.reset());
     this.showRange();

@@ -40,7 +40,7 @@ export function showTypes(app, host) {
     { id: "share", label: "share", text: (row) => share(row.value, whole),
       value: (row) => row.value, bar: (row) => row.value / whole },
     { id: "name", label: "type", isName: true, text: (row) => row.name, title: (row) => row.name },
-  ], { sort: app.sortOf("value"), onSort: (sort) => app.keepSort(sort),
+  ], { sort: app.sortOf("value"), onSort: (sort) => app.keepSort(sort), shown: app.rowsShown,
     empty: "No type matches." });
   fill(host, make("p", { class: "hint" },
     `${share(untyped, whole)} came from code that reports no types.`), body);
