@@ -50,7 +50,7 @@ export class Change {
 
 export function lookOfChange(app, tree, values, look) {
   const deltas = Change.of(app).deltas(tree, values, app.metricName, app.range.label);
-  const most = Math.max(1, ...[...deltas].map(Math.abs));
+  const most = deltas.reduce((max, delta) => Math.max(max, Math.abs(delta)), 1);
   const style = getComputedStyle(document.documentElement);
   const colours = (way) => Array.from({ length: STEPS + 1 }, (_, i) =>
     style.getPropertyValue(i === 0 ? "--flame-other" : `--${way}-${i}`).trim());

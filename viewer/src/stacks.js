@@ -73,8 +73,8 @@ export function showStacks(app, host) {
   const known = isLeaks ? order.filter((group) => trace.groups.isKnown[group]) : [];
   if (isLeaks && app.state.known !== "none") order = order.filter((group) => !trace.groups.isKnown[group]);
   if (matches) {
-    order = order.filter((group) => trace.framesOf(group, false).some((frame) => // also frames that are not shown
-      matches(trace.functions[trace.functionOf[frame]].name)));
+    const isMatch = trace.functions.map(({ name }) => matches(name));
+    order = order.filter((group) => trace.framesOf(group, false).some((frame) => isMatch[trace.functionOf[frame]])); // also frames that are not shown
   }
   const body = make("div", {});
   let shown = SHOWN;
