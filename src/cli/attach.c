@@ -179,10 +179,7 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_DURATION:
         return ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0
                    ? AG_EXIT_OK
-                   : refuse_value(
-                         id, value,
-                         "not a time longer than 0: seconds such as 1.5, or a number with ns, us, "
-                         "ms, s, m or h");
+                   : refuse_value(id, value, "not a time longer than 0; give " AG_TIME_FORMS);
     case OPTION_PROCESS:
     case OPTION_TRACE:
         return set_choice(&request->link, id, value)

@@ -118,11 +118,8 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_DURATION:
         request->has_duration = true;
         if (!ag_parse_time(value, &request->options.duration_ns)) {
-            return ag_fail(
-                AG_EXIT_USAGE,
-                "observe: --duration=%s: not a time: seconds such as 1.5, or a number with "
-                "ns, us, ms, s, m or h",
-                value);
+            return ag_fail(AG_EXIT_USAGE, "observe: --duration=%s: not a time; give " AG_TIME_FORMS,
+                           value);
         }
         break;
     case OPTION_RATE:

@@ -50,9 +50,7 @@ void ag_trace_request_start(struct ag_trace_request *request, const char *comman
 
 static int refuse_time(const struct ag_trace_request *request, const char *option,
                        const char *value, const char *when) {
-    return ag_fail(AG_EXIT_USAGE,
-                   "%s: --%s=%s: not a time%s: seconds such as 1.5, or a number with ns, us, ms, "
-                   "s, m or h",
+    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not a time%s; give " AG_TIME_FORMS,
                    request->command, option, value, when);
 }
 
@@ -144,7 +142,9 @@ const char *ag_trace_hint(const char *path) {
             return kinds[i].text;
         }
     }
-    return "; allogram run, attach and observe -o write traces, as NAME.allogram";
+    /* the message already says that the file is not a trace */
+    return "; traces are files that `allogram run`, `allogram attach` and `allogram observe -o` "
+           "write, usually named NAME.allogram";
 }
 
 void ag_trace_request_share_files(struct ag_trace_request *request) {

@@ -95,8 +95,9 @@ bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */
 bool ag_parse_pid(const char *text, pid_t *ret_pid);
 bool ag_parse_bytes(const char *text,
                     uint64_t *ret_bytes); /* a number, alone or with K, KiB, M, MiB, G or GiB */
-bool ag_parse_time(const char *text,
-                   uint64_t *ret_time_ns); /* seconds, or a number with ns, us, ms, s, m, h */
+bool ag_parse_time(const char *text, uint64_t *ret_time_ns); /* what AG_TIME_FORMS says */
+/* for messages: the times that ag_parse_time accepts */
+#define AG_TIME_FORMS "seconds, such as 1.5, or a number with the unit ns, us, ms, s, m or h"
 bool ag_parse_percent(const char *text, double *ret_percent); /* 0 to 100, with or without % */
 
 /* Checks a regular expression before any trace is opened. Returns AG_EXIT_OK, or prints an error
