@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`run` prints the number and the names of processes that it could not record. If a signal ends the writer (the process that writes the
-traces), the program runs on."""
+"""`run` prints the number and the names of the processes, and the names of the allocators, that it could not record. Further cases test the end
+of a recording: the files and processes that remain, exit statuses, and a writer (the process that writes the traces) that gets SIGTERM."""
 
 import json
 import os
@@ -33,7 +33,7 @@ int main(void) {
     return 9;
 }
 """
-# Starts the program in its last argument by each function of the C library that starts a program, 13 times in all. Then starts programs in five ways
+# Starts the program in its last argument by each function of the C library that starts a program, 14 times in all. Then starts programs in several ways
 # that fail. If there is an argument before the program, it is a folder; the starter first mounts an empty folder over it.
 STARTER = r"""
 #define _GNU_SOURCE
@@ -73,6 +73,7 @@ int main(int argc, char **argv) {
     }
     IN_CHILD(fork, execve(program, arguments, environ));
     IN_CHILD(fork, execv(program, arguments));
+    IN_CHILD(fork, execvp(program, arguments));
     IN_CHILD(fork, execvpe(program, arguments, environ));
     IN_CHILD(fork, execl(program, program, (char *)NULL));
     IN_CHILD(fork, execveat(AT_FDCWD, program, arguments, environ, 0));
@@ -159,7 +160,7 @@ extern char **environ;
 int execv(const char *path, char *const arguments[]) { return execve(path, arguments, environ); }
 int execvp(const char *file, char *const arguments[]) { return execvpe(file, arguments, environ); }
 """
-# Starts the program in its argument by system calls that the agent does not see, and ends. The child executes the program after that.
+# Forks by a system call that the agent does not see, and ends. After that, the child executes the program in the argument, also by a system call.
 LATE_STARTER = r"""
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -283,8 +284,8 @@ def counted_however_short(tools):
         with open(source, "w", encoding="ascii") as file:
             file.write(STARTER)
         subprocess.run(["gcc", "-o", starter, source], check=True)
-        for program, options, wanted in ((static, [], [("13", "executed by starter, executed by dash")]), (plain, [], []),
-                                         (static, ["--mode=sample"], [("13", "executed by starter, executed by dash")])):
+        for program, options, wanted in ((static, [], [("14", "executed by starter, executed by dash")]), (plain, [], []),
+                                         (static, ["--mode=sample"], [("14", "executed by starter, executed by dash")])):
             outcome = recorded.run([tools.allogram, "run", *options, "-o", os.path.join(folder, "t.%p.allogram"), "--", starter, program])
             found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", outcome.stderr.decode())
             failures.expect("status", outcome.status, 0)
@@ -294,9 +295,10 @@ def counted_however_short(tools):
 
 
 def without_the_agents_file(tools):
-    """The program makes a mount namespace in which the agent's file does not exist. The programs that it executes get an LD_PRELOAD without
-    the agent, so the loader prints no error. The loader still prints an error for each of the four shells that system and popen start, and
-    for each of the three programs that these shells execute. The 10 other programs and the four shells count as not recorded."""
+    """The program makes a mount namespace in which the agent's file does not exist. The agent's hooks of exec and posix_spawn
+    remove the agent from the LD_PRELOAD of the executed program, so the loaders of these 11 programs print no error. But system and popen start
+    their shells inside the C library, with an unchanged LD_PRELOAD: the loader prints an error for each of the four shells, and for each of the
+    three programs that these shells execute. The 11 programs and the four shells count as not recorded."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         plain, source, starter = build(folder), os.path.join(folder, "starter.c"), os.path.join(folder, "starter")
@@ -308,7 +310,7 @@ def without_the_agents_file(tools):
         outcome = recorded.run(command)
         failures.expect("status", outcome.status, 0)
         failures.expect("errors of the loader", outcome.stderr.count(b"cannot be preloaded"), 7)
-        failures.expect("processes that are not recorded", re.findall(rb"(\d+) processes were not recorded", outcome.stderr), [b"14"])
+        failures.expect("processes that are not recorded", re.findall(rb"(\d+) processes were not recorded", outcome.stderr), [b"15"])
         with open(os.path.join(folder, "show.sh"), "w", encoding="ascii") as file:
             file.write('#!/bin/sh\necho "LD_PRELOAD is $LD_PRELOAD"\n')
         os.chmod(file.name, 0o755)
@@ -319,7 +321,7 @@ def without_the_agents_file(tools):
         outcome = recorded.run([*command[:-1], file.name], env={"LD_PRELOAD": library})
         shown = outcome.stdout.decode().splitlines()
         # fexecve cannot execute a script by a descriptor that exec closes
-        failures.expect("LD_PRELOAD of the executed scripts", shown.count("LD_PRELOAD is " + library), 9)
+        failures.expect("LD_PRELOAD of the executed scripts", shown.count("LD_PRELOAD is " + library), 10)
     return failures
 
 
@@ -334,7 +336,7 @@ def counted_once_through_wrappers(tools):
                 file.write(text)
             options = ["-shared", "-fPIC"] if name == "wrapper.so" else []
             subprocess.run(["gcc", *options, "-o", os.path.join(folder, name), os.path.join(folder, name + ".c")], check=True)
-        for program, wanted in ((static, ["13"]), (plain, [])):
+        for program, wanted in ((static, ["14"]), (plain, [])):
             outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", os.path.join(folder, "starter"),
                                     program], env={"LD_PRELOAD": os.path.join(folder, "wrapper.so")})
             failures.expect("%s: status" % program, outcome.status, 0)
@@ -591,7 +593,7 @@ def the_writer_ends(tools):
     return failures
 
 
-# Executes two commands with sh. Waits for the end of each, and lets it be a zombie for some time before it takes the exit status.
+# Executes two commands with sh. Waits until each child has ended, leaves it as a zombie for 0.7 s, and only then takes its exit status.
 PATIENT_PARENT = r"""
 #define _GNU_SOURCE
 #include <sys/wait.h>
@@ -643,7 +645,7 @@ def main():
     cases = {"processes that are not recorded are counted and named": counted, "programs that end at once are counted": counted_however_short,
              "programs that a preloaded library executes are counted once": counted_once_through_wrappers,
              "the agent's file does not exist for the executed programs": without_the_agents_file,
-             "programs of orphans are counted": counted_of_orphans, "with --follow=none no process counts": without_following,
+             "programs of orphans are counted": counted_of_orphans, "with --follow=none no process is reported as not recorded": without_following,
              "a live file that was removed": removed_file,
              "nothing is left when run returns": nothing_is_left,
              "a program that is executed at the end is recorded": executed_at_the_end,
