@@ -1,5 +1,5 @@
-// trace.js: reads the blocks of the HTML file (compressed tables in <script> elements) into typed arrays. A
-// block is read when it is first needed. src/page/page_tables.c specifies each block. Numbers are LEB128;
+// trace.js: reads the tables of the HTML file, which are compressed and in <script> elements, into typed arrays. A
+// table is read when it is first needed. src/page/page_tables.c specifies each table. Numbers are LEB128;
 // signed numbers are zigzag-encoded.
 import { Pauses } from "./pause.js";
 
@@ -16,9 +16,9 @@ const FIELDS = [
 // Control characters, and characters that change the direction of text, as in src/text/utf8.c.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// A group is the blocks of one process that have the same call path, type and label. Its line is the frame to which findings and tables attribute the
-// blocks: the "blamed line", which src/model/answers/blamed_lines.c chooses for the reports and for this page. Its label is 0 for no label, 1 for the
-// sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
+// A group is the blocks of one process that have the same call path, allocation function ("via"), blamed line, type and label. The blamed line is the frame to
+// which findings and tables attribute the blocks; src/model/answers/blamed_lines.c chooses it for the reports and for this page. The label of a
+// group is 0 for no label, 1 for the sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const AT_ONCE = 1 << 15; // numbers that are decoded between two pauses: half a millisecond
@@ -120,7 +120,7 @@ export class Trace {
     return document.getElementById(`b${this.number}-${id}`);
   }
 
-  // Decodes a block when it is first needed, and keeps the result.
+  // Decodes a table when it is first needed, and keeps the result.
   part(id, decode) {
     this.loads[id] ??= inflate(this.element(id)).then((reader) => {
       this.element(id).remove(); // its text is not needed any more
@@ -129,7 +129,7 @@ export class Trace {
     return this.loads[id];
   }
 
-  // Loads the blocks that every view needs.
+  // Loads the tables that every view needs.
   async loadTables() {
     const [names, frames, nodes, groups] = await Promise.all([
       this.part("names", readNames),
