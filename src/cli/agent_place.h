@@ -1,5 +1,6 @@
 /* agent_place.h: finds the agent, the code that records inside a program. One shared object of the
- * agent is preloaded into new programs; two others are for running processes. */
+ * agent is preloaded into new programs; two other shared objects are loaded into running processes.
+ */
 #ifndef AG_AGENT_PLACE_H
 #define AG_AGENT_PLACE_H
 

@@ -66,7 +66,8 @@ AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base)
     return 0;
 }
 
-/* Stores a number in a field. Returns false if the number does not fit into the field. */
+/* Stores a number in a field. Returns false if the number does not fit into the field (its low bits
+ * are stored nevertheless), or if the field has a text or bytes type (nothing is stored). */
 AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint64_t value) {
     uint8_t *at = (uint8_t *)base + field->offset;
     const uint32_t value32 = (uint32_t)value;

@@ -31,7 +31,8 @@ struct ag_ledger *ag_ledger_new(void);
 struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger);
 
 /* Applies events of one stream, in order; stamps among them set the time. Returns 0, -ENOMEM, or
- * the errno of a step visit (ag_ledger_on_step); after an error all later calls return it, too. */
+ * the negative errno that a step visit returned (ag_ledger_on_step). After an error all later calls
+ * return the same error. */
 int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events,
                     size_t count);
 /* Announces that several streams will be applied, window by window. After this call, a free that

@@ -3,7 +3,7 @@
  *
  *     CPU samples       cpu_samples: the time and the stack of each sample. `functions` and
  *                       `calls`: a tree of calls per thread, with the samples' CPU time in own_ns,
- *                       for readers of traces that do not know cpu_samples
+ *                       for programs that read traces, but do not know cpu_samples
  *     growth            allocations of the heap "resident memory": a sample that stands for N page
  *                       faults is a block of N pages
  *     mappings          allocations of the heap "mappings": what is still mapped at the end
@@ -31,7 +31,7 @@ enum {
     MAP_HEAP = 65,
     SPACE_SHIFT = 48,
     PAGE_BYTES = 4096,
-    TREE_FRAMES = 1 << 20,
+    TREE_FRAMES = 1 << 20, /* most paths of a thread's tree of calls */
     COMMAND_BYTES = 64 << 10,
 };
 
@@ -259,7 +259,8 @@ static uint32_t function_id(struct writing *writing, struct function_names *name
     return AG_ARRAY_ADD(names->items, names->n, (struct named_function){frame, id}) == 0 ? id : 0;
 }
 
-/* Returns the path of a call of `frame` by the path `parent`; 0: out of memory. */
+/* Returns the path of a call of `frame` by the path `parent`; 0: out of memory, or the tree has
+ * TREE_FRAMES paths already. */
 static uint32_t path_of(struct call_tree *tree, uint32_t parent, uint32_t frame) {
     for (size_t i = parent; i < tree->n; i++) { /* callees come after their callers */
         if (tree->paths[i].parent == parent && tree->paths[i].frame == frame) {
@@ -281,7 +282,9 @@ static void add_stack(struct writing *writing, struct function_names *names, str
         const uint32_t frame = function_id(writing, names, &frames[i]);
         const uint32_t next = frame != 0 ? path_of(tree, node, frame) : 0;
         if (next == 0) {
-            break; /* out of memory: the sample is counted at the caller found so far */
+            /* No memory, or the tree is full: the samples are counted for the innermost path that
+             * was made. */
+            break;
         }
         node = next;
     }

@@ -1,5 +1,5 @@
-/* foreign_file.c: opens files whose names come from others, after checking that they are regular
- * files (foreign_file.h has the reason).
+/* foreign_file.c: opens files whose names come from the target process, a trace or an ELF file,
+ * after checking that they are regular files (foreign_file.h has the reason).
  *
  * 1. Checking. O_PATH resolves a name without opening the file: no driver is called, and a pipe
  * does not get a reader. The descriptor pins the file, so that fstat and the second step refer to

@@ -1,5 +1,5 @@
-/* foreign_file.h: opens files whose names come from others: from the mappings of another process
- * (the target), from a trace, or from an ELF file.
+/* foreign_file.h: opens files whose names come from the mappings of another process (the target),
+ * from a trace, or from an ELF file.
  *
  * Opening a file can have effects: a process that waits to write to a pipe continues, and SIGPIPE
  * ends it when the pipe is closed again; a tape rewinds; a watchdog device starts to count. So a

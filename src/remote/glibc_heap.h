@@ -15,7 +15,8 @@ struct ag_glibc_heap {
  * in threads' caches (some KiB per thread) count as in use, because the heap does not show that
  * they are free. Blocks of other arenas and separate mappings are not included. Returns 0; -ESTALE:
  * a chunk does not fit its neighbors, because the process is changing the chunk or the memory does
- * not belong to glibc; -E2BIG: the mapping is larger than 1 GiB; or the errno of a failed read. */
+ * not belong to glibc; -E2BIG: the mapping is larger than 1 GiB; or the negative errno of a failed
+ * read. */
 int ag_glibc_heap_read(pid_t pid, uint64_t low, uint64_t high, struct ag_glibc_heap *ret_heap);
 
 #endif

@@ -4,11 +4,11 @@
  * rule of a pc, made from the DWARF call frame information, says how to compute the caller's sp, pc
  * and rbp. The walk ends at the first frame that is in the memo, the frames of the last walk.
  *
- * Threads: a space belongs to the process, a walker to one thread. A signal handler must not use a
- * walker that is in use; it calls ag_walk_plain instead. No function of this file calls malloc or
- * takes a lock. The only system calls are those of the caller's functions (`find`, `populate` and
- * the mapper), the tests of stack pages (readable_range.h), and those with which ag_walk_plain maps
- * memory. */
+ * Threads: a struct ag_unwind_space belongs to the process, a struct ag_walker to one thread. A
+ * signal handler must not use a walker that is in use; it calls ag_walk_plain instead. No function
+ * of this file calls malloc or takes a lock. The only system calls are those of the caller's
+ * functions (`find`, `populate` and the mapper), the tests of stack pages (readable_range.h), and
+ * those with which ag_walk_plain maps memory. */
 #ifndef AG_STACK_WALKER_H
 #define AG_STACK_WALKER_H
 
@@ -26,7 +26,8 @@ struct ag_unwind_image {    /* the unwinder's view of a loaded object */
     /* the loaded segment that contains the unwind tables; 0, 0: the tables are in [low, high),
      * which then must have no unmapped parts */
     uintptr_t tables_low, tables_high;
-    /* stored with each site (a pc in the stack tree); 0 for generated code, which is no image */
+    /* The stack tree stores it with each pc of the image (struct ag_site); 0 for generated code,
+     * which is no image. */
     uint32_t id;
     /* For code without .eh_frame_hdr: a sorted table of its functions (eh_frame.h). first_pc is
      * relative to `low`; `entry`, the offset of the FDE, to `tables_low`. */
@@ -56,10 +57,11 @@ struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, i
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context);
 /* Has to be called after the images in [low, high) were unloaded. Drops the rules of the pcs in
- * this range, and the sites of those pcs that were in no image, and makes the memos and caches of
- * all threads invalid. Only one thread may call it at a time. Before the call, `find` must not find
- * the images anymore; an image's id must never be used for another image. Also has to be called for
- * the range of a new image if code without an image (JIT code) may have run there. */
+ * this range. Code without an image (JIT code) may have run in the range, too; the sites of its pcs
+ * in the stack tree are also dropped. If anything may have been dropped, the memos and caches of
+ * all threads become invalid. Only one thread may call it at a time. Before the call, `find` must
+ * not find the images anymore; an image's id must never be used for another image. Also has to be
+ * called for the range of a new image if code without an image may have run there. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 /* Does what ag_unwind_space_forget does, for the range of a new image in which only code without an
  * image can have run before. Returns at once if no such code was seen. */
@@ -78,8 +80,9 @@ void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
 /* Captures a stack. sp points to the return address that the call of the allocation function
  * pushed; rbp is the register's value in the caller. Returns the node id; AG_ROOT_NOT_KEPT if the
  * tree is full or has no memory; AG_ROOT_INCOMPLETE if there is no frame at sp. Needs 0.4 KiB of
- * stack; for a pc that is seen for the first time 1.1 KiB, or 1.6 KiB if its row of the DWARF call
- * frame table does not fit into the word that is cached as its rule, plus the stack of `find`. */
+ * stack. For a pc that is seen for the first time it needs 1.1 KiB plus the stack of `find`; 1.6
+ * KiB plus the stack of `find` if the rule of the pc is too complex for the one word that caches a
+ * rule. */
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 
@@ -89,7 +92,7 @@ uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *spa
 struct ag_walked_frame {
     uintptr_t pc;  /* the frame's pc */
     uintptr_t sp;  /* lowest address of the frame, which extends to the sp of the next frame */
-    uint32_t site; /* site of pc */
+    uint32_t site; /* id of pc's struct ag_site in the stack tree */
 };
 uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_space *space,
                                   const uintptr_t *sp, uintptr_t rbp,

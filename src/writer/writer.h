@@ -1,4 +1,4 @@
-/* writer.h: the writer, the process next to the program that copies the events from the live
+/* writer.h: the writer: a process, separate from the program, that copies the events from the live
  * segment (the memory that the program shares with the writer) into trace files.
  *
  * The program can write to the segment, so its data is copied, then checked, then used. The writer
@@ -34,8 +34,9 @@ struct ag_writer_report {
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */
     uint32_t is_cut;                     /* the recording stopped before the program ended */
-    /* errno: if is_cut, of the write that failed (0: the trace has the requested size); otherwise
-     * the reason why the trace could not be sealed (0: it is sealed) */
+    /* If is_cut: the errno that stopped the recording, such as that of a failed write, or 0 if the
+     * trace reached --max-size. Otherwise: the errno why the trace could not be sealed, or 0 if it
+     * is sealed. */
     uint32_t error;
     uint64_t interval_bytes; /* of a sampled trace: the interval at the end */
     uint32_t is_sampled;
@@ -89,12 +90,13 @@ int ag_writer_seal(const char *path, char ret_message[512]);
  * seals the copy as ag_writer_seal seals a trace. Returns 1 and the copy's descriptor in *ret_fd; 0
  * if the live file has nothing to add to the trace; or negative errno. */
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]);
-/* Does what ag_writer_seal does, inside a program that keeps its own signal handlers. SIGBUS is not
- * handled, so the calling program must have created the live file a moment ago. */
+/* Does what ag_writer_seal does, inside a program that keeps its own signal handlers. Does not
+ * install the SIGBUS handler, so a live file that was truncated ends the program. Call it only for
+ * a live file that the calling program has created. */
 int ag_writer_seal_own(const char *path, char ret_message[512]);
-/* Writes a sealed trace of what the program has recorded into its live file LIVE so far, while the
- * recording continues. The session must have no writer process. PATTERN names the new trace. 0, or
- * negative errno with a message. */
+/* LIVE is the live file of the calling program. Writes its events so far to a new, sealed trace;
+ * the recording continues. The session must have no writer process. PATTERN names the new trace.
+ * Returns 0, or negative errno with a message. */
 int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[4096],
                            char ret_message[512]);
 

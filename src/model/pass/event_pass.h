@@ -72,7 +72,7 @@ int ag_pass_group(struct ag_index_map *groups, const struct ag_stack_nodes *node
  * AG_INDEX_NONE: these blocks have no group. */
 uint32_t ag_pass_group_of(const struct ag_index_map *groups, uint32_t stack, uint32_t via);
 /* Applies the events to LEDGER, which must be new, and closes LEDGER. Stores damage of the trace in
- * DEFINITIONS. Returns 0, -ENOMEM, or the errno of a step visitor of LEDGER. */
+ * DEFINITIONS. Returns 0, -ENOMEM, or the negative errno that a step visit of LEDGER returned. */
 int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                   const struct ag_pass_options *options, struct ag_ledger *ledger);
 
