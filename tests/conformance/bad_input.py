@@ -508,7 +508,7 @@ def flipped_trace(case, folder):
 
 
 def trace_still_growing(case, folder):
-    """`report` and `check` of a recording that is still running."""
+    """`report` reads the trace of a recording that is still running. `check` finds the trace whole after the recording has ended."""
     process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "cat"], stdin=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not (traces := recorded.traces_in(folder)) and time.monotonic() < deadline:

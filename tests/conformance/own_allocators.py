@@ -57,7 +57,7 @@ def a_build(tools, command):
         program = build(folder, command)
         truth = os.path.join(folder, "truth")
         plain = recorded.run([program, ROUNDS], env={"TRUTH_FILE": truth})
-        failures.expect("status, plainly", plain.status, 0)
+        failures.expect("status of the plain run", plain.status, 0)
         for number, mode in enumerate(MODES):
             inner = os.path.join(folder, str(number))
             os.mkdir(inner)

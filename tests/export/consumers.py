@@ -1,4 +1,4 @@
-"""Reads exports with other tools: for each tool a function that returns the sums that the tool finds in a file. If the tool is not
+"""Reads exports with other tools. Most functions run one tool on a file and return the sums that the tool prints. If the tool is not
 installed, the function raises Missing with the name of the package to install."""
 
 import contextlib
@@ -47,7 +47,7 @@ class Readers:
         try:
             node = run([need("node", "nodejs"), "--version"])
             if int(node.lstrip("v").split(".")[0]) < 18:
-                raise Missing("nodejs %s is older than the readers need: 18" % node.strip())
+                raise Missing("nodejs %s is too old: the readers need version 18 or later" % node.strip())
             self._install_packages()
         except (Missing, RuntimeError, subprocess.TimeoutExpired) as problem:
             self.why_not = "readers from npm: %s" % problem
@@ -176,8 +176,8 @@ def cpu_ticks(pid):
 
 
 def heaptrack_gui(folder, *paths):
-    """Opens files in heaptrack_gui, a window for each, until it needs no more CPU time. Returns None, or a text if it ended before or is still busy
-    after two minutes."""
+    """Opens the files in heaptrack_gui, each in a window, and waits until heaptrack_gui uses no more CPU time. Returns None on success; otherwise a
+    text: heaptrack_gui ended by itself, or was still busy after two minutes."""
     tool = need("heaptrack_gui", "heaptrack-gui")
     environment = dict(os.environ, QT_QPA_PLATFORM="offscreen", HOME=folder, XDG_RUNTIME_DIR=folder, XDG_CONFIG_HOME=folder)
     with subprocess.Popen([tool, *paths], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as gui:

@@ -7,7 +7,7 @@ that are counted independently of allogram in the same run.
     mix        Elixir's build tool compiles a project and runs its test. The number of recorded calls of the project's function must be
                the number that the test makes, and standard error must be that of a plain run (without allogram).
     neovim     An editor whose scripts run in LuaJIT. The bytes in use of LuaJIT's heap must be those that collectgarbage("count") gives, to
-               within 1024, and the file that it writes must be that of a plain run.
+               within 1024 bytes, and the file that the editor writes must be that of a plain run.
 
 The programs come from Debian packages (--packages prints their names). `make soak` runs this script. A program that is not installed is skipped.
 Servers listen only on the loopback device, on ports of their own, with their data in a folder that is removed at the end."""
@@ -133,7 +133,7 @@ def mix(tools, folder):
     shutil.rmtree(os.path.join(project, "_build"))
     outcome, traces = recorded.record(tools, ["mix", "test", "--seed", "0"], folder, env=environment, cwd=project)
     failures = tap.Failures()
-    failures.expect("status, plainly", plain.status, 0)
+    failures.expect("status of the plain run", plain.status, 0)
     failures.expect("status", outcome.status, 0)
     for line in (b"Compiling 1 file (.ex)", b"1 test, 0 failures"):
         failures.require("both runs print %r" % line, line in plain.stdout and line in outcome.stdout)

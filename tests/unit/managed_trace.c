@@ -1,4 +1,4 @@
-/* managed_trace.c: writes the trace that managed_trace.h describes and counts. */
+/* managed_trace.c: writes the trace whose contents and expected sums managed_trace.h lists. */
 #include "managed_trace.h"
 
 #include <errno.h>

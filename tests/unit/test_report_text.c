@@ -19,7 +19,7 @@
 
 #define GIB (UINT64_C(1) << 30)
 
-static void bytes_have_three_digits_that_count(void **state) {
+static void bytes_have_about_three_significant_digits(void **state) {
     (void)state;
     struct ag_quantity text;
     assert_string_equal(ag_quantity_bytes(&text, 0), "0 B");
@@ -177,7 +177,7 @@ static void a_page_too_narrow_for_names_cuts_heads_and_no_number(void **state) {
     FILE *out = open_memstream(&text, &length);
     struct ag_page page = {.out = out, .columns = 24};
     assert_int_equal(ag_table_write(table, &page), 0);
-    page.columns = 10; /* if even the cut heads do not fit, they are not cut further */
+    page.columns = 10; /* no head is cut to fewer than 9 columns, even if the table is too wide */
     assert_int_equal(ag_table_write(table, &page), 0);
     fclose(out);
     assert_string_equal(text, "  fragme…KiB  of it …KiB\n   123456789           1\n"
@@ -224,8 +224,9 @@ static void a_course_keeps_the_highest_value_of_each_step(void **state) {
     (void)state;
     const struct ag_timeline_point points[] = {
         {.time_ns = 0, .in_use_bytes = 10},
+        /* a peak within a step is kept, although a later point of the step is lower */
         {.time_ns = 40, .in_use_bytes = 90},
-        {.time_ns = 45, .in_use_bytes = 20}, /* the peak between two samples is not lost */
+        {.time_ns = 45, .in_use_bytes = 20},
         {.time_ns = 100, .in_use_bytes = 30},
     };
     uint64_t values[4];
@@ -329,7 +330,7 @@ static void rows_that_are_not_shown_are_counted_in_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_have_three_digits_that_count),
+        cmocka_unit_test(bytes_have_about_three_significant_digits),
         cmocka_unit_test(times_take_the_unit_that_fits),
         cmocka_unit_test(counts_are_separated_by_commas),
         cmocka_unit_test(a_small_share_is_not_shown_as_zero),

@@ -11,7 +11,11 @@ prepare)
     ./configure --enable-all --disable-readline >/dev/null
     make -j2 testfixture
     ;;
-list) # files up to the letter m, without all*, full* and extraquick*, which only run other tests, and without the files that the grep below leaves out
+list)
+    # Lists the test files whose names begin with a to m, except
+    # - all*, full* and extraquick*, which only run the other files;
+    # - the tests of random input (*fuzz*), failing allocations (malloc*), memory (mem*), damaged databases (corrupt*), simulated crashes
+    #   (*crash*) and merges of full-text indexes (fts4merge*).
     (cd "$folder/source/test" && printf '%s\n' [a-m]*.test | grep -v -e '^all' -e '^full' -e '^extraquick' -e fuzz -e '^malloc' -e '^mem' -e '^corrupt' -e '^fts4merge' -e 'crash') ;;
 run)
     scratch=$(mktemp -d)
