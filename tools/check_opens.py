@@ -2,8 +2,8 @@
 """check_opens [ROOT]: a file whose path comes from a target process, a trace or another file is opened by src/remote/foreign_file.c only.
 
 src/remote/foreign_file.c checks a file before it opens it: it never opens a pipe, a device or a socket, and links below /proc/PID/root
-cannot lead out of that root. The modules of FOLDERS get such paths. So OWN_PATHS lists every other call in these modules that opens a
-file: the number of calls in each source file, and the paths, which do not come from outside.
+cannot lead out of that root. The modules of FOLDERS get such paths. OWN_PATHS lists, for each source file of FOLDERS, how many calls may
+open a file directly, and which paths they open. Except in foreign_file.c, these paths are allogram's own.
 """
 
 import re
@@ -15,7 +15,7 @@ FOLDERS = ("src/remote/", "src/symbol/", "src/observe/", "src/attach/", "src/mod
 OWN_PATHS = {
     "src/remote/foreign_file.c": (4, "the one place"),
     "src/remote/remote_maps.c": (1, "/proc/PID/maps"),
-    "src/remote/remote_process.c": (4, "/proc/PID: small files, maps, task; exe, which is what runs"),
+    "src/remote/remote_process.c": (4, "/proc/PID: small files, maps, task; exe, the link to the running program"),
     "src/remote/remote_memory.c": (1, "/proc/PID/pagemap"),
     "src/observe/generated_code.c": (1, "/proc/PID/status"),
     "src/observe/observation.c": (1, "tracefs"),
