@@ -16,9 +16,10 @@ const FIELDS = [
 // Control characters, and characters that change the direction of text, as in src/text/utf8.c.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// A group is the blocks of one process that have the same call path, allocation function ("via"), blamed line, type and label. The blamed line is the frame to
-// which findings and tables attribute the blocks; src/model/answers/blamed_lines.c chooses it for the reports and for this page. The label of a
-// group is 0 for no label, 1 for the sum of all labels that are too small to be listed, otherwise the index of the label's name + 2.
+// A group is the blocks of one process that have the same call path, allocation function ("via"), blamed line, type and label. The blamed line
+// is the frame to which findings and tables attribute the blocks; src/model/answers/blamed_lines.c chooses it for the reports and for this
+// page. The label of a group is 0 for no label, 1 for the sum of all labels that are too small to be listed, otherwise the index of the
+// label's name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const AT_ONCE = 1 << 15; // numbers that are decoded between two pauses: half a millisecond
