@@ -48,7 +48,7 @@ static const char *loss_text(const struct ag_writer_report *report, char ret_tex
                        has_events ? " events lost" : "", has_events && has_stacks ? ", " : "",
                        has_stacks ? "the stacks of " : "",
                        has_stacks ? ag_quantity_count(&stacks, report->lost_stacks) : "",
-                       has_stacks ? " blocks were not stored: shared memory was full" : "");
+                       has_stacks ? " blocks lost: shared memory was full" : "");
     } else if (report->unseen[0] != '\0') {
         (void)snprintf(ret_text, 256, "not recorded: allocations of %.96s", report->unseen);
     } else if (ag_findings_miss_frees(report->unseen_frees, report->freed_blocks)) {

@@ -224,8 +224,9 @@ class Page:
 
     def lines(self):
         """{(function, place): sums} of the lines to which the page attributes blocks."""
-        n_before, of_metrics = 7, ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks",
-                                   "peak_bytes", "temporary_blocks") # node, line, start, flags, via, type and label come before
+        n_before = 8 # node, line, start, flags, via, type, label and process
+        of_metrics = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks",
+                      "peak_bytes", "temporary_blocks")
         columns = self.columns("groups", n_before + len(of_metrics))[0]
         sums = collections.defaultdict(collections.Counter)
         for line, *values in zip(columns[1], *columns[n_before:]):

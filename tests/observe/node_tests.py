@@ -82,7 +82,7 @@ class Observer:
     def result(self):
         output, errors = self.process.communicate(timeout=DEADLINE_S)
         if self.process.returncode != 0:
-            raise (Starved if "ended by a signal; the process" in errors else RuntimeError)("observe ended with %d: %s" % (self.process.returncode, errors.strip()))
+            raise (Starved if "ended by a signal before" in errors else RuntimeError)("observe ended with %d: %s" % (self.process.returncode, errors.strip()))
         return json.loads(output)
 
 
