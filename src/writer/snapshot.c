@@ -319,15 +319,28 @@ static bool reaches_memory(const struct ag_recording *recording, uint64_t percen
     return *reached && !was_reached;
 }
 
-/* Whether the processes of the cgroup have newly begun to wait for memory in PERCENT of the time.
- * After that, the condition is met again only once it was less than half of that. */
-static bool reaches_pressure(struct ag_watched_slot *watched, uint64_t percent, uint64_t *reached) {
+/* Reads the pressure of the process' cgroup for the conditions that need it, at most once in
+ * PRESSURE_EVERY_NS. */
+static void read_pressure(const struct ag_session *session, struct ag_watched_slot *watched) {
     const struct ag_cgroup machine = {.is_machine = true};
-    const struct ag_watched_cgroup *watched_cgroup = watched->memory.cgroup;
-    const double now_percent =
-        ag_cgroup_pressure_percent(watched_cgroup ? &watched_cgroup->cgroup : &machine);
+    const struct ag_watched_cgroup *cgroup = watched->memory.cgroup;
+    const uint64_t now_ns = ag_monotonic_ns();
+    bool is_needed = false;
+    for (size_t i = 0; i < session->n_dumps; i++) {
+        is_needed |= session->dumps[i].kind == AG_DUMP_PRESSURE;
+    }
+    if (is_needed && now_ns >= watched->dumps.next_pressure_ns) {
+        watched->dumps.pressure_percent =
+            ag_cgroup_pressure_percent(cgroup ? &cgroup->cgroup : &machine);
+        watched->dumps.next_pressure_ns = now_ns + PRESSURE_EVERY_NS;
+    }
+}
+
+/* Whether processes have newly begun to wait for memory in PERCENT of the time. After that, the
+ * condition is met again only once the share was less than half of that. */
+static bool reaches_pressure(double pressure_percent, uint64_t percent, uint64_t *reached) {
     const bool was_reached = *reached != 0;
-    *reached = now_percent >= (was_reached ? (double)percent / 2 : (double)percent);
+    *reached = pressure_percent >= (was_reached ? (double)percent / 2 : (double)percent);
     return *reached && !was_reached;
 }
 
@@ -359,8 +372,9 @@ static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_w
     case AG_DUMP_MEMORY:
         return reaches_memory(recording, when->every, &state->reached[i]);
     case AG_DUMP_PRESSURE:
+        return reaches_pressure(state->pressure_percent, when->every, &state->reached[i]);
     case AG_DUMP_SIGNAL:
-        return false; /* dump_when_due looks at these itself */
+        return false; /* dump_when_due counts signals itself */
     }
     return false;
 }
@@ -372,15 +386,9 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
         return;
     }
     bool due = false;
-    const uint64_t now_ns = ag_monotonic_ns();
-    const bool reads_pressure = now_ns >= watched->dumps.next_pressure_ns;
+    read_pressure(session, watched);
     for (size_t i = 0; i < session->n_dumps; i++) {
-        const struct ag_dump_when *when = &session->dumps[i];
-        due |= is_due(&watched->dumps, i, when, watched->recording, session_ns);
-        if (when->kind == AG_DUMP_PRESSURE && reads_pressure) {
-            due |= reaches_pressure(watched, when->every, &watched->dumps.reached[i]);
-            watched->dumps.next_pressure_ns = now_ns + PRESSURE_EVERY_NS;
-        }
+        due |= is_due(&watched->dumps, i, &session->dumps[i], watched->recording, session_ns);
     }
     if (session->requests && watched->is_first) {
         const uint32_t asked =

@@ -75,6 +75,7 @@ struct ag_dump_state {               /* the dumps of one recording */
     uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump; for
                                       * AG_DUMP_MEMORY and AG_DUMP_PRESSURE, whether it was met
                                       * at the last look */
+    double pressure_percent;         /* see ag_cgroup_pressure_percent; as of the last reading */
     uint64_t next_pressure_ns;       /* CLOCK_MONOTONIC of the next reading of the pressure */
     uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* value of n_signals up to which signals were handled */

@@ -259,16 +259,17 @@ static void allocated_bytes_are_spread_between_points(void **state) {
 
 /* ---- lines of trees ---- */
 
-/* A tree in which each node on the way down has a second child, so a line leads to each node. Node
- * 0 is the root; node 2k + 1 is on the way, and node 2k + 2 is the leaf beside it. */
+/* A tree in which each inner node has two children, an inner node and a leaf, so that lines of all
+ * levels are drawn. Node 0 is the root; node 2k + 1 is an inner node (the deepest one has no
+ * children), and node 2k + 2 is the leaf beside it. */
 enum { TREE_DEPTH = 9, TREE_NODES = 2 * TREE_DEPTH + 1 };
 
 static struct ag_branch branch_of(const void *unused, uint32_t node) {
     (void)unused;
-    const bool is_on_way = node % 2 == 1 && node + 2 < TREE_NODES;
-    return (struct ag_branch){.first_child = node == 0   ? 1
-                                             : is_on_way ? node + 2
-                                                         : TREE_NODES,
+    const bool is_inner = node % 2 == 1 && node + 2 < TREE_NODES;
+    return (struct ag_branch){.first_child = node == 0  ? 1
+                                             : is_inner ? node + 2
+                                                        : TREE_NODES,
                               .next_sibling = node % 2 == 1 ? node + 1 : TREE_NODES,
                               .value = TREE_NODES - node,
                               .is_shown = true};

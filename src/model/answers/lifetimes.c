@@ -175,8 +175,8 @@ static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), row);
 }
 
-/* The same if rows are processes. The stack of a block does not always tell the process: all blocks
- * whose stacks were not kept have the same stack. */
+/* The same if rows are processes. The process is that of the allocating stream, not that of the
+ * stack: all blocks whose stacks were not kept have the same stack. */
 static void visit_of_process(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
     count_life(pass, ag_profile_process_of_stream(pass->profile, row->allocated_by), row);
