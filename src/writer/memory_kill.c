@@ -61,6 +61,7 @@ enum {
     CHANGED_PAUSE_NS = 10 * 1000 * 1000, /* least pause before such a sample */
     CGROUP_EVERY_NS = 10 * 1000 * 1000,  /* for this time, all processes of a cgroup use the same
                                           * reading */
+    LONG_READING_NS = 200 * 1000,        /* usually it takes 20 to 50 us */
     LIST_EVERY_NS = 1000 * 1000 * 1000,  /* period of readings of the list of processes */
     /* a cgroup is nearly full if less than 1/8 of its limit is free or page cache */
     NEARLY_FULL_PART = 8,
@@ -166,6 +167,23 @@ bool ag_memory_watch_is_due(const struct ag_writer *writer, uint32_t index, uint
             change > before / CHANGE_PART + CHANGE_LEAST_BYTES);
 }
 
+/* Reads the memory of a process and, in ret_time_ns, the session's time directly before it. A
+ * reading that took long (the kernel had to free memory of the cgroup for the writer) may contain
+ * what the program allocated meanwhile; it is repeated once. */
+static bool read_memory(struct ag_writer *writer, uint32_t pid,
+                        struct ag_process_memory *ret_memory, uint64_t *ret_time_ns) {
+    for (int i = 0; i < 2; i++) {
+        *ret_time_ns = ag_session_clock_mark(&writer->clock, writer->session);
+        if (!ag_process_memory(pid, ret_memory)) {
+            return false;
+        }
+        if (ag_session_clock_now_ns(writer->session) - *ret_time_ns < LONG_READING_NS) {
+            break;
+        }
+    }
+    return true;
+}
+
 void ag_memory_watch_look(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     struct ag_watched_slot *watched = &writer->slots[index];
     struct ag_memory_watch *watch = &watched->memory;
@@ -182,10 +200,11 @@ void ag_memory_watch_look(struct ag_writer *writer, uint32_t index, uint64_t now
         return;
     }
     look_at_cgroup(cgroup, now_ns);
-    const uint64_t time_ns = ag_session_clock_now_ns(writer->session);
-    if (!ag_process_memory(pid, &memory)) {
+    uint64_t time_ns = 0;
+    if (!read_memory(writer, pid, &memory, &time_ns)) {
         return; /* the process has ended, so it is in the root cgroup now */
     }
+    usleep(20000);
     watch->cgroup = cgroup;
     watch->looked_rss_bytes = memory.anonymous_bytes + memory.file_bytes + memory.shmem_bytes;
     const struct ag_cgroup_look *look = &watch->cgroup->look;

@@ -77,11 +77,21 @@ static void refit(struct ag_session_clock *clock, struct ag_session *session) {
     clock->next_refit_ns = ns + (ns - session->clock_origin_monotonic_ns) / REFIT_DIVISOR;
 }
 
+static void tick_at(struct ag_session_clock *clock, struct ag_session *session, uint64_t now_ns) {
+    clock->last_tick_ns = now_ns;
+    atomic_fetch_add_explicit(&session->header->tick, 1, memory_order_relaxed);
+}
+
+uint64_t ag_session_clock_mark(struct ag_session_clock *clock, struct ag_session *session) {
+    const uint64_t time_ns = ag_session_clock_now_ns(session);
+    tick_at(clock, session, ag_monotonic_ns());
+    return time_ns;
+}
+
 uint64_t ag_session_clock_tick(struct ag_session_clock *clock, struct ag_session *session) {
     const uint64_t now_ns = ag_monotonic_ns();
     if (now_ns - clock->last_tick_ns >= TICK_NS) {
-        clock->last_tick_ns = now_ns;
-        atomic_fetch_add_explicit(&session->header->tick, 1, memory_order_relaxed);
+        tick_at(clock, session, now_ns);
         if (now_ns >= clock->next_refit_ns && session->clock_origin_monotonic_ns != 0) {
             refit(clock, session);
         }

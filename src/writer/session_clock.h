@@ -27,4 +27,11 @@ struct ag_session_clock {   /* the writer's part; zero-initialize */
  * then. Returns CLOCK_MONOTONIC in ns. */
 uint64_t ag_session_clock_tick(struct ag_session_clock *clock, struct ag_session *session);
 
+/* Returns the session's time in ns, and then increments header.tick. An event that happens after
+ * the call has a later time in the trace. Without the increment it may have the time of the last
+ * tick, and the writer, which shares a full machine or cgroup with the program, may have been
+ * stopped for long since then. Call it before a measurement that readers compare with the events
+ * before and after it. */
+uint64_t ag_session_clock_mark(struct ag_session_clock *clock, struct ag_session *session);
+
 #endif

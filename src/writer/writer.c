@@ -1108,7 +1108,7 @@ static void look_at_memory(struct ag_writer *writer, const struct ag_watched_slo
             return;
         }
         /* the pages are read after the sizes; the time of the look is between the two readings */
-        const uint64_t time_ns = ag_session_clock_now_ns(writer->session);
+        const uint64_t time_ns = ag_session_clock_mark(&writer->clock, writer->session);
         if (ag_resident_look_read_pages(watched->watch.pid, &look) == 0) {
             ag_recording_look(recording, time_ns,
                               rss_bytes >= recording->looked_bytes - part ? AG_LOOK_NEAR_PEAK
