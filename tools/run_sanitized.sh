@@ -1,6 +1,6 @@
 #!/bin/sh
-# run_sanitized.sh BUILD asan|ubsan|asan+ubsan|tsan [build|test]: builds the unit tests with one or two sanitizers, in a build folder of their
-# own (BUILD/asan and so on), and runs them. The word build or test selects one of these two steps.
+# run_sanitized.sh BUILD asan|ubsan|asan+ubsan|tsan: builds the unit tests with one or two sanitizers, in a build folder of their own (BUILD/asan and so
+# on), and runs them.
 #
 # The unit tests use the libraries of the modules (stack tree, unwinder, format, ledger, writer, symbols, model). Tests that interpose
 # malloc are not run, because a sanitizer interposes malloc, too. The compiler takes half as long with -O1 as with -O2.
@@ -23,15 +23,12 @@ if [ "$which" = tsan ]; then # The thread sanitizer is ten times as slow, and mu
     [ "${AG_TEST_SCALE:-}" = full ] || export AG_TEST_SCALE=quarter
     without="--no-suite fuzz --no-suite one_thread"
 fi
-if [ "${3:-}" != test ]; then
-    mkdir -p "$build"
-    tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false -Dviewer=disabled -Doptimization=1
-    # shellcheck disable=SC2086 # options and their values
-    targets=$(python3 tools/suite_targets.py "$build/$which" unit $without)
-    # shellcheck disable=SC2086 # a list of files
-    ninja -C "$build/$which" --quiet $targets
-fi
-[ "${3:-}" != build ] || exit 0
+mkdir -p "$build"
+tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false -Dviewer=disabled -Doptimization=1
+# shellcheck disable=SC2086 # options and their values
+targets=$(python3 tools/suite_targets.py "$build/$which" unit $without)
+# shellcheck disable=SC2086 # a list of files
+ninja -C "$build/$which" --quiet $targets
 export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 # shellcheck disable=SC2086 # options and their values

@@ -2,12 +2,14 @@
 # run_tests.sh BUILD: `make test`, which runs every suite except upstream, browsers and systems, and prints one line of counts.
 # Long tests run a reduced number of times; run_soak.sh runs them in full.
 #
-# The root folders of other Debian releases are fetched while the other tests are built and run. Many tests mostly wait; meanwhile
-# `run_tests.sh BUILD beside` builds, with the lowest priority, what the later steps need. The script continues after a failure; its exit
-# status is 1 if there was a failure.
+# The root folders of other Debian releases are fetched while the other tests are built and run. Many tests mostly wait; so one more of them runs
+# at a time than there are cores, and meanwhile `run_tests.sh BUILD beside` does, with the lowest priority, what does not measure time: other
+# builds, and the tests and fuzz targets of these builds. The script continues after a failure; its exit status is 1 if there was a failure.
 set -u
 build=$1
-seconds_of_fuzzing=6
+seconds_of_fuzzing=12 # by the wall clock; with the lowest priority, a target gets only a part of this time
+MESON_TESTTHREADS=$(($(nproc) + 1))
+export MESON_TESTTHREADS
 export AG_TEST_SCALE=scaled
 cd "$(dirname "$0")/.." || exit 1
 . tools/python_path.sh
@@ -21,13 +23,13 @@ run() { # OPTION...: runs tests of the main build
     step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --print-errorlogs "$@"
 }
 
-if [ "${2:-}" = beside ]; then # Nothing here measures time. The last step waits for the roots, one of which has another compiler.
-    for sanitizers in asan+ubsan tsan; do
-        step tools/run_sanitized.sh "$build" $sanitizers build
-    done
-    step tools/run_fuzzers.sh "$build" build
-    tail --pid="$3" -f /dev/null
+if [ "${2:-}" = beside ]; then
+    MESON_TESTTHREADS=1
+    step tools/run_sanitized.sh "$build" asan+ubsan
+    step tools/run_sanitized.sh "$build" tsan
+    tail --pid="$3" -f /dev/null # one of the roots has another compiler
     run --suite compilers --logbase testlog-compilers
+    step tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing"
     exit $failed
 fi
 
@@ -48,13 +50,10 @@ tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet all $(p
 timeout 2h nice -n 19 tools/run_tests.sh "$build" beside $roots >"$build/beside.log" 2>&1 &
 beside=$!
 run --no-suite roots
+wait $roots || tail -n 5 "$build/roots.log"
+run --suite roots --no-suite compilers --logbase testlog-roots
 wait $beside || failed=1
 cat "$build/beside.log"
-wait $roots || tail -n 5 "$build/roots.log"
-step tools/run_sanitized.sh "$build" asan+ubsan test
-step tools/run_sanitized.sh "$build" tsan test
-step tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing"
-run --suite roots --no-suite compilers --logbase testlog-roots
 
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed
