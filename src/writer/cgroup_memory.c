@@ -13,6 +13,7 @@
  *
  *                      version 1                       version 2
  *     limit            memory.limit_in_bytes           memory.max
+ *     slows processes  (none)                          memory.high
  *     memory in use    memory.usage_in_bytes           memory.current
  *     kinds of memory  memory.stat: total_rss,         memory.stat: anon, file, shmem
  *                      total_cache, total_shmem
@@ -329,6 +330,11 @@ static void read_parts(const struct ag_cgroup *cgroup, struct ag_cgroup_look *lo
     }
 }
 
+uint64_t ag_cgroup_kept_bytes(const struct ag_cgroup_look *look) {
+    const uint64_t used = look->used_bytes[look->nearest > 0 ? look->nearest : 0];
+    return used > look->cache_bytes ? used - look->cache_bytes : 0;
+}
+
 void ag_cgroup_look(const struct ag_cgroup *cgroup, struct ag_cgroup_look *ret_look) {
     *ret_look = (struct ag_cgroup_look){.nearest = AG_CGROUP_LIMIT_NONE};
     ag_cgroup_count(cgroup, &ret_look->counts);
@@ -336,18 +342,22 @@ void ag_cgroup_look(const struct ag_cgroup *cgroup, struct ag_cgroup_look *ret_l
     for (size_t level = 0;
          !cgroup->is_machine && level < AG_CGROUP_LEVELS && level_length(cgroup, level) > 0;
          level++) {
-        const uint64_t limit = read_limit(cgroup, level);
+        const uint64_t limit = read_limit(cgroup, level),
+                       high = cgroup->is_unified ? read_number(cgroup, level, "memory.high")
+                                                 : UINT64_MAX,
+                       full = high < limit ? high : limit;
         ret_look->n_levels = level + 1;
         ret_look->limit_bytes[level] = limit;
-        if (limit == UINT64_MAX && level > 0) {
+        ret_look->full_bytes[level] = full;
+        if (full == UINT64_MAX && level > 0) {
             continue;
         }
         const uint64_t used = read_number(
             cgroup, level, cgroup->is_unified ? "memory.current" : "memory.usage_in_bytes");
         ret_look->used_bytes[level] = used != UINT64_MAX ? used : 0;
         const uint64_t room =
-            limit > ret_look->used_bytes[level] ? limit - ret_look->used_bytes[level] : 0;
-        if (limit != UINT64_MAX && room < least_room) {
+            full > ret_look->used_bytes[level] ? full - ret_look->used_bytes[level] : 0;
+        if (full != UINT64_MAX && room < least_room) {
             least_room = room;
             ret_look->nearest = (int)level;
         }

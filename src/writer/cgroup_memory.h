@@ -55,15 +55,21 @@ struct ag_cgroup_look { /* one reading */
     struct ag_cgroup_counts counts;
     size_t n_levels;
     uint64_t limit_bytes[AG_CGROUP_LEVELS]; /* UINT64_MAX: no limit */
-    uint64_t used_bytes[AG_CGROUP_LEVELS];  /* only of levels that have a limit, and of level 0 */
-    /* The level with the least room below its limit. AG_CGROUP_LIMIT_NONE: no level has a limit. */
+    /* The level is full with this number of bytes: its limit or, if it is lower, memory.high, above
+     * which the kernel lets the processes wait while it reclaims memory. UINT64_MAX: neither. */
+    uint64_t full_bytes[AG_CGROUP_LEVELS];
+    uint64_t used_bytes[AG_CGROUP_LEVELS]; /* only of levels that can be full, and of level 0 */
+    /* The level that lacks the least to be full. AG_CGROUP_LIMIT_NONE: no level can be full. */
     int nearest;
     /* Whether the sizes below are known. They are those of level `nearest`, or of level 0 if no
-     * level has a limit. cache_bytes: page cache of files, without shared memory. */
+     * level can be full. cache_bytes: page cache of files, without shared memory. */
     bool has_parts;
     uint64_t anonymous_bytes, cache_bytes, shmem_bytes;
 };
 void ag_cgroup_look(const struct ag_cgroup *cgroup, struct ag_cgroup_look *ret_look);
+/* The memory in use at level `nearest` (or 0) without page cache, which the kernel frees before it
+ * kills a process. */
+uint64_t ag_cgroup_kept_bytes(const struct ag_cgroup_look *look);
 /* Reads the share of the last ten seconds, in percent, in which at least one process of the cgroup
  * waited for memory: the kernel read back pages that it had dropped, or looked for free ones
  * (pressure stall information, "some avg10"). Version 1 does not know it for a cgroup; then it is

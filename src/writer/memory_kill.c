@@ -229,9 +229,9 @@ void ag_memory_watch_look(struct ag_writer *writer, uint32_t index, uint64_t now
         sample.cgroup_anonymous_bytes = look->anonymous_bytes;
         sample.cgroup_cache_bytes = look->cache_bytes;
         sample.cgroup_shmem_bytes = look->shmem_bytes;
-        /* the kernel frees page cache before it kills a process */
-        const uint64_t kept = used > look->cache_bytes ? used - look->cache_bytes : 0;
-        is_nearly_full = limit != UINT64_MAX && kept > limit - limit / NEARLY_FULL_PART;
+        const uint64_t full = look->full_bytes[level];
+        is_nearly_full =
+            full != UINT64_MAX && ag_cgroup_kept_bytes(look) > full - full / NEARLY_FULL_PART;
     }
     ag_recording_memory(watched->recording, &sample, is_nearly_full);
 }
@@ -371,7 +371,8 @@ static int find_level(const struct ag_memory_watch *watch, const struct ag_cgrou
     const size_t nearest = (size_t)look->nearest;
     const uint64_t limit = look->limit_bytes[nearest], used = look->used_bytes[nearest];
     /* the limit was reached before the earlier reading already */
-    return used > limit - limit / NEARLY_REACHED_PART ? look->nearest : AG_CGROUP_LIMIT_NONE;
+    return limit != UINT64_MAX && used > limit - limit / NEARLY_REACHED_PART ? look->nearest
+                                                                             : AG_CGROUP_LIMIT_NONE;
 }
 
 /* Fills the record from a message of the kernel. In a cgroup namespace, the log may have another

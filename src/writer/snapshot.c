@@ -300,22 +300,16 @@ static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
     snapshot_begin(writer, index, path);
 }
 
-/* Whether the memory of the cgroup, as of the last sample, has newly reached PERCENT of its limit.
- * After that, the condition is met again only once the memory was below PERCENT - 5. */
-static bool reaches_memory(const struct ag_recording *recording, uint64_t percent,
+/* Whether the process' cgroup, as of the last sample, is newly full to PERCENT. After that, the
+ * condition is met again only once it was full to less than PERCENT - 5. */
+static bool reaches_memory(const struct ag_watched_cgroup *cgroup, uint64_t percent,
                            uint64_t *reached) {
     enum { LESS = 5 };
-    const size_t n = recording->n_memory;
-    if (n == 0) {
-        return false;
-    }
-    const struct ag_memory_sample *last = &recording->memory[(n - 1) % AG_MEMORY_SAMPLES];
-    const uint64_t cache = last->known & AG_SAMPLE_PARTS ? last->cgroup_cache_bytes : 0,
-                   kept = last->cgroup_bytes > cache ? last->cgroup_bytes - cache : 0;
+    const struct ag_cgroup_look *look = cgroup ? &cgroup->look : NULL;
     const bool was_reached = *reached != 0;
     const uint64_t least = was_reached ? (percent > LESS ? percent - LESS : 0) : percent;
-    *reached =
-        (last->known & AG_SAMPLE_LIMIT) != 0 && kept >= last->cgroup_limit_bytes / 100 * least;
+    *reached = look && look->nearest >= 0 &&
+               ag_cgroup_kept_bytes(look) >= look->full_bytes[look->nearest] / 100 * least;
     return *reached && !was_reached;
 }
 
@@ -344,10 +338,12 @@ static bool reaches_pressure(double pressure_percent, uint64_t percent, uint64_t
     return *reached && !was_reached;
 }
 
-/* Whether condition I is met. Stores in STATE how far it was met, so that the same event causes one
- * dump. */
-static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_when *when,
-                   const struct ag_recording *recording, uint64_t session_ns) {
+/* Whether condition I is met. Stores in the slot's state how far it was met, so that the same event
+ * causes one dump. */
+static bool is_due(struct ag_watched_slot *watched, size_t i, const struct ag_dump_when *when,
+                   uint64_t session_ns) {
+    struct ag_dump_state *state = &watched->dumps;
+    const struct ag_recording *recording = watched->recording;
     uint64_t in_use_bytes = 0, allocated_bytes = 0;
     if (recording->ledger) {
         ag_ledger_now(recording->ledger, &in_use_bytes, &allocated_bytes);
@@ -370,7 +366,7 @@ static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_w
         state->reached[i] = (session_ns - recording->start_ns) / when->every;
         return session_ns > recording->start_ns && state->reached[i] > reached;
     case AG_DUMP_MEMORY:
-        return reaches_memory(recording, when->every, &state->reached[i]);
+        return reaches_memory(watched->memory.cgroup, when->every, &state->reached[i]);
     case AG_DUMP_PRESSURE:
         return reaches_pressure(state->pressure_percent, when->every, &state->reached[i]);
     case AG_DUMP_SIGNAL:
@@ -388,7 +384,7 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
     bool due = false;
     read_pressure(session, watched);
     for (size_t i = 0; i < session->n_dumps; i++) {
-        due |= is_due(&watched->dumps, i, &session->dumps[i], watched->recording, session_ns);
+        due |= is_due(watched, i, &session->dumps[i], session_ns);
     }
     if (session->requests && watched->is_first) {
         const uint32_t asked =

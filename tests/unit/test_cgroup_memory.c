@@ -66,6 +66,7 @@ static int end(void **state) {
 static void make_cgroup(const char *name, bool has_files) {
     static const char *const texts[][2] = {
         {"memory.max", "100000\n"},
+        {"memory.high", "max\n"},
         {"memory.current", "60000\n"},
         {"memory.pressure", "some avg10=12.50 avg60=3.00 avg300=0.50 total=900\n"},
         {"memory.events", "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\n"},
@@ -152,11 +153,43 @@ static void a_cgroup_that_nothing_accounts_is_that_of_the_machine(void **state) 
     assert_true(find("/elsewhere", "/service").is_machine);
 }
 
+static void write_size(const char *cgroup, const char *name, const char *text) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s%s/%s", top, cgroup, name);
+    write_file(path, text);
+}
+
+static void a_cgroup_is_full_at_its_limit_or_at_memory_high(void **state) {
+    (void)state;
+    struct ag_cgroup_look look;
+    make_cgroup("/slice", /* has_files= */ true);
+    make_cgroup("/slice/unit", /* has_files= */ true);
+    const struct ag_cgroup cgroup = find("/slice/unit", "/");
+    write_size("/slice/unit", "memory.high", "80000\n");
+    write_size("/slice/unit", "memory.stat", "anon 40000\nfile 20000\nshmem 5000\n");
+    ag_cgroup_look(&cgroup, &look);
+    assert_int_equal(look.limit_bytes[0], LIMIT);
+    assert_int_equal(look.full_bytes[0], 80000);
+    assert_int_equal(look.full_bytes[1], LIMIT);
+    assert_int_equal(look.nearest, 0);
+    assert_int_equal(ag_cgroup_kept_bytes(&look), USED - 15000);
+    write_size("/slice/unit", "memory.max", "max\n");
+    ag_cgroup_look(&cgroup, &look);
+    assert_true(look.limit_bytes[0] == UINT64_MAX);
+    assert_int_equal(look.full_bytes[0], 80000);
+    assert_int_equal(look.nearest, 0);
+    write_size("/slice/unit", "memory.high", "max\n");
+    ag_cgroup_look(&cgroup, &look);
+    assert_true(look.full_bytes[0] == UINT64_MAX);
+    assert_int_equal(look.nearest, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_may_contain_any_characters),
         cmocka_unit_test(a_cgroup_without_the_controller_is_accounted_by_its_ancestor),
         cmocka_unit_test(a_cgroup_that_nothing_accounts_is_that_of_the_machine),
+        cmocka_unit_test(a_cgroup_is_full_at_its_limit_or_at_memory_high),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
