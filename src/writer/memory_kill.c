@@ -61,8 +61,8 @@ enum {
     CHANGED_PAUSE_NS = 10 * 1000 * 1000, /* least pause before such a sample */
     CGROUP_EVERY_NS = 10 * 1000 * 1000,  /* for this time, all processes of a cgroup use the same
                                           * reading */
-    LONG_READING_NS = 200 * 1000,        /* usually it takes 20 to 50 us */
-    LIST_EVERY_NS = 1000 * 1000 * 1000,  /* period of readings of the list of processes */
+    LONG_READING_NS = 200 * 1000, /* a reading of /proc/PID/status is repeated if it took longer */
+    LIST_EVERY_NS = 1000 * 1000 * 1000, /* period of readings of the list of processes */
     /* a cgroup is nearly full if less than 1/8 of its limit is free or page cache */
     NEARLY_FULL_PART = 8,
     NEARLY_REACHED_PART = 16,    /* a limit is nearly reached if less than 1/16 of it is free */
