@@ -37,6 +37,7 @@
 #include "record/recorder.h"
 #include "record/self_check.h"
 #include "static_allocator.h"
+#include "unwind/readable_range.h"
 
 /* <gnu/libc-version.h>. Weak: another libc (musl) does not have it, and a missing strong symbol
  * would end the program at its start. */
@@ -167,6 +168,35 @@ static void report_inner_names(void) {
     }
 }
 
+/* Valgrind executes the program, and translates calls of malloc and its relatives in any object,
+ * also the agent, into calls of functions of its own. (Its tools none, callgrind and cachegrind do
+ * not.) Valgrind preloads a library of this name. */
+static int is_of_valgrind(struct dl_phdr_info *object, size_t bytes, void *context) {
+    (void)bytes;
+    (void)context;
+    return object->dlpi_name && strstr(object->dlpi_name, "/vgpreload_") != NULL;
+}
+
+static bool has_reached_agent;
+
+static void *note_call_of_malloc(size_t bytes) {
+    (void)bytes;
+    has_reached_agent = true;
+    return NULL; /* so the agent's malloc has nothing to record */
+}
+
+/* Whether the agent's malloc is executed if it is called. Called before the program has a second
+ * thread. */
+static bool malloc_reaches_agent(void) {
+    void *(*const host_malloc)(size_t bytes) = ag_next.malloc;
+    void *(*volatile call)(size_t bytes) = malloc; /* volatile: the call must happen */
+    ag_next.malloc = note_call_of_malloc;
+    void *block = call(1);
+    ag_next.malloc = host_malloc;
+    free(block); /* NULL, or a block of the other tool, which has replaced free too */
+    return has_reached_agent;
+}
+
 static struct ag_static_answer own_allocator;
 
 static void note_own_allocator(void) {
@@ -177,6 +207,10 @@ static void note_own_allocator(void) {
 
 static void start_recording(void) {
     const char *path = ag_first_environment_value("ALLOGRAM_SESSION");
+    const bool is_under_valgrind = ag_objects_visit(is_of_valgrind, NULL) != 0;
+    if (is_under_valgrind) {
+        ag_readable_under_valgrind();
+    }
     start_self_check();
     if (!path || !path[0] || ag_recorder_start(path) < 0) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
@@ -211,6 +245,13 @@ static void start_recording(void) {
         runtime.is_hooked = false;
         runtime.note = "calls of malloc reach a library that is preloaded before allogram's; set "
                        "LD_PRELOAD for allogram run instead";
+    } else if (own->n_program == 0 && !malloc_reaches_agent()) {
+        runtime.is_hooked = false;
+        runtime.note =
+            is_under_valgrind
+                ? "Valgrind replaces malloc by a function of its own; record the program "
+                  "without Valgrind, or with its tool none, callgrind or cachegrind"
+                : "another tool replaces malloc by a function of its own";
     } else {
         runtime.note = own->note;
     }

@@ -311,6 +311,11 @@ static void print_others(const struct ag_writer_report *report) {
         (void)snprintf(sums + used, sizeof(sums) - used, "; %u still %s (%s)", n_running,
                        n_running == 1 ? "runs" : "run", report->incomplete);
     }
+    if (report->n_others_unseen > 0) {
+        const size_t used = strlen(sums);
+        (void)snprintf(sums + used, sizeof(sums) - used, "; allocations of %.15s%s not recorded",
+                       report->other_unseen, report->n_others_unseen > 1 ? " and others" : "");
+    }
     if (report->n_largest > 1) {
         ag_say("most allocated%s: %s", report->is_sampled ? " (sampled)" : "",
                largest_text(report, largest));

@@ -36,6 +36,9 @@ enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range
  * one on the stack of the calling thread. Never returns AG_READABLE_NOT. */
 enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range, uintptr_t address);
 
+/* Called once at the start, before the other functions, in a program that Valgrind executes. */
+void ag_readable_under_valgrind(void);
+
 /* Whether address is aligned and its word can be read at this moment. Makes a system call. */
 bool ag_readable_word(uintptr_t address);
 

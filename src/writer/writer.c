@@ -740,6 +740,9 @@ static void add_other(struct ag_writer *writer, const struct ag_writer_report *t
         writer->report.others_blocks += trace->allocated_blocks;
         writer->report.others_bytes += trace->allocated_bytes;
     }
+    if (trace->unseen[0] != '\0' && writer->report.n_others_unseen++ == 0) {
+        memcpy(writer->report.other_unseen, trace->program, sizeof(trace->program));
+    }
 }
 
 /* Keeps in writer->other, for choose_main, the trace that is more likely the main trace: TRACE, or
@@ -774,8 +777,9 @@ static void report_first(struct ag_writer *writer, const struct ag_recording *re
 /* Chooses the main trace: that of the last program of the first process, or the kept trace
  * (writer->other). The kept trace is chosen if only that trace has counts of a runtime's functions.
  * If both or neither have counts, it is chosen if it is of another program that allocated far more,
- * because then the first process has probably only started that program. It is not chosen if the
- * trace of the first process does not exist or was cut. */
+ * because then the first process has probably only started that program. It is not chosen if
+ * the trace of the first process does not exist or was cut, or if allocations of the first process
+ * were not recorded, because then the sizes do not say which program allocated more. */
 static void choose_main(struct ag_writer *writer) {
     enum { FAR_MORE = 10 };
     struct ag_writer_report *first = &writer->report, *kept = &writer->other;
@@ -783,6 +787,7 @@ static void choose_main(struct ag_writer *writer) {
         return;
     }
     const bool is_launcher = strcmp(kept->program, first->program) != 0 &&
+                             first->unseen[0] == '\0' &&
                              kept->allocated_bytes / FAR_MORE > first->allocated_bytes;
     if (first->path[0] == '\0' || first->is_missing || first->is_cut ||
         !(kept->has_counts != first->has_counts ? kept->has_counts : is_launcher)) {
@@ -793,6 +798,8 @@ static void choose_main(struct ag_writer *writer) {
     add_other(writer, first);
     main.others_blocks = first->others_blocks;
     main.others_bytes = first->others_bytes;
+    main.n_others_unseen = first->n_others_unseen;
+    memcpy(main.other_unseen, first->other_unseen, sizeof(main.other_unseen));
     memcpy(main.largest, first->largest, sizeof(main.largest));
     main.n_largest = first->n_largest;
     main.n_complete = first->n_complete;

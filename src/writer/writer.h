@@ -65,6 +65,10 @@ struct ag_writer_report {
     /* About the other traces: sums over those that are complete, how many of their processes still
      * run, and the names of the programs whose traces are not complete ("sh, erlexec"). */
     uint64_t others_blocks, others_bytes;
+    /* how many of the other traces lack the allocations of a runtime, and the program of the first
+     * one; unseen[] is that of the main trace */
+    uint32_t n_others_unseen;
+    char other_unseen[16];
     uint32_t n_others_running;
     char incomplete[96];
     /* of all complete traces, those with the most allocated bytes, the largest first */

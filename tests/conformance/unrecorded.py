@@ -5,6 +5,7 @@ of a recording: the files and processes that remain, exit statuses, and a writer
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -550,6 +551,27 @@ def inner_names(tools):
     return failures
 
 
+def under_valgrind(tools):
+    """Valgrind's tool memcheck replaces malloc in the program, so none of its calls are recorded, and the closing lines say so: also if the program is
+    a child of the recorded one. Under the tool none, all calls are recorded. Valgrind must not complain about the agent."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = build(folder)
+        for tool, unseen in (("memcheck", True), ("none", False)):
+            outcome, traces = recorded.record(tools, ["valgrind", "-q", "--tool=" + tool, program], folder)
+            failures.expect("status and output with the tool " + tool, (outcome.status, outcome.stdout, outcome.stderr), (0, b"", b""))
+            last = recorded.report(tools, traces[-1])
+            note = last["runtimes"][0]["note"]
+            failures.expect("recorded with the tool " + tool, (last["runtimes"][0]["hooked"], last["allocated_blocks"]), (not unseen, 0 if unseen else 1))
+            failures.require("the reason is named: %r" % note, ("Valgrind" in note) == unseen)
+            for trace in traces:
+                os.remove(trace)
+        for command, ending in (([], "; not recorded: allocations of libc\n"), (["sh", "-c", '"$@"; exit 0', "sh"], "; allocations of sleeper not recorded ")):
+            outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", *command, "valgrind", "-q", program])
+            failures.require("the closing lines contain %r: %r" % (ending, outcome.stderr), ending.encode() in outcome.stderr)
+    return failures
+
+
 def glibc_version():
     return tuple(int(number) for number in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2])
 
@@ -654,9 +676,13 @@ def main():
              "statuses of grandchildren": lambda tools: statuses(tools, is_patient=True),
              "an allocator that was not seen": unseen_allocator,
              "a library opened with RTLD_DEEPBIND": deep_binding, "inner names of glibc's malloc": inner_names}
-    results = tap.Plan(len(cases) + 2)
+    results = tap.Plan(len(cases) + 3)
     for name, case in cases.items():
         results.run(name, lambda case=case: case(tools))
+    if shutil.which("valgrind"):
+        results.run("under Valgrind", lambda: under_valgrind(tools))
+    else:
+        results.skip("under Valgrind", "no valgrind here")
     if linux_version() < (6, 15):
         results.skip("statuses that the parent takes at once", "Linux gives them from 6.15 on")
     else:
