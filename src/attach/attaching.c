@@ -658,6 +658,27 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
 
 /* ---- hooks off, unloading ---- */
 
+bool ag_attach_code_is_kept(const struct ag_attach *attach) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    struct ag_remote_piece pieces[AG_ATTACHMENT_SITES];
+    uint8_t now[AG_ATTACHMENT_SITES][AG_ATTACHMENT_CODE_BYTES];
+    for (uint32_t i = 0; i < attachment->n_sites; i++) {
+        pieces[i] = (struct ag_remote_piece){attachment->sites[i].place, now[i], sizeof now[i]};
+    }
+    if (ag_remote_memory_read_pieces(attach->process.pid, pieces, attachment->n_sites) < 0) {
+        return true;
+    }
+    for (uint32_t i = 0; i < attachment->n_sites; i++) {
+        enum { INT3 = 0xcc }; /* a debugger's breakpoint, behind which the jump is executed */
+        const uint8_t *wanted = attachment->sites[i].after;
+        if ((now[i][0] != wanted[0] && now[i][0] != INT3) ||
+            memcmp(now[i] + 1, wanted + 1, AG_ATTACHMENT_CODE_BYTES - 1) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool ag_attach_is_gone(const struct ag_attach *attach) {
     const uint64_t at = attach->bias + attach->variable;
     struct {

@@ -73,6 +73,9 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
 /* Whether the process has ended, or has executed another program. Costs one read of the process'
  * memory. Returns false if the read fails for another reason. */
 bool ag_attach_is_gone(const struct ag_attach *attach);
+/* Whether the jumps that switch the hooks on are where they were written. Reads the process' memory
+ * and stops no thread. true, if the memory cannot be read. */
+bool ag_attach_code_is_kept(const struct ag_attach *attach);
 /* Makes the agent inactive, if it is there: its hooks, which remain in the program, then only call
  * the original functions. Makes only system calls, and waits for no thread, but may block in the
  * kernel. */

@@ -131,6 +131,9 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
         const struct ag_attachment_site *site = &attachment->sites[i];
         uint8_t now[AG_ATTACHMENT_CODE_BYTES];
         int r = ag_remote_memory_read(attach->process.pid, site->place, now, sizeof now);
+        if (r == 0 && !is_on && memcmp(now, site->before, sizeof now) == 0) {
+            continue; /* an earlier detach, which failed at another site, has restored it */
+        }
         if (r == 0 && memcmp(now, is_on ? site->before : site->after, sizeof now) != 0) {
             r = -EBUSY;
         }
@@ -142,7 +145,7 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
                 r != -EBUSY ? strerror(-r)
                 : is_on
                     ? "it was changed meanwhile"
-                    : "the program or another one has changed it, so the agent stays there; the next attach removes it if the code is as before");
+                    : "the program or another one has changed it, so calls may be missing, and the agent stays there; the next attach removes it if the code is as before");
         }
     }
     return result;

@@ -104,7 +104,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 15,
+    AG_SEGMENT_VERSION = 16,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     /* small enough that a few active chunks stay in the L2 cache, and that 300 idle threads take 19
@@ -184,7 +184,10 @@ struct ag_segment_header {
     uint64_t first_namespace;
     uint32_t first_pid;
     uint32_t has_locks; /* 1: processes hold locks on the file while they live, see section 6 */
-    char reserved1[328];
+    /* Written by `allogram attach`: when it found that the jump at the start of a hooked function is
+     * not there any more (ns since the session began); 0: never. */
+    _Atomic uint64_t code_changed_ns;
+    char reserved1[320];
 
     /* The next members are read by every thread, but are written only by the writer, by commands
      * such as `allogram control`, and rarely by a thread (ag_record_cut_windows). So they have a

@@ -79,6 +79,9 @@ void ag_session_remove_empty_trace(const char *path);
  * be made to leave the session (AG_GONE_LEFT_ALONE). */
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
+/* Notes that the program or another one has changed the code of a hooked function of the first
+ * process, so calls may be missing from now on. The first call counts. */
+void ag_session_code_changed(struct ag_session *session);
 /* Frees the memory of the live file, even if a process that has left the session still has it
  * mapped. Called when all traces are sealed (complete). */
 void ag_session_free_memory(const struct ag_session *session);

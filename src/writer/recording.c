@@ -419,7 +419,7 @@ static void totals_add_mapping(struct ag_recording *recording, const struct ag_r
 /* Keeps the name of a runtime (a language's virtual machine or library) for the closing line of
  * `run`. If several records have the same name, the last one counts, as for the readers of a
  * trace. */
-static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
+void ag_recording_note_runtime(struct ag_recording *recording, const struct ag_record *record) {
     char name[sizeof(recording->runtimes[0].name)];
     const struct ag_bytes *bytes = &record->u.runtime.name;
     (void)snprintf(name, sizeof(name), "%.*s", (int)bytes->length, bytes->data);
@@ -471,7 +471,7 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
         is_among_events = true;
         break;
     case AG_RECORD_RUNTIME:
-        note_runtime(recording, record);
+        ag_recording_note_runtime(recording, record);
         break;
     case AG_RECORD_GC:
         ag_stack_harvest_learn(&recording->stacks, record->u.gc.stack);

@@ -393,10 +393,33 @@ static void append_title(const struct ag_recording *recording, struct ag_blob *b
     }
 }
 
+/* Appends a note if `attach` found that the code of a hooked function had changed. */
+static void append_changed_code(struct ag_recording *recording, struct ag_blob *blob) {
+    const struct ag_session *session = recording->session;
+    const struct ag_process_slot *slot = ag_session_slot(session, recording->slot);
+    const uint64_t changed_ns =
+        atomic_load_explicit(&session->header->code_changed_ns, memory_order_relaxed);
+    static const char name[] = "libc (changed code)";
+    char note[256];
+    const int n = snprintf(note, sizeof(note),
+                           "the code of an allocation function was changed, at the latest %.3g s "
+                           "after the recording began; calls since then may be missing",
+                           (double)(changed_ns - recording->start_ns) / 1e9);
+    const struct ag_record changed = {
+        .kind = AG_RECORD_RUNTIME,
+        .u.runtime = {.name = {name, sizeof(name) - 1}, .note = {note, (uint32_t)n}}};
+    if (changed_ns > recording->start_ns &&
+        ag_session_is_first(session, slot->pid, slot->pid_namespace)) {
+        (void)ag_record_append(blob, &changed); /* as in append_end */
+        ag_recording_note_runtime(recording, &changed);
+    }
+}
+
 static void append_end(struct ag_recording *recording, struct ag_blob *blob,
                        const struct ag_recording_end *end) {
     const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
     append_title(recording, blob);
+    append_changed_code(recording, blob);
     for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
         const struct ag_record lost = {
             .kind = AG_RECORD_LOST,

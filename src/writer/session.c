@@ -816,6 +816,13 @@ void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
     }
 }
 
+void ag_session_code_changed(struct ag_session *session) {
+    _Atomic uint64_t *const changed_ns = &session->header->code_changed_ns;
+    if (atomic_load_explicit(changed_ns, memory_order_relaxed) == 0) {
+        atomic_store_explicit(changed_ns, ag_session_clock_now_ns(session), memory_order_relaxed);
+    }
+}
+
 void ag_session_free_memory(const struct ag_session *session) {
     (void)fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                     /* if this fails, the memory is freed with the last mapping */

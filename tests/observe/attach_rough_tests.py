@@ -100,6 +100,34 @@ def attach_while_an_allocator_of_the_program_holds_its_lock():
 
 
 @test
+def calls_after_a_change_of_hooked_code_may_be_missing():
+    """The program writes a jump over malloc, and so over the jump to the agent. The agent then stays in the program, and trace and message say that
+    calls may be missing. When the code is as before, the next attach records everything."""
+    with Target(os.path.join(PROGRAMS, "changed_code")) as target, tempfile.TemporaryDirectory() as folder:
+        for line in ("change", "restore"):
+            assert target.ask("allocate") == "allocate"
+            attached = Attached(target.pid, folder, "--mode=exact")
+            assert not attached.is_refused, attached.first
+            assert target.ask("allocate") == "allocate" and target.ask(line) == line
+            attached.process.send_signal(signal.SIGINT)
+            said, status = attached.process.stderr.read(), attached.process.wait(timeout=60)
+            summary = attached.report("--view=summary")
+            runtimes = {row["name"]: row for row in summary["runtimes"]}
+            if line == "change":
+                assert status == 125 and "calls may be missing" in said, (status, said)
+                row = runtimes["libc (changed code)"]
+                assert not row["hooked"] and "calls since then may be missing" in row["note"], row
+                assert target.ask("restore") == "restore"
+                again = subprocess.run([ALLOGRAM, "attach", str(target.pid), "--duration=10ms", "-o", os.path.join(folder, "again.allogram")],
+                                       capture_output=True, text=True, timeout=60, check=False)
+                assert again.returncode == 0 and "removed the agent" in again.stderr, again.stderr
+            else:
+                assert status == 0, said
+                assert list(runtimes) == ["libc"], runtimes
+            assert (summary["allocated_blocks"], summary["allocated_bytes"]) == (100, 100000), summary
+
+
+@test
 def attach_to_threads_with_the_smallest_stacks():
     is_unharmed("small")
 

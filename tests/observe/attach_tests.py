@@ -496,7 +496,7 @@ def attach_removes_the_agent_that_a_killed_allogram_left():
         assert first.process.wait(timeout=60) == 125 and "was ended by signal 9" in said, said
         second = subprocess.run([ALLOGRAM, "attach", str(target.pid), "--duration=50ms", "-o", os.path.join(folder, "second.allogram")],
                                 check=True, capture_output=True, text=True)
-        assert "removed the agent that a killed allogram had left" in second.stderr, second.stderr
+        assert "removed the agent that an earlier attach had left" in second.stderr, second.stderr
         assert image(target.pid) == before
         target.check()
         for _ in range(100):
