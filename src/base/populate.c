@@ -1,7 +1,9 @@
 /* populate.c: allocates the pages of a shared mapping before they are used, with one system call,
  * FUTEX_WAKE_OP, for each page.
  *
- * The system call has to write to the page: a read of a hole would only map the shared zero page.
+ * The system call has to write to the page. On tmpfs, a read of a hole through a mapping allocates
+ * a page, too. But on a file system on a disk, such as ext4, it only fills a page of the page
+ * cache, and no block of the disk is allocated before the first write (seen on Linux 6.18).
  * The write must not change the contents, even if another process changes them at the same moment.
  * And the call must return EFAULT where a plain store raises SIGBUS. FUTEX_WAKE_OP meets all three
  * conditions: before it wakes any thread, it performs an atomic operation on a word of the caller's
