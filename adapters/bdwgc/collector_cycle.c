@@ -165,9 +165,13 @@ void ag_bdwgc_cycle_event(int event) {
 
 /* ---- at the end ---- */
 
-/* A block in a free list begins with the address of the next block of the list. The last block
+/* Adds the size of the waiting block at ADDRESS to *CONTEXT if the block is still in a free list.
+ * At the program's exit, the set of waiting blocks may contain a block that another thread has just
+ * received, because the set is changed after the collector's function has returned.
+ *
+ * A block in a free list begins with the address of the next block of the list. The last block
  * begins with 0 or a small number of the collector. */
-static void count_waiting(void *context, uintptr_t address) {
+static void add_bytes_if_in_free_list(void *context, uintptr_t address) {
     enum { NUMBERS_MOST = 4096 }; /* above any counter of gc_inline.h or thread_local_alloc.h */
     uint64_t *bytes = context;
     void *base = ag_bdwgc.base((void *)address);
@@ -179,6 +183,6 @@ static void count_waiting(void *context, uintptr_t address) {
 
 uint64_t ag_bdwgc_cycle_waiting_bytes(void) {
     uint64_t bytes = 0;
-    ag_address_bits_walk(&ag_held, AG_HELD_WAITING, count_waiting, &bytes);
+    ag_address_bits_walk(&ag_held, AG_HELD_WAITING, add_bytes_if_in_free_list, &bytes);
     return bytes;
 }
