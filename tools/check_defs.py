@@ -14,15 +14,24 @@ import source_tree
 ALLOWED = re.compile(r"^(src/base/compiler\.h|src/unwind/arch/.*|adapters/[^/]+/compat\.h)$")
 
 
+def guarded(text):
+    """The line number of the #ifndef of an include guard, which encloses the whole file; None: the file has none."""
+    code = [(n, line.split()) for n, line in enumerate(text, 1) if line.strip()]
+    if len(code) < 3 or code[0][1][0] != "#ifndef" or code[1][1] != ["#define", *code[0][1][1:]]:
+        return None
+    depth = 0
+    for n, line in enumerate(text, 1):
+        depth += bool(re.match(r"\s*#\s*if", line)) - bool(re.match(r"\s*#\s*endif", line))
+        if depth == 0 and n >= code[0][0]:
+            return code[0][0] if n == code[-1][0] else None
+    return None
+
+
 def conditionals(lines):
     """(line number, text) of each #if, #ifdef, #ifndef, #elif outside an include guard."""
     text = source_tree.without_comments("\n".join(lines)).split("\n")
-    directives = [(n, line.strip()) for n, line in enumerate(text, 1) if re.match(r"\s*#\s*(if|elif)", line)]
-    if directives and directives[0][1].startswith("#ifndef"):
-        guard = directives[0][1].split()[1]
-        if text[directives[0][0]].split()[:2] == ["#define", guard]:
-            directives = directives[1:]
-    return directives
+    guard = guarded(text)
+    return [(n, line.strip()) for n, line in enumerate(text, 1) if re.match(r"\s*#\s*(if|elif)", line) and n != guard]
 
 
 def chooses_rows(lines, number, directive):

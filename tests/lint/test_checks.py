@@ -49,6 +49,8 @@ CASES = [
     ("a pointer behind a typedef", "names", {"src/base/x.h": "typedef struct ag_x *ag_x_ref;\n"}, "behind a typedef"),
     ("an #if in code", "defs", {"src/base/x.c": "#if 1\nint x;\n#endif\n"}, "#if 1"),
     ("an #ifdef behind the guard", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#ifdef Y\n#endif\n#endif\n"}, "#ifdef Y"),
+    ("a macro with a default", "defs", {"src/base/x.c": "#ifndef X\n#define X 4\n#endif\nint x;\n"}, "#ifndef X"),
+    ("a guard that ends before the file", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#endif\nint ag_x;\n"}, "#ifndef X"),
     ("__cplusplus in an internal header", "defs", {"src/base/x.h": "#ifdef __cplusplus\n#endif\n"}, "__cplusplus"),
     ("an #ifdef in a table that chooses no rows", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_B(1)\n#endif\n"}, "#ifdef AG_A"),
     ("a file with a path from outside that is opened without a check", "opens", {"src/symbol/x.c": "int x(const char *p) {\n    return open(p, 0);\n}\n"}, "ag_foreign_file_open"),

@@ -521,7 +521,7 @@ def attach_ends_when_its_program_is_killed_at_any_moment():
     `attach` has waited for the others. The parent does not wait for the program before `attach` has ended."""
     moments = random.Random(1)
     for _ in range(400 if IS_FULL else 40):
-        with Target("nice", "-n", "5", os.path.join(PROGRAMS, "many_hammers")) as target, tempfile.TemporaryDirectory() as folder:
+        with Target("nice", "-n", "5", os.path.join(PROGRAMS, "hammer"), "100") as target, tempfile.TemporaryDirectory() as folder:
             assert target.answer() == "ready"
             with subprocess.Popen([ALLOGRAM, "attach", str(target.pid), "--mode=exact", "-o", os.path.join(folder, "t.allogram")],
                                   stderr=subprocess.PIPE, text=True) as attach:

@@ -22,10 +22,10 @@ from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 HAMMER_CYCLES = 10000 if IS_FULL else 30
 
 
-def hammer(niceness=0, program="hammer"):
-    """Starts the program hammer, or many_hammers. With NICENESS above 0, the program leaves the CPU to allogram, so that attach and
+def hammer(niceness=0, n_threads=4):
+    """Starts the program hammer. With NICENESS above 0, the program leaves the CPU to allogram, so that attach and
     detach take a fifth of the time."""
-    target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, program))
+    target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, "hammer"), str(n_threads))
     assert target.answer() == "ready"
     return target
 
@@ -62,7 +62,7 @@ def four_threads_that_hammer_malloc_are_counted_to_the_unit():
 
 @test
 def a_hundred_threads_that_allocate_are_counted_to_the_unit():
-    are_counted_to_the_unit(hammer(niceness=5, program="many_hammers"), 1, 1)
+    are_counted_to_the_unit(hammer(niceness=5, n_threads=100), 1, 1)
 
 
 @test

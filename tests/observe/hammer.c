@@ -1,15 +1,16 @@
-/* hammer.c: a program that allocates as fast as it can in HAMMERS threads, while allogram attaches
+/* hammer.c: a program that allocates as fast as it can in several threads, while allogram attaches
  * to it and detaches. The program counts the blocks and bytes that the function counted_round
  * allocates.
  *
- *     usage: hammer [quiet]
+ *     usage: hammer [N | quiet]
  *
- * quiet: only the first thread runs. It allocates only on command; `burst` must not be used.
+ * N: the number of threads that allocate, the hammers; default 4, at most 100. quiet: only the
+ * first thread runs. It allocates only on command; `burst` must not be used.
  *
  * The program prints "ready" when all threads run. Each line of its input is a command, which the
  * program answers by one line:
  *
- *     burst N    each of the HAMMERS threads calls counted_round N times. Answer: "burst BLOCKS
+ *     burst N    each of the hammers calls counted_round N times. Answer: "burst BLOCKS
  *                BYTES", what the threads together allocated in these calls
  *     check      answer: "check OK", or the last error: a block whose contents changed, a system
  *                call that returned EINTR although no handler ran, a changed errno or vector
@@ -37,12 +38,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef HAMMERS
-#define HAMMERS 4
-#endif
-enum { KEPT = 64, FILL_MOST = 4096, FILL_BYTES = 512 << 10, WAITERS = 6 };
+enum { HAMMERS_MOST = 100, KEPT = 64, FILL_MOST = 4096, FILL_BYTES = 512 << 10, WAITERS = 6 };
 
-static _Atomic long wanted[HAMMERS], blocks, bytes;
+static int n_hammers = 4;
+static _Atomic long wanted[HAMMERS_MOST], blocks, bytes;
 static _Atomic int n_busy, has_begun;
 static _Atomic(const char *) trouble;
 static char *filled[FILL_MOST];
@@ -228,8 +227,8 @@ static void *wait_on(void *argument) {
 static void burst(long n) {
     atomic_store(&blocks, 0);
     atomic_store(&bytes, 0);
-    atomic_store(&n_busy, HAMMERS);
-    for (int i = 0; i < HAMMERS; i++) {
+    atomic_store(&n_busy, n_hammers);
+    for (int i = 0; i < n_hammers; i++) {
         atomic_store(&wanted[i], n);
     }
     while (atomic_load(&n_busy) > 0) {
@@ -264,13 +263,19 @@ int main(int argc, char **argv) {
     char line[64];
     pthread_t thread;
     const int is_quiet = argc > 1 && strcmp(argv[1], "quiet") == 0;
+    if (argc > 1 && !is_quiet) {
+        n_hammers = atoi(argv[1]);
+        if (n_hammers < 1 || n_hammers > HAMMERS_MOST) {
+            return 1;
+        }
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 0; i < (is_quiet ? 0 : WAITERS); i++) {
         if (pipe(pipes[i]) < 0 || pthread_create(&thread, NULL, wait_on, (void *)(uintptr_t)i)) {
             return 1;
         }
     }
-    for (int i = 0; i < (is_quiet ? 0 : HAMMERS); i++) {
+    for (int i = 0; i < (is_quiet ? 0 : n_hammers); i++) {
         if (pthread_create(&thread, NULL, hammer_on, (void *)(uintptr_t)i)) {
             return 1;
         }
