@@ -160,7 +160,7 @@ bool ag_frame_follows_call(uintptr_t pc, uintptr_t low, uintptr_t high) {
     return ag_is_indirect_call(end);
 }
 
-uint32_t ag_frame_rule_guess(uintptr_t pc) {
+bool ag_is_signal_trampoline(uintptr_t pc) {
     static const uint8_t trampolines[2][9] = {
         {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05}, // mov $SYS_rt_sigreturn, %rax; syscall
         {0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0, 0},       // mov $SYS_rt_sigreturn, %eax; syscall
@@ -170,8 +170,15 @@ uint32_t ag_frame_rule_guess(uintptr_t pc) {
     for (int i = 0; i < 2; i++) {
         if (ag_readable_copy(code, pc, trampoline_bytes[i]) &&
             memcmp(code, trampolines[i], trampoline_bytes[i]) == 0) {
-            return AG_RULE(AG_RULE_SIGNAL, 0, 0);
+            return true;
         }
+    }
+    return false;
+}
+
+uint32_t ag_frame_rule_guess(uintptr_t pc) {
+    if (ag_is_signal_trampoline(pc)) {
+        return AG_RULE(AG_RULE_SIGNAL, 0, 0);
     }
     return ag_frame_follows_call(pc, 0, UINTPTR_MAX) ? AG_RULE_FRAME_POINTER : AG_RULE_NOTHING;
 }

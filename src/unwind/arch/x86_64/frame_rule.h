@@ -22,6 +22,10 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
  * AG_RULE_FRAME_POINTER (if a call ends directly before pc) or AG_RULE_NOTHING. Never faults. */
 uint32_t ag_frame_rule_guess(uintptr_t pc);
 
+/* Whether pc is at the start of a signal trampoline: the code to which a signal handler returns,
+ * which calls rt_sigreturn. Never faults. */
+bool ag_is_signal_trampoline(uintptr_t pc);
+
 /* Whether an indirect call instruction ends at END. The 7 bytes before END are readable. */
 bool ag_is_indirect_call(const uint8_t *end);
 
