@@ -408,7 +408,7 @@ def interrupted(case, folder):
     process.wait(timeout=10)
     process.stdout.close()
     case.expect("status", process.returncode, 9)
-    for trace in recorded.wait_until_ended(case.tools, folder):
+    for trace in recorded.wait_until_ended(case.tools, folder, n_traces=1):
         case.expect("status of check", recorded.check(case.tools, trace)[0], 0)
 
 

@@ -193,19 +193,23 @@ def writer_of(run):
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
-    """Waits, at most `seconds`, until there are at least n_traces traces and all their processes have ended, because processes may outlive
-    `run`. Returns the paths of the traces. Reads the heaps view, which needs no symbols and so takes little time."""
+    """Waits until there are at least n_traces traces and all their processes have ended, because processes may outlive `run`. Returns the paths
+    of the traces. After `seconds` it raises RuntimeError with the state of each trace. Reads the heaps view, which needs no symbols and so takes
+    little time."""
     end = time.monotonic() + seconds
     while True:
-        traces = traces_in(folder)
-        try:
-            if len(traces) >= n_traces and all(report(tools, trace, "--view=heaps")["trace"]["end"] != "running" for trace in traces):
-                return traces
-        except RuntimeError:
-            if time.monotonic() > end:
-                raise
-        if time.monotonic() > end:
-            return traces
+        is_last = time.monotonic() > end
+        states = {}
+        for trace in traces_in(folder):
+            try:
+                states[trace] = report(tools, trace, "--view=heaps")["trace"]["end"]
+            except RuntimeError as error:  # the trace is still being written
+                states[trace] = str(error)
+        if len(states) >= n_traces and not any(state == "running" or state.startswith("report ") for state in states.values()):
+            return list(states)
+        if is_last:
+            raise RuntimeError("after %d s %d of at least %d traces are there: %s" % (
+                seconds, len(states), n_traces, ", ".join("%s: %s" % (os.path.basename(trace), state) for trace, state in states.items())))
         time.sleep(0.1)
 
 
