@@ -1,6 +1,12 @@
 /* test_ledger_order.c: simulates threads that hand blocks to each other faster than they write time
  * stamps. The ledger (src/ledger, which computes sums from events) has to find an order of the
- * events in which each free has a block, and to count as many blocks as the simulation.
+ * events in which each free has a block, and to count the same blocks as the simulation.
+ *
+ * Each block has a stack and a size of its own, and each free a stack of its own. So the test knows
+ * which allocation and which free the ledger made into one block. In overlapping windows more than
+ * one order is possible, so the ledger may pair an allocation with another free than the simulation
+ * did. But its pairs must form a possible order (see judge_order), and where only one order is
+ * possible, they must be those of the simulation.
  *
  * A thread allocates a block, exchanges it for the one in a slot that all threads share, and frees
  * the block it got. The allocator keeps freed addresses in a cache of the freeing thread and
@@ -29,6 +35,14 @@ enum {
     ROUNDS = 4000, /* rounds of a thread: alloc, exchange, free */
     CORES = 2,
     SEEDS = 10,
+    EVENTS_MOST = THREADS_MOST * ROUNDS,
+    BLOCK_BYTES = 24, /* the size of block 0; block N has N bytes more */
+};
+
+/* An event: the number of an allocation or a free of the simulation, starting with 1. */
+struct moment {
+    uint32_t address, thread;
+    uint64_t start_ns, end_ns; /* the window of the event; UINT64_MAX: it has no end */
 };
 
 struct setting {
@@ -39,8 +53,10 @@ struct setting {
 struct sim_thread {
     struct ag_event *events;
     size_t n_events, n_since_stamp;
+    uint64_t stamp_ns;
     uint32_t cache[CACHE], n_cached;
     uint32_t phase, rounds, in_hand;
+    struct moment *in_window[WINDOW]; /* the events since the last stamp */
 };
 
 struct sim {
@@ -51,6 +67,13 @@ struct sim {
     uint32_t next_address;
     uint64_t step, random_state;
     uint64_t allocated_blocks, freed_blocks;
+    struct moment allocs[EVENTS_MOST + 1], frees[EVENTS_MOST + 1]; /* in the order of time */
+    uint32_t block_at[ADDRESSES];        /* the number of the live block at each address; 0: none */
+    uint32_t true_free[EVENTS_MOST + 1]; /* of each block; 0: none */
+    uint32_t ledger_free[EVENTS_MOST + 1];   /* the same according to the ledger */
+    uint32_t free_position[EVENTS_MOST + 1]; /* of each free: among the events at its address */
+    bool is_visited[EVENTS_MOST + 1], is_free_used[EVENTS_MOST + 1];
+    uint64_t n_certain; /* pairs for which only one order is possible */
 };
 
 static uint32_t random_below(struct sim *sim, uint32_t n) {
@@ -58,11 +81,23 @@ static uint32_t random_below(struct sim *sim, uint32_t n) {
     return (uint32_t)((sim->random_state >> 33) % n);
 }
 
-static void record(struct sim *sim, struct sim_thread *thread, struct ag_event event) {
+/* Appends the event to the thread's stream, and stores in MOMENT when it happened. */
+static void record(struct sim *sim, struct sim_thread *thread, struct ag_event event,
+                   struct moment *moment) {
     if (thread->n_since_stamp == 0) {
+        const uint64_t now_ns = sim->step * 10;
+        for (uint32_t i = 0; i < WINDOW && thread->in_window[i]; i++) {
+            thread->in_window[i]->end_ns = now_ns;
+        }
         thread->events[thread->n_events++] =
-            (struct ag_event){.kind = AG_RECORD_STAMP, .size = sim->step * 10};
+            (struct ag_event){.kind = AG_RECORD_STAMP, .size = now_ns};
+        thread->stamp_ns = now_ns;
     }
+    *moment = (struct moment){.address = (uint32_t)event.address / 16,
+                              .thread = (uint32_t)(thread - sim->threads),
+                              .start_ns = thread->stamp_ns,
+                              .end_ns = UINT64_MAX};
+    thread->in_window[thread->n_since_stamp] = moment;
     thread->n_since_stamp = (thread->n_since_stamp + 1) % WINDOW;
     thread->events[thread->n_events++] = event;
 }
@@ -70,9 +105,15 @@ static void record(struct sim *sim, struct sim_thread *thread, struct ag_event e
 static void allocate(struct sim *sim, struct sim_thread *thread) {
     const uint32_t at = thread->n_cached ? thread->cache[--thread->n_cached] : ++sim->next_address;
     assert_true(at < ADDRESSES);
-    sim->allocated_blocks++;
+    const uint32_t number = (uint32_t)++sim->allocated_blocks;
+    assert_int_equal(sim->block_at[at], 0);
+    sim->block_at[at] = number;
     record(sim, thread,
-           (struct ag_event){.kind = AG_RECORD_ALLOC, .address = at * 16, .size = 24, .stack = 1});
+           (struct ag_event){.kind = AG_RECORD_ALLOC,
+                             .address = at * 16,
+                             .size = BLOCK_BYTES + number,
+                             .stack = number},
+           &sim->allocs[number]);
     thread->in_hand = at;
 }
 
@@ -89,8 +130,12 @@ static void release(struct sim *sim, struct sim_thread *thread) {
     if (at == 0) {
         return;
     }
-    record(sim, thread, (struct ag_event){.kind = AG_RECORD_FREE, .address = at * 16});
-    sim->freed_blocks++;
+    const uint32_t number = (uint32_t)++sim->freed_blocks;
+    sim->true_free[sim->block_at[at]] = number;
+    sim->block_at[at] = 0;
+    record(sim, thread,
+           (struct ag_event){.kind = AG_RECORD_FREE, .address = at * 16, .stack = number},
+           &sim->frees[number]);
     if (thread->n_cached < CACHE) {
         thread->cache[thread->n_cached++] = at;
     }
@@ -153,8 +198,135 @@ static void assert_threads_add_up(const struct ag_ledger *ledger) {
     assert_int_equal(bytes, summary->freed_bytes);
 }
 
+/* Checks one block of the ledger: it is a block of the simulation, and its free is a free at the
+ * same address by the same thread. No block and no free is used twice. */
+static void see_block(void *context, const struct ag_block *block) {
+    struct sim *sim = context;
+    const uint32_t number = block->stack, freed = block->free_stack;
+    assert_in_range(number, 1, sim->allocated_blocks);
+    const struct moment *born = &sim->allocs[number];
+    assert_false(sim->is_visited[number]);
+    sim->is_visited[number] = true;
+    assert_int_equal(block->address, born->address * 16);
+    assert_int_equal(block->size, BLOCK_BYTES + number);
+    assert_int_equal(block->allocated_by, born->thread);
+    assert_int_equal(block->allocated_ns, born->start_ns);
+    if (block->freed_ns == UINT64_MAX) {
+        return;
+    }
+    assert_in_range(freed, 1, sim->freed_blocks);
+    const struct moment *died = &sim->frees[freed];
+    assert_false(sim->is_free_used[freed]);
+    sim->is_free_used[freed] = true;
+    assert_int_equal(died->address, born->address);
+    assert_int_equal(block->freed_by, died->thread);
+    sim->ledger_free[number] = freed;
+}
+
+/* A part of the events at one address, see judge_order. */
+struct part {
+    uint32_t n_events, n_threads; /* n_threads: 2 also for more than two */
+    uint32_t alive;               /* the ledger's blocks that live at its end */
+};
+
+/* The events at one address, in the order of time: alloc, free, alloc, free ... */
+struct address_events {
+    const struct moment *moments[2 * EVENTS_MOST];
+    uint32_t part_of[2 * EVENTS_MOST]; /* of each event: the number of its part */
+    struct part parts[2 * EVENTS_MOST];
+    size_t n;
+};
+
+/* Numbers the parts of the events: a new part begins where all earlier events certainly happened
+ * before all later ones. */
+static void find_parts(struct address_events *events) {
+    static uint64_t first_start_ns[2 * EVENTS_MOST + 1]; /* of this event and all later events */
+    first_start_ns[events->n] = UINT64_MAX;
+    for (size_t i = events->n; i-- > 0;) {
+        const uint64_t start_ns = events->moments[i]->start_ns, later_ns = first_start_ns[i + 1];
+        first_start_ns[i] = start_ns < later_ns ? start_ns : later_ns;
+    }
+    uint64_t last_end_ns = 0;
+    uint32_t part = 0;
+    for (size_t i = 0; i < events->n; i++) {
+        part += i > 0 && last_end_ns <= first_start_ns[i];
+        const uint64_t end_ns = events->moments[i]->end_ns;
+        last_end_ns = end_ns > last_end_ns ? end_ns : last_end_ns;
+        if (i == 0 || part != events->part_of[i - 1]) {
+            events->parts[part] = (struct part){.n_threads = 1};
+        } else if (events->moments[i]->thread != events->moments[i - 1]->thread) {
+            events->parts[part].n_threads = 2;
+        }
+        events->parts[part].n_events++;
+        events->part_of[i] = part;
+    }
+}
+
+/* Whether only one order of the events of the part of event AT is possible: the part has at most
+ * two events, which alternate, or all of its events are of one thread. */
+static bool is_order_known(const struct address_events *events, size_t at) {
+    const struct part *part = &events->parts[events->part_of[at]];
+    return part->n_events <= 2 || part->n_threads == 1;
+}
+
+/* Checks the pairs of alloc and free that the ledger made of the events at one address. The windows
+ * divide the events into parts whose order is known. So at the end of each part as many blocks, 0
+ * or 1, must live as in the simulation. Inside of a part the order may be unknown; if the order of
+ * both events of a block is known, the ledger's pair must be that of the simulation. */
+static void judge_order(struct sim *sim, struct address_events *events) {
+    find_parts(events);
+    for (size_t i = 0; i < events->n; i += 2) {
+        const uint32_t number = (uint32_t)(events->moments[i] - sim->allocs);
+        const uint32_t own = sim->true_free[number], freed = sim->ledger_free[number];
+        const struct moment *died = freed ? &sim->frees[freed] : NULL;
+        /* the position of the ledger's free; the number of events: the block lives */
+        const size_t end = died ? sim->free_position[freed] : events->n;
+        const uint32_t last =
+            end < events->n ? events->part_of[end] : events->part_of[events->n - 1] + 1;
+        assert_true(last >= events->part_of[i]);
+        assert_true(!died || died->thread != events->moments[i]->thread || end > i);
+        for (uint32_t part = events->part_of[i]; part < last; part++) {
+            events->parts[part].alive++;
+        }
+        if (own && is_order_known(events, i) && is_order_known(events, i + 1)) {
+            assert_int_equal(freed, own);
+            sim->n_certain++;
+        }
+    }
+    for (size_t i = 0; i < events->n; i++) {
+        if (i + 1 == events->n || events->part_of[i + 1] != events->part_of[i]) {
+            assert_int_equal(events->parts[events->part_of[i]].alive, i % 2 == 0);
+        }
+    }
+}
+
+static void judge_pairs(struct sim *sim) {
+    static struct address_events events;
+    static uint32_t next[EVENTS_MOST + 1], first[ADDRESSES];
+    memset(first, 0, sizeof(first));
+    for (uint32_t number = (uint32_t)sim->allocated_blocks; number > 0; number--) {
+        assert_true(sim->is_visited[number]);
+        next[number] = first[sim->allocs[number].address];
+        first[sim->allocs[number].address] = number;
+    }
+    for (uint32_t at = 0; at < ADDRESSES; at++) {
+        events.n = 0;
+        for (uint32_t number = first[at]; number; number = next[number]) {
+            events.moments[events.n++] = &sim->allocs[number];
+            if (sim->true_free[number]) {
+                sim->free_position[sim->true_free[number]] = (uint32_t)events.n;
+                events.moments[events.n++] = &sim->frees[sim->true_free[number]];
+            }
+        }
+        if (events.n > 0) {
+            judge_order(sim, &events);
+        }
+    }
+}
+
 static void judge(struct sim *sim) {
     struct ag_ledger *ledger = ag_ledger_new();
+    assert_int_equal(ag_ledger_on_block(ledger, see_block, sim), 0);
     struct ag_merge *merge = ag_merge_new(ledger);
     for (uint32_t i = 0; i < sim->setting.threads; i++) {
         assert_int_equal(ag_merge_add(merge, i, sim->threads[i].events, sim->threads[i].n_events),
@@ -167,11 +339,13 @@ static void judge(struct sim *sim) {
     assert_int_equal(summary->freed_blocks, sim->freed_blocks);
     assert_int_equal(summary->ghost_frees, 0);
     assert_threads_add_up(ledger);
+    judge_pairs(sim);
     (void)ag_merge_free(merge);
     (void)ag_ledger_free(ledger);
 }
 
-static void run(struct setting setting, uint64_t seed) {
+/* Returns the number of blocks whose pair was certain. */
+static uint64_t run(struct setting setting, uint64_t seed) {
     struct sim *sim = calloc(1, sizeof(*sim));
     assert_non_null(sim);
     sim->setting = setting;
@@ -189,7 +363,9 @@ static void run(struct setting setting, uint64_t seed) {
     for (uint32_t i = 0; i < setting.threads; i++) {
         free(sim->threads[i].events);
     }
+    const uint64_t n_certain = sim->n_certain;
     free(sim);
+    return n_certain;
 }
 
 static void blocks_that_change_hands_are_all_counted(void **state) {
@@ -197,11 +373,14 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
     static const struct setting settings[] = {{2, 1, 1000000}, {2, 64, 1000000}, {4, 4, 1000},
                                               {4, 64, 5000},   {8, 8, 300},      {8, 64, 1000},
                                               {8, 64, 10000}};
+    uint64_t n_certain = 0, n_blocks = 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(settings); i++) {
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-            run(settings[i], seed);
+            n_certain += run(settings[i], seed);
+            n_blocks += (uint64_t)settings[i].threads * ROUNDS;
         }
     }
+    assert_true(n_certain * 100 > n_blocks); /* otherwise the test compares too little */
 }
 
 #define APPLY(ledger, stream, ...)                                                         \
