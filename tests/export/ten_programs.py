@@ -232,19 +232,22 @@ class Programs:
             self.compare_functions(failures, name, traces)
 
     def compare_functions(self, failures, name, traces):
-        """The bytes of the functions in folded stacks are those of the view sites. Only the numbers are compared, not the names."""
+        """The bytes of each function in folded stacks are those of the view sites. Functions of a virtual machine have the name of its runtime."""
         own, wanted = {}, {}
         with open(self.export(traces, "folded", "--fold=none"), encoding="utf-8") as file:
             for line in file:
                 stack, number = line.rsplit(" ", 1)
-                function = re.sub(r"^\[[a-z]+\] ", "", stack.rsplit(";", 1)[-1])
+                function = stack.rsplit(";", 1)[-1]
                 own[function] = own.get(function, 0) + int(number)
         outcome = recorded.run([self.tools.allogram, "report", *traces, "--json", "--view=sites", "--fold=none"])
         for site in json.loads(outcome.stdout)["sites"]:
             if site["own"]["allocated_bytes"] > 0:
-                function = (site["function"] or "").replace(";", ":")
+                runtime = "" if site["runtime"] == "c" else "[%s] " % site["runtime"]
+                function = (runtime + (site["function"] or "")).replace(";", ":")
                 wanted[function] = wanted.get(function, 0) + site["own"]["allocated_bytes"]
-        failures.expect("%s: bytes of each function" % name, sorted(own.values()), sorted(wanted.values()))
+        for function in sorted(set(own) | set(wanted)):
+            if own.get(function) != wanted.get(function):
+                failures.expect("%s: bytes of the function %s" % (name, function), own.get(function), wanted.get(function))
 
     def case(self, name, command, options):
         failures = tap.Failures()
