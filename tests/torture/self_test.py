@@ -15,6 +15,11 @@ TEXT = "program(1,1,churn(1,60),threads(2,2,0,0,churn(3,40)),fork(4,0,1,churn(5,
 FAULTS = {
     "an event is missing": ("counts", 'if [ "$1" = dump ]; then "$real" "$@" | sed "0,/ alloc address=.* size=[5-9][0-9] /{/ alloc address=.* size=[5-9][0-9] /d}"; else "$real" "$@"; fi'),
     "a free is missing": ("counts", 'if [ "$1" = dump ]; then "$real" "$@" | sed "0,/ free address=/{/ free address=/d}"; else "$real" "$@"; fi'),
+    "a free comes after the next allocation of its address": ("counts", """if [ "$1" = dump ]; then "$real" "$@" | awk '
+        !held && / free address=/ {held = $0; address = $4; next}
+        {print}
+        held && !is_done && / alloc / && $4 == address {print held; is_done = 1}
+        END {if (held && !is_done) print held}'; else "$real" "$@"; fi"""),
     "all of a process is missing": ("counts", '"$real" "$@"; s=$?; [ "$1" = run ] && rm "$(ls -S "$(dirname "$TORTURE_TRUTH")"/*.allogram | head -1)"; exit $s'),
     "a line is added to the output": ("output", '"$real" "$@"; s=$?; [ "$1" = run ] && echo more; exit $s'),
     "a line is added to the errors": ("stderr", '"$real" "$@"; s=$?; [ "$1" = run ] && echo more >&2; exit $s'),

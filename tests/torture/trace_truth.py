@@ -106,7 +106,9 @@ class Recorded:
     def __init__(self):
         self.sites = {}
         self.in_use = {}  # site: number of blocks in use at the end
-        self.odd_addresses = 0  # addresses with too many allocations for their frees, or too many frees
+        # Addresses with too many allocations for their frees, or too many frees. If the trace has one stream, the order of all events is known:
+        # then also addresses that were allocated or freed twice in a row.
+        self.odd_addresses = 0
         self.n_events = 0
         self.number = None  # the number of the process, from its mark
         self.program = ""  # the path of the executed file
@@ -120,11 +122,13 @@ def read_dump(text, ours):
     """Reads the output of `allogram dump`. `ours(path)`: whether the program or library has sites."""
     recorded = Recorded()
     images, nodes = {}, {}
-    events = []
-    for line in text.splitlines(): # definitions may follow the events that refer to them
-        kind, _, rest = line.partition(" ")[2].partition(" ")[2].partition(" ")
+    events, streams = [], set()
+    for line in text.splitlines(): # time, stream, kind, fields; definitions may follow the events that refer to them
+        stream, _, rest = line.partition(" ")[2].partition(" ")
+        kind, _, rest = rest.partition(" ")
         if kind in ("alloc", "free", "realloc_free", "undo_free"):
             events.append((kind, rest))
+            streams.add(stream)
         elif kind == "image_load":
             fields = dict(FIELD.findall(rest))
             path = fields["path"].strip('"')
@@ -137,6 +141,8 @@ def read_dump(text, ours):
             fields = dict(FIELD.findall(rest))
             nodes[fields["id"]] = (int(fields["pc"], 16), fields.get("image"), fields.get("parent"))
     _read_events(recorded, events, {number: _site_of_stack(number, nodes, images) for number in nodes})
+    if len(streams) == 1:
+        recorded.odd_addresses = max(recorded.odd_addresses, _n_out_of_turn(events))
     return recorded
 
 
@@ -150,6 +156,19 @@ def _site_of_stack(number, nodes, images):
         if image:
             return site_at(image[0], pc - 1 - image[1])
     return None
+
+
+def _n_out_of_turn(events):
+    """Returns the number of addresses whose events do not alternate. The first event of an address may be the free of a block that was allocated
+    before the recording."""
+    is_live, odd = {}, set()
+    for kind, rest in events:
+        address = rest[8:].split(" ")[0]
+        becomes_live = kind in ("alloc", "undo_free")
+        if is_live.get(address, not becomes_live) == becomes_live:
+            odd.add(address)
+        is_live[address] = becomes_live
+    return len(odd)
 
 
 def _read_events(recorded, events, sites):
