@@ -184,8 +184,8 @@ struct ag_segment_header {
     uint64_t first_namespace;
     uint32_t first_pid;
     uint32_t has_locks; /* 1: processes hold locks on the file while they live, see section 6 */
-    /* Written by `allogram attach`: when it found that the jump at the start of a hooked function is
-     * not there any more (ns since the session began); 0: never. */
+    /* Written by `allogram attach`: when it found that the jump at the start of a hooked function
+     * is not there any more (ns since the session began); 0: never. */
     _Atomic uint64_t code_changed_ns;
     char reserved1[320];
 

@@ -1,5 +1,5 @@
-/* changed_code.c: a program that writes a jump over the C library's malloc, as libraries for hooking
- * do. It reads lines from standard input, and answers each with the line:
+/* changed_code.c: a program that writes a jump over the C library's malloc, as libraries for
+ * hooking do. It reads lines from standard input, and answers each with the line:
  *
  *     allocate    allocates and frees 100 blocks of 1000 bytes
  *     change      writes the jump, to a function that calls memalign
