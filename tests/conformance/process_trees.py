@@ -44,10 +44,13 @@ def await_log(folder):
     """Waits until each process of the scripts has written its line, because daemons outlive `run`."""
     names = sum(len(re.findall(r"\blog [\w.-]+;", open(script, encoding="utf-8").read())) for script in glob.glob(os.path.join(folder, "*.sh")))
     end = time.monotonic() + 30
-    while time.monotonic() < end:
+    while True:
         with open(os.path.join(folder, "log"), encoding="utf-8") as file:
-            if len(file.readlines()) >= names:
-                return
+            found = len(file.readlines())
+        if found >= names:
+            return
+        if time.monotonic() > end:
+            raise RuntimeError("%d of %d processes have written their line after 30 s" % (found, names))
         time.sleep(0.05)
 
 
