@@ -2,14 +2,12 @@
 # run_tests.sh BUILD: `make test`, which runs every suite except upstream, browsers and systems, and prints one line of counts.
 # Long tests run a reduced number of times; run_soak.sh runs them in full.
 #
-# The root folders of other Debian releases are fetched while the other tests are built and run. Many tests mostly wait; so one more of them runs
-# at a time than there are cores, and meanwhile `run_tests.sh BUILD beside` does, with the lowest priority, what does not measure time: other
-# builds, and the tests and fuzz targets of these builds. The script continues after a failure; its exit status is 1 if there was a failure.
+# The root folders of other Debian releases are fetched while the other tests are built and run. Many tests mostly wait; meanwhile
+# `run_tests.sh BUILD beside` does, with the lowest priority, what does not measure time: other builds, and the tests and fuzz targets of these
+# builds. The script continues after a failure; its exit status is 1 if there was a failure.
 set -u
 build=$1
 seconds_of_fuzzing=12 # by the wall clock; with the lowest priority, a target gets only a part of this time
-MESON_TESTTHREADS=$(($(nproc) + 1))
-export MESON_TESTTHREADS
 export AG_TEST_SCALE=scaled
 cd "$(dirname "$0")/.." || exit 1
 . tools/python_path.sh
@@ -24,7 +22,7 @@ run() { # OPTION...: runs tests of the main build
 }
 
 if [ "${2:-}" = beside ]; then
-    MESON_TESTTHREADS=1
+    export MESON_TESTTHREADS=1
     step tools/run_sanitized.sh "$build" asan+ubsan
     step tools/run_sanitized.sh "$build" tsan
     tail --pid="$3" -f /dev/null # one of the roots has another compiler

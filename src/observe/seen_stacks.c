@@ -8,7 +8,7 @@
 
 #include "table/array.h"
 
-enum { MOST = 1 << 28 };
+enum { MOST = 1 << 28 }; /* items of a table */
 
 uint32_t ag_seen_text(struct ag_seen_stacks *stacks, const char *text) {
     const uint32_t id = ag_text_id(&stacks->texts, text, text != NULL ? strlen(text) : 0);

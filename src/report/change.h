@@ -46,8 +46,8 @@ static inline int ag_change_write_table(struct ag_table *table, struct ag_page *
     if (r == 0 && n_hidden > 0) {
         struct ag_quantity count;
         ag_page_print(page, AG_STYLE_DIM,
-                      "  %s more rows, which changed less; --limit=0 shows all\n",
-                      ag_quantity_count(&count, n_hidden));
+                      "  %s more row%s, which changed less; --limit=0 shows all\n",
+                      ag_quantity_count(&count, n_hidden), n_hidden == 1 ? "" : "s");
     }
     ag_table_free(table);
     return r;

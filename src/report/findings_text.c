@@ -48,12 +48,11 @@ static void add_merged_words(const struct ag_finding *finding, char words[WORDS_
     if (finding->merged_lines == 0) {
         return;
     }
-    snprintf(words + used, WORDS_BYTES - used,
-             "; %s more line%s of this function%s %s%s %s blocks%s%s",
+    snprintf(words + used, WORDS_BYTES - used, "; %s more line%s of this function%s %s%s %s %s%s%s",
              ag_quantity_count(&lines, finding->merged_lines), is_one ? "" : "s",
              is_leak ? " or of functions that it calls" : "", is_leak ? "leave" : "make",
              is_one ? "s" : "", ag_quantity_short(&blocks, finding->merged_blocks),
-             is_leak ? ", " : " like this",
+             ag_blocks_word(finding->merged_blocks), is_leak ? ", " : " like this",
              is_leak ? ag_quantity_bytes(&bytes, finding->merged_bytes) : "");
 }
 
@@ -81,14 +80,15 @@ static const char *trace_of(const struct ag_profile *profile, const struct ag_fi
 static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
     const bool is_growth = finding->kind == AG_FINDING_GROWTH;
     struct ag_quantity blocks, bytes, earlier;
-    const int used = snprintf(
-        words, WORDS_BYTES, "%s %s blocks, %s%s, %s until %s", is_growth ? "has" : "leaves",
-        ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes),
-        finding->is_collected ? ", that survived the last collection"
-        : is_growth           ? ""
-                              : ", in use at the end",
-        is_growth ? "which grew" : "and grew",
-        is_growth ? "the program freed them at exit" : "then");
+    const int used =
+        snprintf(words, WORDS_BYTES, "%s %s %s, %s%s, %s until %s", is_growth ? "has" : "leaves",
+                 ag_quantity_short(&blocks, finding->blocks), ag_blocks_word(finding->blocks),
+                 ag_quantity_bytes(&bytes, finding->bytes),
+                 finding->is_collected ? ", that survived the last collection"
+                 : is_growth           ? ""
+                                       : ", in use at the end",
+                 is_growth ? "which grew" : "and grew",
+                 is_growth ? "the program freed them at exit" : "then");
     if (finding->knows_half_way) {
         snprintf(
             words + used, WORDS_BYTES - (size_t)used,
@@ -102,10 +102,11 @@ static void outsized_words(const struct ag_finding *finding, const char *share,
     struct ag_quantity count, size, others, mean;
     const bool is_one = finding->blocks == 1;
     snprintf(words, WORDS_BYTES,
-             "makes %s block%s of %s%s (%s of the peak); its other %s blocks have %s on average",
+             "makes %s block%s of %s%s (%s of the peak); its other %s %s have %s on average",
              is_one ? "a" : ag_quantity_short(&count, finding->blocks), is_one ? "" : "s",
              is_one ? "" : "up to ", ag_quantity_bytes(&size, finding->largest_bytes), share,
              ag_quantity_short(&others, finding->other_blocks),
+             ag_blocks_word(finding->other_blocks),
              ag_quantity_bytes(&mean, finding->other_bytes / finding->other_blocks));
 }
 

@@ -21,6 +21,11 @@ const char *ag_quantity_short(struct ag_quantity *buffer, uint64_t count);  /* "
 const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part,
                               uint64_t whole); /* "32 %" "<1 %" */
 
+/* The noun after a number of blocks. */
+static inline const char *ag_blocks_word(uint64_t count) {
+    return count == 1 ? "block" : "blocks";
+}
+
 /* Numbers in a column: all have the unit chosen for the largest, so that they align and can be
  * compared. */
 struct ag_unit {

@@ -553,9 +553,10 @@ int ag_leaks_view_text(struct ag_view *view) {
         size_t count = ag_suppressions_list(suppressions, &list);
         struct ag_quantity blocks, bytes;
         for (size_t i = 0; i < count; i++) {
-            ag_page_print(view->page, AG_STYLE_DIM, "  suppressed: %s in %s blocks by leak:%s\n",
+            ag_page_print(view->page, AG_STYLE_DIM, "  suppressed: %s in %s %s by leak:%s\n",
                           ag_quantity_bytes(&bytes, list[i].bytes),
-                          ag_quantity_count(&blocks, list[i].blocks), list[i].pattern);
+                          ag_quantity_count(&blocks, list[i].blocks),
+                          ag_blocks_word(list[i].blocks), list[i].pattern);
         }
         ag_suppressions_reset(suppressions);
     }

@@ -156,8 +156,9 @@ static const char *amount_line(struct ag_frame_text *line, const char *indent, i
                                enum ag_metric bytes) {
     struct ag_quantity count, amount, spread;
     ag_quantity_spread(&spread, all, bytes);
-    snprintf(line->text, sizeof line->text, "%s%-*s %10s blocks %11s%s%s", indent, name_columns,
-             name, ag_quantity_count(&count, ag_metric_of(all, ag_metric_blocks_of(bytes))),
+    const uint64_t n_blocks = ag_metric_of(all, ag_metric_blocks_of(bytes));
+    snprintf(line->text, sizeof line->text, "%s%-*s %10s %-6s %11s%s%s", indent, name_columns, name,
+             ag_quantity_count(&count, n_blocks), ag_blocks_word(n_blocks),
              ag_quantity_bytes(&amount, ag_metric_of(all, bytes)), *spread.text != '\0' ? " " : "",
              spread.text);
     return line->text;
@@ -209,8 +210,9 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
         snprintf(right.text, sizeof right.text, "%-*s not known from samples", RIGHT_NAME,
                  "temporary");
     } else {
-        snprintf(right.text, sizeof right.text, "%-*s %10s blocks %11s", RIGHT_NAME, "temporary",
+        snprintf(right.text, sizeof right.text, "%-*s %10s %-6s %11s", RIGHT_NAME, "temporary",
                  ag_quantity_short(&number, summary->temporary_blocks),
+                 ag_blocks_word(summary->temporary_blocks),
                  ag_quantity_share(&other, summary->temporary_blocks, summary->allocated_blocks));
     }
     write_pair(view, amount_line(&left, "  ", LEFT_NAME, "freed", &all, AG_METRIC_FREED_BYTES),
