@@ -204,7 +204,6 @@ void ag_memory_watch_look(struct ag_writer *writer, uint32_t index, uint64_t now
     if (!read_memory(writer, pid, &memory, &time_ns)) {
         return; /* the process has ended, so it is in the root cgroup now */
     }
-    usleep(20000);
     watch->cgroup = cgroup;
     watch->looked_rss_bytes = memory.anonymous_bytes + memory.file_bytes + memory.shmem_bytes;
     const struct ag_cgroup_look *look = &watch->cgroup->look;
