@@ -272,10 +272,6 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
     write_free_stack(view, row);
 }
 
-static const char *noun(uint64_t count) {
-    return count == 1 ? "block" : "blocks";
-}
-
 /* Whether a garbage collector frees any blocks of the trace. */
 static bool has_collected(struct ag_profile *profile) {
     const struct ag_stack_row *rows;
@@ -293,14 +289,14 @@ static void write_counts(struct ag_view *view, const struct blocks *blocks) {
     const unsigned states = view->options->states != 0 ? view->options->states : AG_BLOCK_STATES;
     if (states & AG_BLOCK_OPEN) {
         ag_page_print(page, AG_STYLE_PLAIN, "open: %s %s, %s; allocated and %s\n",
-                      ag_quantity_count(&count, blocks->n_open), noun(blocks->n_open),
+                      ag_quantity_count(&count, blocks->n_open), ag_blocks_word(blocks->n_open),
                       ag_quantity_bytes(&bytes, blocks->open_bytes),
                       has_collected(view->profile) ? "never freed, or not collected at exit"
                                                    : "never freed");
     }
     if (states & AG_BLOCK_CLOSED) {
         ag_page_print(page, AG_STYLE_PLAIN, "closed: %s %s, %s; allocated and freed\n",
-                      ag_quantity_count(&count, blocks->n_closed), noun(blocks->n_closed),
+                      ag_quantity_count(&count, blocks->n_closed), ag_blocks_word(blocks->n_closed),
                       ag_quantity_bytes(&bytes, blocks->closed_bytes));
     }
     if (states & AG_BLOCK_GHOST) {
@@ -333,9 +329,10 @@ int ag_blocks_view_text(struct ag_view *view) {
         const uint64_t all = blocks.n_open + blocks.n_closed + blocks.n_ghosts + blocks.n_inherited;
         if (all > blocks.n_kept) {
             struct ag_quantity count;
-            ag_page_print(
-                view->page, AG_STYLE_DIM, "  %s more %s, none larger; --limit=0 shows all\n",
-                ag_quantity_count(&count, all - blocks.n_kept), noun(all - blocks.n_kept));
+            ag_page_print(view->page, AG_STYLE_DIM,
+                          "  %s more %s, none larger; --limit=0 shows all\n",
+                          ag_quantity_count(&count, all - blocks.n_kept),
+                          ag_blocks_word(all - blocks.n_kept));
         }
     }
     free(blocks.kept);

@@ -254,7 +254,7 @@ static void write_amount(struct ag_page *page, enum ag_style style, enum ag_metr
                          const struct ag_metrics *metrics) {
     struct ag_quantity bytes, count;
     uint64_t blocks = ag_metric_of(metrics, ag_metric_blocks_of(metric));
-    const char *noun = blocks == 1 ? "block" : "blocks";
+    const char *noun = ag_blocks_word(blocks);
     if (ag_metric_is_bytes(metric)) {
         ag_page_print(page, style, "%s in %s %s",
                       ag_quantity_bytes(&bytes, ag_metric_of(metrics, metric)),

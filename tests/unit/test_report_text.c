@@ -260,8 +260,8 @@ static void allocated_bytes_are_spread_between_points(void **state) {
 /* ---- lines of trees ---- */
 
 /* A tree in which each inner node has two children, an inner node and a leaf, so that lines of all
- * levels are drawn. Node 0 is the root; node 2k + 1 is an inner node (the deepest one has no
- * children), and node 2k + 2 is the leaf beside it. */
+ * levels are drawn. Node 0 is the root. Node 2k + 1 is an inner node (the deepest one has no
+ * children), and its sibling, node 2k + 2, is a leaf. */
 enum { TREE_DEPTH = 9, TREE_NODES = 2 * TREE_DEPTH + 1 };
 
 static struct ag_branch branch_of(const void *unused, uint32_t node) {
