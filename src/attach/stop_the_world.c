@@ -143,9 +143,10 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
                 message, r, "%d (%s): cannot change its code at 0x%llx: %s", attach->process.pid,
                 attach->process.name, (unsigned long long)site->place,
                 r != -EBUSY ? strerror(-r)
-                : is_on
-                    ? "it was changed meanwhile"
-                    : "the program or another one has changed it, so calls may be missing, and the agent stays there; the next attach removes it if the code is as before");
+                : is_on     ? "it was changed meanwhile"
+                        : "the program or another one has changed it, so calls may be missing, and "
+                          "the agent stays there; the next attach removes it if the code is as "
+                          "before");
         }
     }
     return result;

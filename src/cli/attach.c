@@ -98,8 +98,7 @@ struct request {
     uint64_t duration_ns;       /* 0: no limit */
     struct ag_link_attach link; /* the options for a NODE */
     bool is_quiet, is_live;
-    bool is_code_changed; /* the code of a hooked function */
-    bool is_under_way;    /* a signal has ended the recording before the agent could be unloaded */
+    bool is_under_way; /* a signal has ended the recording before the agent could be unloaded */
     struct ag_live live;
     pid_t pid;
     int claim; /* lock that keeps other allogram commands from attaching, held until the hooks are
@@ -201,11 +200,10 @@ static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns)
                              .tv_nsec = (long)(rest_ns % 1000000000)};
 }
 
-/* Notes in the trace if the code of a hooked function has changed, so calls may be missing. */
-static void look_at_code(struct request *request) {
-    if (!request->is_code_changed && !ag_attach_is_gone(request->attach) &&
-        !ag_attach_code_is_kept(request->attach)) {
-        request->is_code_changed = true;
+/* Notes in the trace if the code of a hooked function has changed, so calls may be missing. Another
+ * program, which the process has executed meanwhile, has other code, too. */
+static void look_at_code(const struct request *request) {
+    if (!ag_attach_code_is_kept(request->attach) && !ag_attach_is_gone(request->attach)) {
         ag_session_code_changed(request->supervisor.session);
     }
 }
@@ -219,7 +217,6 @@ static void wait_for_end(struct request *request) {
     bool is_over = pidfd < 0 && errno == ESRCH; /* the process has ended already */
     while (!is_over) {
         ag_supervisor_look_at_writer(supervisor);
-        look_at_code(request);
         const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
@@ -252,6 +249,7 @@ static void wait_for_end(struct request *request) {
             }
         }
         is_over |= fds[1].revents != 0 || ag_attach_is_gone(request->attach);
+        look_at_code(request);
     }
     if (pidfd >= 0) {
         (void)close(pidfd); /* nothing was written */
@@ -322,7 +320,6 @@ static int record_process(struct request *request, struct ag_session *session, c
             ag_say("cannot show the screen: %s; the recording continues without it", strerror(-r));
         }
         wait_for_end(request);
-        look_at_code(request);
         ag_live_stop(&request->live);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);

@@ -169,10 +169,10 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
  * changes. */
 void ag_recording_memory(struct ag_recording *recording, const struct ag_memory_sample *sample,
                          bool is_urgent);
-struct ag_resident_look;
-enum ag_look_kind { AG_LOOK_NEAR_PEAK, AG_LOOK_BELOW_PEAK };
 /* Keeps whether the allocations of the runtime in RECORD (AG_RECORD_RUNTIME) are recorded. */
 void ag_recording_note_runtime(struct ag_recording *recording, const struct ag_record *record);
+struct ag_resident_look;
+enum ag_look_kind { AG_LOOK_NEAR_PEAK, AG_LOOK_BELOW_PEAK };
 /* Keeps what the resident memory consisted of at TIME_NS, in place of an earlier look.
  * AG_LOOK_NEAR_PEAK: the memory is nearly as large as it ever was. The last look, and the last look
  * near the peak, are written when the trace is sealed. */

@@ -399,6 +399,10 @@ static void append_changed_code(struct ag_recording *recording, struct ag_blob *
     const struct ag_process_slot *slot = ag_session_slot(session, recording->slot);
     const uint64_t changed_ns =
         atomic_load_explicit(&session->header->code_changed_ns, memory_order_relaxed);
+    if (changed_ns <= recording->start_ns ||
+        !ag_session_is_first(session, slot->pid, slot->pid_namespace)) {
+        return;
+    }
     static const char name[] = "libc (changed code)";
     char note[256];
     const int n = snprintf(note, sizeof(note),
@@ -408,11 +412,8 @@ static void append_changed_code(struct ag_recording *recording, struct ag_blob *
     const struct ag_record changed = {
         .kind = AG_RECORD_RUNTIME,
         .u.runtime = {.name = {name, sizeof(name) - 1}, .note = {note, (uint32_t)n}}};
-    if (changed_ns > recording->start_ns &&
-        ag_session_is_first(session, slot->pid, slot->pid_namespace)) {
-        (void)ag_record_append(blob, &changed); /* as in append_end */
-        ag_recording_note_runtime(recording, &changed);
-    }
+    (void)ag_record_append(blob, &changed); /* as in append_end */
+    ag_recording_note_runtime(recording, &changed);
 }
 
 static void append_end(struct ag_recording *recording, struct ag_blob *blob,
