@@ -1,8 +1,8 @@
 /* holding.c: allocates blocks, frees some, and prints as JSON what malloc then reports of its
  * memory (mallinfo2). With "thread" it allocates from the arena of another thread; with "blocked"
  * all signals are blocked. With "handler" and "altstack" it exits inside a signal handler during
- * which no signal is blocked; the handler of "altstack" has a stack of its own. After the call of mallinfo2 it allocates nothing, so the trace must have
- * the same numbers at its end. */
+ * which no signal is blocked; the handler of "altstack" has a stack of its own. After the call of
+ * mallinfo2 it allocates nothing, so the trace must have the same numbers at its end. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

@@ -115,9 +115,9 @@ static void again(void (*body)(void)) { /* on the usual stack, so that all symbo
 int main(int n_arguments, char **arguments) {
     static const struct {
         const char *name;
-        void (*body)(void); /* on both stacks */
-        void (*whole)(void);
-        int n_own; /* blocks of OWN_BYTES bytes that this process allocates */
+        void (*body)(void);  /* runs on the usual stack, then on the small one */
+        void (*whole)(void); /* instead of body: changes to the small stack itself */
+        int n_own;           /* blocks of OWN_BYTES bytes that this process allocates */
     } situations[] = {
         {"pairs", pairs, NULL, 6000},
         {"many", many_pairs, NULL, 600000},
